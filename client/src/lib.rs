@@ -114,7 +114,7 @@
 //!
 //! # Central mode
 //!
-//! Three tokens cannot be dealt to forty clients. A budget that is too small to divide is decided in central
+//! Three tokens cannot be dealt to forty clients. A budget that is too scarce for shares is decided in central
 //! mode: one node, the budget's home, holds all of it and decides each request. The client then holds nothing:
 //!
 //! - [`Limiter::try_acquire`] is refused as [`Reason::NoShare`].

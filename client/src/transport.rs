@@ -78,7 +78,7 @@ pub(crate) struct Link {
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The node sent a message.
-    Said(u64, Box<NodeMessage>),
+    Received(u64, Box<NodeMessage>),
     /// The stream has ended, for this reason.
     Lost(u64, String),
 }
@@ -183,7 +183,7 @@ impl Dialer {
                 Ok(Some(message)) => match NodeMessage::from_message(message) {
                     Ok(message) => {
                         if events
-                            .send(Event::Said(id, Box::new(message)))
+                            .send(Event::Received(id, Box::new(message)))
                             .await
                             .is_err()
                         {

@@ -185,7 +185,7 @@ fn failures_that_were_in_flight_together_count_once() {
     assert_eq!(adaptive.limit(), 5);
     // A dropped call teaches nothing, but releases its permit.
     for _ in 0..100 {
-        drop(adaptive.try_call().expect("nobody is in flight"));
+        drop(adaptive.try_call().expect("no call is in flight"));
     }
     assert_eq!(adaptive.limit(), 5);
 }

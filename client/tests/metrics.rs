@@ -19,17 +19,17 @@ use std::time::Duration;
 #[derive(Clone, Default)]
 struct Book(Arc<Mutex<BTreeMap<String, f64>>>);
 
-struct Page(Book, String);
+struct Figure(Book, String);
 
-impl Page {
+impl Figure {
     fn write(&self, change: impl Fn(f64) -> f64) {
-        let mut book = self.0.0.lock().expect("nobody panicked");
+        let mut book = self.0.0.lock().expect("no panic");
         let value = book.entry(self.1.clone()).or_default();
         *value = change(*value);
     }
 }
 
-impl CounterFn for Page {
+impl CounterFn for Figure {
     fn increment(&self, value: u64) {
         self.write(|before| before + value as f64);
     }
@@ -38,7 +38,7 @@ impl CounterFn for Page {
     }
 }
 
-impl GaugeFn for Page {
+impl GaugeFn for Figure {
     fn increment(&self, value: f64) {
         self.write(|before| before + value);
     }
@@ -50,21 +50,21 @@ impl GaugeFn for Page {
     }
 }
 
-impl HistogramFn for Page {
+impl HistogramFn for Figure {
     /// Keeps the sum of the values, and their number.
     fn record(&self, value: f64) {
         self.write(|before| before + value);
-        Page(self.0.clone(), format!("{} times", self.1)).write(|before| before + 1.0);
+        Figure(self.0.clone(), format!("{} times", self.1)).write(|before| before + 1.0);
     }
 }
 
 impl Book {
-    fn page(&self, key: &Key) -> Arc<Page> {
+    fn figure(&self, key: &Key) -> Arc<Figure> {
         let labels: Vec<_> = key
             .labels()
             .map(|label| format!("{}={}", label.key(), label.value()))
             .collect();
-        Arc::new(Page(
+        Arc::new(Figure(
             self.clone(),
             format!("{}{{{}}}", key.name(), labels.join(",")),
         ))
@@ -72,7 +72,7 @@ impl Book {
 
     #[track_caller]
     fn says(&self, name: &str, value: f64) {
-        let book = self.0.lock().expect("nobody panicked");
+        let book = self.0.lock().expect("no panic");
         assert_eq!(book.get(name), Some(&value), "{name} in {book:#?}");
     }
 }
@@ -82,13 +82,13 @@ impl Recorder for Book {
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::from_arc(self.page(key))
+        Counter::from_arc(self.figure(key))
     }
     fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::from_arc(self.page(key))
+        Gauge::from_arc(self.figure(key))
     }
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::from_arc(self.page(key))
+        Histogram::from_arc(self.figure(key))
     }
 }
 
@@ -125,7 +125,7 @@ async fn names_are_told_apart_and_keys_are_not() {
     book.says("aliquot_well{limit=fleet}", 0.0);
     book.says("aliquot_circuit{limit=fleet/homes,circuit=closed}", 1.0);
     book.says("aliquot_circuit_openings_total{limit=fleet/homes}", 0.0);
-    let book = book.0.lock().expect("nobody panicked");
+    let book = book.0.lock().expect("no panic");
     assert!(!book.keys().any(|name| name.contains("key=")), "{book:#?}");
 }
 

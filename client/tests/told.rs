@@ -39,7 +39,7 @@ impl Subscriber for Ear {
     fn event(&self, event: &Event<'_>) {
         let mut text = String::new();
         event.record(&mut Text(&mut text));
-        self.0.lock().expect("nobody panicked").push(text);
+        self.0.lock().expect("no panic").push(text);
     }
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
@@ -57,7 +57,7 @@ fn of_refusals_the_first_of_each_reason_is_told_and_then_a_sample() {
         }
         let _ = limiter.try_acquire(5);
     });
-    let told = ear.0.lock().expect("nobody panicked").clone();
+    let told = ear.0.lock().expect("no panic").clone();
     let reasons = |word: &str| {
         told.iter()
             .filter(|text| text.contains(&format!("reason=\"{word}\"")))

@@ -126,7 +126,7 @@ impl Calls {
             });
             let mut admitted = 0;
             for ask in asks.collect::<Vec<_>>() {
-                admitted += ask.await.expect("nobody panics");
+                admitted += ask.await.expect("no panic");
             }
             admitted
         })

@@ -27,7 +27,7 @@ fn mutex(per_sec: f64, burst: f64) -> impl Fn() -> bool + Send + Sync + 'static 
         last: HostClock.now(),
     });
     move || {
-        let mut bucket = bucket.lock().expect("nobody panics");
+        let mut bucket = bucket.lock().expect("no panic");
         let now = HostClock.now();
         let made = now.since(bucket.last).nanos() as f64 * per_sec / 1e9;
         bucket.last = now;
@@ -119,7 +119,7 @@ fn others(per_sec: u32, burst: u32) -> Vec<Contender> {
         contender("leaky-bucket", move || leaky.try_acquire(1)),
         contender("std mutex", mutex(per_sec.into(), burst.into())),
         contender("throttlecrab", move || {
-            let mut crab = crab.lock().expect("nobody panics");
+            let mut crab = crab.lock().expect("no panic");
             let (burst, rate) = (i64::from(burst), i64::from(per_sec));
             crab.rate_limit("a", burst, rate, 1, 1, SystemTime::now())
                 .is_ok_and(|(admitted, _)| admitted)

@@ -109,7 +109,7 @@ fn by_sixteen(store: &Keyed, asks: &[String]) {
 }
 
 fn plain(map: &Mutex<HashMap<String, (f64, Tick)>>, name: &str) -> bool {
-    let mut map = map.lock().expect("nobody panics");
+    let mut map = map.lock().expect("no panic");
     let now = HostClock.now();
     let per_sec = f64::from(PER_SEC);
     if let Some((level, last)) = map.get_mut(name) {

@@ -148,7 +148,7 @@ pub fn together(threads: u64, times: u64, warm: u64, decide: &Decide) -> f64 {
     let began = HostClock.now();
     go.wait();
     for worker in workers {
-        worker.join().expect("nobody panics");
+        worker.join().expect("no panic");
     }
     HostClock.now().since(began).nanos() as f64 / times as f64
 }

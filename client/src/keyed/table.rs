@@ -98,7 +98,7 @@ impl Table {
     /// Number of full slots that are compared before the one that has been full for the longest is taken.
     const SAMPLE: usize = 4;
     /// A table with more groups, of 2 kB each, does not stay in a cache.
-    const NEAR: usize = 4_096;
+    const CACHED_GROUPS_MAX: usize = 4_096;
 
     pub(super) fn new(keys: usize, seed: Option<u64>) -> Self {
         // A quarter more slots than keys: with two groups to choose from, hardly a group fills up before the
@@ -137,7 +137,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn fetched_home(&self, hash: u64) -> &Group {
         let home = self.home(hash);
-        match self.groups.len() > Self::NEAR {
+        match self.groups.len() > Self::CACHED_GROUPS_MAX {
             true => home.fetch_first(hash),
             false => home.fetch_liked(hash),
         }

@@ -25,7 +25,7 @@ struct Wait {
 
 /// The last answer of the home node to the first caller in line.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct HomeAnswer {
     refused: Refused,
     /// When to ask again; `None` if asking again does not help.
     again: Option<Tick>,
@@ -149,7 +149,7 @@ impl Limiter {
         let Ok(_turn) = self.key_state.line.acquire().await else {
             return Err(Refused::of(No::Closed));
         };
-        let mut said: Option<Said> = None;
+        let mut last: Option<HomeAnswer> = None;
         loop {
             let changed = self.key_state.change.notified();
             let mut changed = std::pin::pin!(changed);
@@ -163,15 +163,15 @@ impl Limiter {
             };
             let nap = match self.asks(no) {
                 Some(kind) => {
-                    let due = said.is_none_or(|said| said.again.is_some_and(|at| self.now() >= at));
+                    let due = last.is_none_or(|last| last.again.is_some_and(|at| self.now() >= at));
                     if due {
                         match self.ask_while_enforced(kind, wait.n, wait.manner).await {
                             Some(Ok(grant)) => return remote(grant),
-                            Some(Err(refused)) => said = Some(self.note(refused, said)),
+                            Some(Err(refused)) => last = Some(self.record_answer(refused, last)),
                             None => continue,
                         }
                     }
-                    self.nap_of_asker(said, wait)
+                    self.nap_of_asker(last, wait)
                 }
                 None => self.nap_of_waiter(no, wait),
             }?;
@@ -190,12 +190,12 @@ impl Limiter {
         }
     }
 
-    fn note(&self, refused: Refused, before: Option<Said>) -> Said {
+    fn record_answer(&self, refused: Refused, before: Option<HomeAnswer>) -> HomeAnswer {
         let now = self.now();
         let span = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         let again = refused.retry_after;
-        let trouble = before.and_then(|said| said.trouble).unwrap_or(now);
-        Said {
+        let trouble = before.and_then(|last| last.trouble).unwrap_or(now);
+        HomeAnswer {
             refused,
             again: again.map(|wait| now.after(Span::from_nanos(span(wait)))),
             trouble: (refused.reason == Reason::Undecided).then_some(trouble),
@@ -203,30 +203,30 @@ impl Limiter {
     }
 
     /// Returns how long to wait before the home node is asked again, or the refusal if it is not asked again.
-    fn nap_of_asker(&self, said: Option<Said>, wait: Wait) -> Result<Duration, Refused> {
-        let Some(said) = said else {
+    fn nap_of_asker(&self, last: Option<HomeAnswer>, wait: Wait) -> Result<Duration, Refused> {
+        let Some(last) = last else {
             return Ok(Duration::ZERO);
         };
         let (central, now) = (self.key_state.home.is_central(), self.now());
-        let Some(again) = said.again else {
-            return Err(said.refused);
+        let Some(again) = last.again else {
+            return Err(last.refused);
         };
         // If the budget is dealt, a share may still arrive; in central mode none does.
         if wait.manner == Manner::Once && central {
-            return Err(said.refused);
+            return Err(last.refused);
         }
-        let own = match said.refused.reason {
+        let own = match last.refused.reason {
             // Time makes the tokens, and the home node saves them up for a caller that waits.
             Reason::Throttled if central => Duration::MAX,
             _ => Self::SHARE_WAIT,
         };
-        let since = said.trouble.unwrap_or(self.since(No::Empty, wait));
+        let since = last.trouble.unwrap_or(self.since(No::Empty, wait));
         let rest = self.rest(own, since, wait);
         let nap = Duration::from_nanos(again.since(now).nanos());
         // In central mode only the home node can serve this caller, so its next answer must come in time.
         // Otherwise a share may arrive earlier.
         match rest.is_zero() || (central && nap > rest) {
-            true => Err(said.refused),
+            true => Err(last.refused),
             false => Ok(nap.min(rest)),
         }
     }

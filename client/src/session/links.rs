@@ -250,7 +250,7 @@ impl Session {
     pub(super) fn handle(&mut self, event: Event) {
         let now = self.look();
         match event {
-            Event::Said(id, message) => self.hear(id, *message, now),
+            Event::Received(id, message) => self.hear(id, *message, now),
             Event::Lost(id, reason) => self.lost(id, &reason, now),
         }
     }

@@ -1,4 +1,4 @@
-//! Budgets too small to divide, in central mode: the node decides each request.
+//! Budgets in central mode: the node decides each request.
 
 use super::node::{FakeNode, budget};
 use super::{client, until};
@@ -29,7 +29,7 @@ pub(super) fn limiters(clients: &[Client]) -> Vec<Limiter> {
 
 /// Keeps asking with all limiters until no client holds a part: the budget is in central mode.
 pub(super) async fn kept(node: &FakeNode, limiters: &[Limiter], admitted: &mut Vec<Admission>) {
-    until("the budget is kept in one piece", || {
+    until("the budget is in central mode", || {
         for limiter in limiters {
             admitted.extend(limiter.try_acquire(1));
             drop(limiter.try_permit());
@@ -276,7 +276,7 @@ async fn unanswered_callers_open_the_breaker_and_are_refused_at_once() {
     // A caller that waits for less than an answer takes is told that its request is undecided, not that there
     // are no tokens.
     let hurried = limiter.acquire_within(1, Duration::from_millis(50)).await;
-    let refused = hurried.expect_err("nobody answers");
+    let refused = hurried.expect_err("no answer comes");
     assert_eq!(refused.reason, Reason::Undecided);
     let opened = async {
         while breaker.circuit() == Circuit::Closed {
@@ -289,7 +289,7 @@ async fn unanswered_callers_open_the_breaker_and_are_refused_at_once() {
                 })
                 .collect();
             for ask in asks {
-                let refused = ask.await.expect("no panic").expect_err("nobody answers");
+                let refused = ask.await.expect("no panic").expect_err("no answer comes");
                 assert_eq!(refused.reason, Reason::Undecided);
             }
         }
@@ -299,7 +299,7 @@ async fn unanswered_callers_open_the_breaker_and_are_refused_at_once() {
     // The breaker can be forced open, too: then no caller tries.
     breaker.set_mode(Mode::Freeze);
     for _ in 0..100 {
-        let refused = limiter.check(1).await.expect_err("nobody is asked");
+        let refused = limiter.check(1).await.expect_err("no node is asked");
         assert_eq!(refused.reason, Reason::Undecided);
         assert!(refused.retry_after.is_some());
     }
@@ -313,7 +313,7 @@ async fn unanswered_callers_open_the_breaker_and_are_refused_at_once() {
         }
     };
     let tried = tokio::time::timeout(Duration::from_secs(30), tried).await;
-    tried.expect("nobody tried, or was answered");
+    tried.expect("no caller tried, or was answered");
 }
 
 /// Callers that all give up before they can be told that there is no answer.
@@ -334,7 +334,7 @@ async fn a_service_in_a_hurry_is_not_kept_waiting_for_ever_either() {
     node.with(|inner| inner.silent = true);
     let opens = async {
         while breaker.circuit() == Circuit::Closed {
-            let refused = hurry(50).await.expect_err("nobody answers");
+            let refused = hurry(50).await.expect_err("no answer comes");
             assert_eq!(refused.reason, Reason::Undecided);
         }
     };
@@ -365,5 +365,5 @@ async fn a_service_in_a_hurry_is_not_kept_waiting_for_ever_either() {
         }
     };
     let closes = tokio::time::timeout(Duration::from_secs(30), closes).await;
-    closes.expect("nobody tried, or was answered");
+    closes.expect("no caller tried, or was answered");
 }

@@ -87,7 +87,7 @@ async fn a_layer_waits_for_a_quota_that_was_not_dealt_here_yet() {
         let limiter = client.limiter("a").expect("a key");
         let known = || limiter.peek().right == LimiterState::Leased;
         until("its terms are known", known).await;
-        assert_eq!(limiter.peek().level, 0, "nobody wanted any");
+        assert_eq!(limiter.peek().level, 0, "no caller wanted any");
         let layer = LimitLayer::by_key(&client, |_| Some("a".into())).problems();
         assert_eq!(says(&layer).await.0, StatusCode::OK, "{fresh}");
         let tiers = Tiers::new()

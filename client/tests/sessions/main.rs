@@ -82,7 +82,7 @@ async fn connecting_needs_no_node_and_a_key_stays_cold_without_one() {
 async fn a_key_that_no_rule_names_is_refused_as_that() {
     let node = FakeNode::start(1, vec![]).await;
     let client = client(&[&node]);
-    let limiter = client.limiter("nobody/knows").expect("a key");
+    let limiter = client.limiter("no/budget").expect("a key");
     until("no budget", || {
         limiter.peek().right == LimiterState::NoBudget
     })

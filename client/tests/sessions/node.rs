@@ -91,18 +91,18 @@ pub(crate) fn rate(key: &str, per_sec: u64) -> Budget {
 }
 
 impl FakeNode {
-    /// Starts a node of incarnation `life` that serves these budgets, all of them its own.
-    pub(crate) async fn start(life: u64, budgets: Vec<Budget>) -> Self {
+    /// Starts a node of this incarnation that serves these budgets, all of them its own.
+    pub(crate) async fn start(incarnation: u64, budgets: Vec<Budget>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address").to_string();
-        let state = log(life, &budgets);
+        let state = log(incarnation, &budgets);
         let budgets = budgets.into_iter().map(|budget| {
             let key = Key::try_from(budget.key().as_str()).expect("an exact key");
             let id = state.budget_of(&key).expect("a budget of the log");
             (key, (id, budget))
         });
         let inner = Inner {
-            node: Node::new(Incarnation::new(life), Drift::default()),
+            node: Node::new(Incarnation::new(incarnation), Drift::default()),
             budgets: budgets.collect::<BTreeMap<_, _>>(),
             sessions: BTreeMap::new(),
             answers: 0,
@@ -307,19 +307,19 @@ impl Inner {
 }
 
 /// Returns a log in which the node of this incarnation holds all of these budgets.
-fn log(life: u64, budgets: &[Budget]) -> State {
+fn log(incarnation: u64, budgets: &[Budget]) -> State {
     let mut state = State::new();
-    let joins = (1..=life).map(|id| Command::Join {
+    let joins = (1..=incarnation).map(|id| Command::Join {
         node: NodeId::new(id),
         request: RequestId::new(id),
     });
     let rules = budgets
         .iter()
-        .zip(life + 1..)
+        .zip(incarnation + 1..)
         .map(|(budget, id)| Command::PutRule {
             request: RequestId::new(id),
             budget: budget.clone(),
-            creator: Some(Incarnation::new(life)),
+            creator: Some(Incarnation::new(incarnation)),
         });
     for (command, index) in joins.chain(rules).zip(1..) {
         state.apply(index, Some(&command));

@@ -68,7 +68,7 @@ async fn a_client_whose_node_answers_again_stays_and_leaves_nothing_elsewhere() 
     })
     .await;
     let said = pair.other.with(|inner| (inner.reports, inner.leaves));
-    assert_eq!(said, (1, 1), "it said nothing but farewell");
+    assert_eq!(said, (1, 1), "it sent only a closing report");
     let status = pair.client.status();
     assert_eq!(status.edge, edge);
     assert_eq!(status.node, Some(pair.used.address.clone()));
@@ -105,7 +105,7 @@ async fn closing_during_a_dial_leaves_no_session_anywhere() {
     pair.fall_silent().await;
     // Regardless of which call closes the client, at once or afterwards.
     let both = tokio::join!(pair.client.close(), pair.client.close());
-    assert_eq!(both, (false, false), "nobody said that it was taken");
+    assert_eq!(both, (false, false), "no node said that it was taken");
     assert!(!pair.client.close().await);
     until("none is left", || {
         sessions(&pair.other) + sessions(&pair.used) == 0

@@ -175,7 +175,7 @@ fn ask_for_all(limiter: Arc<Limiter>, n: u64, seconds: u64) -> (u64, u64, Span) 
         .collect();
     let all = workers
         .into_iter()
-        .map(|worker| worker.join().expect("nobody panics"));
+        .map(|worker| worker.join().expect("no panic"));
     let together = |a: (u64, u64, Tick, Tick), b: (u64, u64, Tick, Tick)| {
         (a.0 + b.0, a.1 + b.1, a.2.min(b.2), a.3.max(b.3))
     };

@@ -28,8 +28,8 @@ fn portable<const WORDS: usize>(words: [u64; WORDS], tag: u64) -> u64 {
         let carried = (differ & !HIGHEST) + !HIGHEST;
         let zero = !(carried | differ | !HIGHEST);
         // Gathers those four bits: the first of them is 2¹⁵, and moves to 2⁴⁸.
-        let gathered = zero.wrapping_mul(1 << 33 | 1 << 18 | 1 << 3) >> 48 | zero >> 60 & 8;
-        alike |= (gathered & 0xf) << (LANES * at);
+        let four = zero.wrapping_mul(1 << 33 | 1 << 18 | 1 << 3) >> 48 | zero >> 60 & 8;
+        alike |= (four & 0xf) << (LANES * at);
     }
     alike
 }

@@ -125,7 +125,7 @@ fn a_thread_with_cached_tokens_is_not_refused_for_another_handle() {
 
 /// A cached refusal does not prevent a later thread cache.
 #[test]
-fn a_thread_caches_tokens_again_after_refusals() {
+fn refusals_do_not_prevent_a_thread_cache() {
     let [limiter, _] = limiters();
     refused_in_numbers(&limiter);
     let fast = Limit::per_sec(1_000_000_000);
