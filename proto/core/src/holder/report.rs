@@ -1,8 +1,10 @@
 //! Reports of a child: the lines that its parent may not know, as far as there is room.
 
+use super::said::Known;
 use super::{Holder, Wants};
 use crate::lease::LeaseState;
-use crate::message::{BandDemand, FloorRelease, Intent, Report, ReportLine};
+use crate::message::{BandDemand, FloorRelease, Intent, Report, ReportLine, Terms};
+use crate::share::Kind;
 use crate::unit::{BudgetId, Seq, Tick};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -78,9 +80,14 @@ impl Holder {
         let mut moved = core::mem::take(&mut self.moved);
         for (budget, wants) in wants {
             let urgent = moved.remove(&budget).unwrap_or_default();
-            let given = self.entries.contains_key(&budget);
+            let terms = self.entries.get(&budget).map(|entry| &entry.terms);
+            let known = Known {
+                given: terms.is_some(),
+                urgent,
+                sparse: terms.map_or(0, sparse),
+            };
             let line = self.line_of(budget, wants);
-            self.said.follow(line, (given, urgent), seq, now);
+            self.said.follow(line, known, seq, now);
         }
         for (budget, urgent) in moved {
             let counters = self.counters_of(budget).unwrap_or_default();
@@ -119,5 +126,14 @@ impl Holder {
             largest_wait: wants.largest_wait,
             tally: wants.tally,
         }
+    }
+}
+
+/// Returns the demand up to which requests are sparse, fewer than one in each tick of an estimate: eight a
+/// second of a rate, eight of a quota. Permits are never sparse: each is held.
+const fn sparse(terms: &Terms) -> u64 {
+    match terms.kind {
+        Kind::Rate | Kind::Quota => terms.scale.grains_per_token().saturating_mul(8),
+        Kind::Concurrency => 0,
     }
 }

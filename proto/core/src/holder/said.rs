@@ -40,6 +40,17 @@ struct Entry {
     changed: u64,
 }
 
+/// What the holder knows of a budget beside its line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    /// Set if something of it was ever granted.
+    pub(super) given: bool,
+    /// Set if another holder lacks what the line returns.
+    pub(super) urgent: bool,
+    /// Maximum demand of which a small fall may wait.
+    pub(super) sparse: u64,
+}
+
 /// Lines that were sent on one edge, and lines that wait to be sent.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Said {
@@ -62,9 +73,9 @@ pub(super) struct Said {
 
 impl Said {
     /// Interval at which a line is updated that changes by a little: its tally, which is for display alone, or
-    /// a demand that falls by less than half. The estimate of a single request falls with each tick for ten
-    /// seconds. If each fall were reported, a key that is asked for now and then would cost fifty lines for
-    /// each request, at each level.
+    /// a sparse demand that falls by less than half. The estimate of a single request falls with each tick for
+    /// ten seconds. If each fall were reported, a key that is asked for now and then would cost fifty lines
+    /// for each request, at each level.
     const UPDATE_EVERY: Span = Span::from_secs(1);
 
     /// Returns the state of an edge without reports. A report has at most `most` lines.
@@ -124,18 +135,11 @@ impl Said {
         self.window.restart(order);
     }
 
-    /// Sets the line of a budget from report `seq` on. `given` is true if something of it was ever granted,
-    /// and `urgent` if another holder lacks what it returns.
-    pub(super) fn follow(
-        &mut self,
-        mut line: ReportLine,
-        (given, urgent): (bool, bool),
-        seq: Seq,
-        now: Tick,
-    ) {
+    /// Sets the line of a budget from report `seq` on.
+    pub(super) fn follow(&mut self, mut line: ReportLine, known: Known, seq: Seq, now: Tick) {
         let (budget, tally) = (line.budget, line.tally);
         let Some(entry) = self.entries.get_mut(&budget) else {
-            if line.asks_nothing() && !given {
+            if line.asks_nothing() && !known.given {
                 return;
             }
             let begins = total(&line.demand) > 0 || waits(&line) || !line.floor.is_empty();
@@ -148,7 +152,7 @@ impl Said {
                 changed: 0,
             };
             self.entries.insert(budget, entry);
-            return self.change(budget, haste(begins || urgent), seq);
+            return self.change(budget, haste(begins || known.urgent), seq);
         };
         if planted::is(Bug::EndLeftOut) && line.asks_nothing() {
             return;
@@ -156,7 +160,7 @@ impl Said {
         let before = &entry.line;
         entry.tally = entry.tally.merge(tally);
         line.tally = before.tally;
-        if falls_by_a_little(before, &line) {
+        if falls_by_a_little(before, &line, known.sparse) {
             let fell = line.demand != before.demand && !planted::is(Bug::SmallFallUnsaid);
             entry.fallen = fell.then_some(line.demand);
             if fell || entry.tally != entry.line.tally {
@@ -166,7 +170,7 @@ impl Said {
             return;
         }
         let (was, is) = (total(&before.demand), total(&line.demand));
-        let urgent = urgent
+        let urgent = known.urgent
             || matches!(Leap::of(was, is), Leap::Up)
             || line.largest_wait > before.largest_wait
             || before.floor.is_empty() && !line.floor.is_empty();
@@ -183,13 +187,18 @@ impl Said {
         urgent: bool,
         (seq, now): (Seq, Tick),
     ) {
-        let known = self.entries.get(&budget);
-        let mut line = known.map_or(ReportLine::empty(budget), |entry| entry.line.clone());
-        if let Some(demand) = known.and_then(|entry| entry.fallen.as_ref()) {
+        let entry = self.entries.get(&budget);
+        let mut line = entry.map_or(ReportLine::empty(budget), |entry| entry.line.clone());
+        if let Some(demand) = entry.and_then(|entry| entry.fallen.as_ref()) {
             line.demand.clone_from(demand);
         }
         (line.period, line.returned) = (counters.period, counters.returned);
-        self.follow(line, (true, urgent), seq, now);
+        let known = Known {
+            given: true,
+            urgent,
+            sparse: 0,
+        };
+        self.follow(line, known, seq, now);
     }
 
     /// Copies the latest tally and demand into the line.
@@ -300,8 +309,8 @@ impl Said {
 }
 
 /// Returns true if a line says what another says, or differs in a demand alone that is less, and more than
-/// half.
-fn falls_by_a_little(before: &ReportLine, line: &ReportLine) -> bool {
+/// half, where the former is at most `sparse`.
+fn falls_by_a_little(before: &ReportLine, line: &ReportLine, sparse: u64) -> bool {
     let fields = |of: &ReportLine| (of.period, of.returned, of.floor, of.largest_wait, of.tally);
     if fields(before) != fields(line) {
         return false;
@@ -316,7 +325,7 @@ fn falls_by_a_little(before: &ReportLine, line: &ReportLine) -> bool {
         .map(weight)
         .eq(line.demand.iter().map(weight));
     let (was, is) = (total(&before.demand), total(&line.demand));
-    same && is <= was && matches!(Leap::of(was, is), Leap::None)
+    same && is <= was && was <= sparse && matches!(Leap::of(was, is), Leap::None)
 }
 
 /// Returns true if a request waits.

@@ -376,6 +376,7 @@ fn who_lacks_nothing_is_left_what_it_has_when_another_wants_less() {
 
 /// The demand in the report of a holder at a time, if it has a line, after it wanted 800 until 100 ms.
 fn reported(wanted: u64, millis: u64) -> Option<u64> {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
     let mut holder = Holder::new(edge(1, 1));
     let wants = |demand| {
         let demand = vec![BandDemand {
@@ -392,14 +393,8 @@ fn reported(wanted: u64, millis: u64) -> Option<u64> {
     };
     let mut told = |demand, now| {
         let report = holder.report(now, 0, wants(demand)).expect("a report");
-        let known = answer(edge(1, 1), report.seq.get(), &quota(), 0, Vector::ZERO);
-        holder.handle_answer(
-            now,
-            &Answer {
-                lines: Vec::new(),
-                ..known
-            },
-        );
+        let known = answer(edge(1, 1), report.seq.get(), &budget, 0, Vector::ZERO);
+        holder.handle_answer(now, &known);
         let line = report.lines.first();
         line.map(|line| line.demand.iter().map(|of| of.curve.total()).sum())
     };
@@ -414,6 +409,11 @@ fn reported(wanted: u64, millis: u64) -> Option<u64> {
 fn a_demand_that_falls_a_little_is_reported_once_a_second() {
     assert_eq!(reported(500, 1_000), None);
     assert_eq!(reported(500, 1_100), Some(500));
+    assert_eq!(
+        reported(400, 1_100),
+        None,
+        "a fall by half is reported at once"
+    );
     let never = || reported(500, 9_000);
     assert_eq!(planted::with(Some(Bug::SmallFallUnsaid), never), None);
 }
