@@ -148,7 +148,8 @@ struct Cold {
     made: [AtomicU64; 2],
     /// Total of all refunds, in grains; wraps.
     back: AtomicU64,
-    /// Number of the edge under which tokens are taken. A refund from an earlier era is void.
+    /// Twice the number of the edge under which tokens are taken; odd while it changes. A refund from an
+    /// earlier or an odd era is void.
     era: AtomicU64,
 }
 
@@ -323,14 +324,11 @@ impl Cell {
         PeriodId::new(0)
     }
 
-    /// Releases a permit that was taken in `era`. Does nothing if that era is over.
+    /// Releases a permit that was taken in `era`. Does nothing if that era is over or odd.
     pub(crate) fn put_back(&self, units: u64, era: u64) {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
-            // The era changes before the epoch that forgets its debt begins. If it is unchanged here, a swap
-            // against this word is ordered before that epoch.
-            let gone = self.cold.era.load(Ordering::Acquire) != era;
-            if gone && !sync::planted(sync::Bug::EraIgnored) {
+            if self.is_void(era) {
                 return;
             }
             let word = Word::unpack(seen);
@@ -348,6 +346,16 @@ impl Cell {
                 Err(found) => seen = found,
             }
         }
+    }
+
+    /// Counts on the wheel a permit that was taken in `era`. Returns `None`, and releases the permit, if the
+    /// wheel is late, or if the edge has ended and the permit with it.
+    pub(crate) fn count_permit(&self, now: Tick, era: u64) -> Option<wheel::PermitSlot> {
+        let slot = self.wheel.acquire(now, || self.is_void(era));
+        if slot.is_none() {
+            self.put_back(1, era);
+        }
+        slot
     }
 
     /// Returns the era in which permits are taken now.

@@ -305,23 +305,16 @@ impl Limiter {
             let (key_state, handle) = (self.key_state.clone(), self.handle.clone());
             return Ok(Permit::counted_here(key_state, handle, None, era, now));
         }
-        let Some(slot) = cell.wheel().acquire(now) else {
-            cell.put_back(1, era);
-            return Err(No::Permits);
-        };
-        let permit = Permit::counted_here(
-            self.key_state.clone(),
-            self.handle.clone(),
+        let slot = cell.count_permit(now, era).ok_or(No::Permits)?;
+        self.key_state.tally.admitted(1);
+        let (key_state, handle) = (self.key_state.clone(), self.handle.clone());
+        Ok(Permit::counted_here(
+            key_state,
+            handle,
             Some(slot),
             era,
             now,
-        );
-        // If the edge ended in the meantime, the permit went with it, but the slot did not.
-        if cell.era() != era {
-            return Err(No::Permits);
-        }
-        self.key_state.tally.admitted(1);
-        Ok(permit)
+        ))
     }
 
     /// Takes a permit, and waits for one in line.

@@ -15,6 +15,10 @@ pub(crate) enum Bug {
     BlindStore,
     /// A refund ignores that the edge has changed.
     EraIgnored,
+    /// A refund is made of what was taken while the edge was changing.
+    MidChangeRefunded,
+    /// The era ends before the epoch that forgets the permits has begun.
+    EraEndsEarly,
     /// A refund counts its own announcements that came to nothing against its room.
     SaidAgain,
     /// A refund does not count concurrent refunds.

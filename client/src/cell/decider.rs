@@ -401,15 +401,21 @@ impl Decider for CellDecider {
         if self.plan.kind != Kind::Concurrency {
             return;
         }
-        // In this order: a permit that ends after the era began is not put back. The era advances by two,
-        // since an odd era marks a change in progress.
-        self.cell().cold.era.fetch_add(2, Ordering::AcqRel);
+        // Until the turn, callers still take permits of the old edge, which are not in the debt of the next one.
+        // They count them on the wheel until that is cleared.
+        self.cell().begin_change();
+        if sync::planted(Bug::EraEndsEarly) {
+            self.cell().end_change();
+        }
         self.held = 0;
         self.turn(now, |plan, _| {
             let burst = Tokens::ZERO;
             (Plan { burst, ..plan }, 0, ())
         });
         self.cell().wheel.clear(now);
+        if !sync::planted(Bug::EraEndsEarly) {
+            self.cell().end_change();
+        }
     }
 
     fn observed(&mut self) -> Option<Observed> {

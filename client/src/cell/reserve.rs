@@ -23,7 +23,8 @@
 //! Atomics: a reservation loads `era`, `back` and the word, in this order (`Acquire`). A refund loads `back`, the
 //! word, the clock and then `era`. It first adds its amount to `back` and then swaps the word, so that concurrent
 //! refunds see too little room rather than too much. The era changes before the epoch that forgets a debt, so
-//! that a refund of that debt finds another era or fails its swap.
+//! that a refund of that debt finds another era or fails its swap. It changes again after that epoch has begun,
+//! and is odd in between. What is taken in an odd era may be of either epoch, and is never put back.
 
 use super::{AdmissionMode, Ask, Cell, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
@@ -99,8 +100,8 @@ struct WordView {
 
 impl Cell {
     /// Begins a change that voids all earlier charges, before the epoch that forgets their debt begins. A
-    /// refund of an earlier charge does nothing from here on. Until [`Cell::end_change`] the era is odd;
-    /// charges made meanwhile, before or after the new epoch, are void when it ends.
+    /// refund of an earlier charge does nothing from here on. Until [`Cell::end_change`] the era is odd. Charges
+    /// made meanwhile are void at once ([`Cell::is_void`]), because the new epoch may have forgotten them.
     pub(super) fn begin_change(&self) {
         self.cold.era.fetch_add(1, Ordering::AcqRel);
     }
@@ -108,6 +109,14 @@ impl Cell {
     /// Ends the change: the epoch has begun.
     pub(super) fn end_change(&self) {
         self.cold.era.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns true if nothing of a charge that was made in `era` may be put back: the limit has changed since,
+    /// or was being changed. Must be called after the word is loaded that a refund is swapped against: the era
+    /// changes before an epoch that forgets debt begins, so a swap against that word is ordered before it.
+    pub(super) fn is_void(&self, era: u64) -> bool {
+        let amid = era % 2 == 1 && !sync::planted(Bug::MidChangeRefunded);
+        amid || (self.era() != era && !sync::planted(Bug::EraIgnored))
     }
 
     fn word_view(&self, seen: u64) -> WordView {
@@ -259,8 +268,7 @@ impl Cell {
             let back = self.cold.back.load(Ordering::Acquire);
             let seen = self.hot.word.load(Ordering::Acquire);
             let now = clock().max(charge.at);
-            let gone = self.era() != charge.era;
-            if gone && !sync::planted(Bug::EraIgnored) {
+            if self.is_void(charge.era) {
                 return 0;
             }
             let scale = self.hot.scale.load(Ordering::Relaxed);
@@ -306,6 +314,7 @@ impl Cell {
     pub(crate) fn exact(&self, charge: &BucketCharge, n: u64, now: Tick) -> bool {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
+            // An odd era will do: tokens that are taken beyond what is due do no harm.
             if self.era() != charge.era {
                 return false;
             }

@@ -92,8 +92,9 @@ impl Wheel {
     }
 
     /// Counts a permit. Returns `None` if no bucket is open or the current one has expired, because the state
-    /// machine is late.
-    pub(crate) fn acquire(&self, now: Tick) -> Option<PermitSlot> {
+    /// machine is late, or if the permit `is_void`. That is asked for each word that is swapped, so that no
+    /// permit is counted that became void before [`Wheel::clear`].
+    pub(crate) fn acquire(&self, now: Tick, is_void: impl Fn() -> bool) -> Option<PermitSlot> {
         let buckets = self.buckets.get()?;
         loop {
             let index = self.current.load(Ordering::Acquire) as usize % Self::BUCKETS;
@@ -105,7 +106,7 @@ impl Wheel {
             }
             let until = Tick::from_nanos(bucket.until.load(Ordering::Relaxed));
             // The permit would expire at once, and its end would wake callers that wait for exactly that.
-            if now >= until {
+            if now >= until || is_void() {
                 return None;
             }
             let next = pack(tag, count + 1);

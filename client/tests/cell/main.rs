@@ -290,13 +290,15 @@ fn an_expired_bucket_takes_no_permit_until_the_wheel_turns() {
     let at = Tick::from_nanos;
     let wheel = cell::wheel::Wheel::new();
     wheel.set_hold(Span::from_nanos(800), at(0));
-    let slot = wheel.acquire(at(799)).expect("a bucket is open");
+    let slot = wheel.acquire(at(799), || false).expect("a bucket is open");
     assert_eq!(slot.until, at(800));
-    assert_eq!(wheel.acquire(at(800)), None);
+    assert_eq!(wheel.acquire(at(800), || false), None);
     let turn = wheel.turn(at(900));
     assert_eq!((turn.cancelled, turn.was_late), (1, true));
     assert!(!wheel.release(slot), "it was cancelled");
-    let slot = wheel.acquire(at(900)).expect("the next one is open");
+    let slot = wheel
+        .acquire(at(900), || false)
+        .expect("the next one is open");
     assert_eq!(slot.until, at(1_700));
     let turn = wheel.turn(at(1_000));
     assert_eq!((turn.cancelled, turn.was_late), (0, false));

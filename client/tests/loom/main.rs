@@ -24,6 +24,7 @@ mod source {
     pub(crate) mod switched;
     pub(crate) mod tier;
 }
+mod changes;
 mod deferred;
 mod keys;
 mod leases;

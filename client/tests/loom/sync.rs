@@ -10,6 +10,8 @@ pub(crate) enum Bug {
     SameEpoch,
     BlindStore,
     EraIgnored,
+    MidChangeRefunded,
+    EraEndsEarly,
     SaidAgain,
     OthersUnseen,
     DebtUnseen,
