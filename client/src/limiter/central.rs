@@ -69,13 +69,13 @@ impl Limiter {
     /// Refuses at once what another caller has just waited for in vain, so that a flood against a spent quota
     /// does not wait each time. One caller a second waits again.
     pub(super) fn probe(&self, n: u64, no: No) -> Result<(), Refused> {
-        let hushed = (no == No::Quota).then(|| {
+        let repeated = (no == No::Quota).then(|| {
             let wait = u64::try_from(self.once_within().as_nanos()).unwrap_or(u64::MAX);
             self.key_state
                 .home
                 .probe(n, Span::from_nanos(wait), self.now())
         });
-        match hushed.flatten() {
+        match repeated.flatten() {
             None => Ok(()),
             Some(left) => {
                 let retry_after = Some(Duration::from_nanos(left.nanos()));
