@@ -2,6 +2,8 @@
 
 #[path = "corners/bounds.rs"]
 mod bounds;
+#[path = "corners/bytes.rs"]
+mod bytes;
 #[path = "corners/changes.rs"]
 mod changes;
 #[path = "corners/children.rs"]

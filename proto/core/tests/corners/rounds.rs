@@ -244,35 +244,3 @@ fn a_round_that_is_not_appended_is_halved_and_loses_nothing() {
     assert_eq!(fleet.budgets(), 0, "{tried:?}");
     assert!(tried.iter().any(|&items| items > 1_000), "{tried:?}");
 }
-
-#[test]
-#[ignore = "prints the bytes that a key takes in a replica; nothing is judged"]
-fn a_key_takes_so_many_bytes() {
-    const PAGE: u64 = 4_096;
-    let resident = || -> u64 {
-        let said = std::fs::read_to_string("/proc/self/statm").expect("a Linux machine");
-        let pages = said.split(' ').nth(1).and_then(|pages| pages.parse().ok());
-        PAGE * pages.unwrap_or(0_u64)
-    };
-    let mut state = State::new();
-    let join = Command::Join {
-        node: NodeId::new(1),
-        request: RequestId::new(1),
-    };
-    let put = Command::PutRule {
-        request: RequestId::new(2),
-        budget: rule("k/*".into(), rated),
-        creator: None,
-    };
-    state.apply(1, Some(&join));
-    state.apply(2, Some(&put));
-    let before = resident();
-    for entry in 0..100 {
-        let keys = (0..1_000).map(|key| format!("k/{entry:03}{key:03}"));
-        let creator = Some(Incarnation::new(1));
-        let keys = keys.collect();
-        state.apply(3 + entry, Some(&Command::Instantiate { keys, creator }));
-    }
-    let keys = u64::try_from(state.budgets().len()).expect("a number");
-    println!("{keys} keys, {} bytes each", (resident() - before) / keys);
-}
