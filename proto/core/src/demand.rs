@@ -18,7 +18,6 @@ mod newton;
 mod quotient;
 mod range;
 mod regime;
-mod segments;
 
 pub use compress::BREAKPOINTS_MIN;
 pub use curve::{CurveError, DemandCurve, SEGMENTS_MAX, Segment, WEIGHT_ONE};

@@ -29,7 +29,8 @@ pub use upward::{Returned, Spoken};
 
 use crate::account::Account;
 use crate::budget;
-use crate::message::{Answer, AnswerLine, Heard, Report, Verdict};
+use crate::interner::Interner;
+use crate::message::{Answer, AnswerLine, Heard, Report, Terms, Verdict};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Incarnation, Number, Seq, Span, Term, Tick};
 use agenda::Agenda;
@@ -74,6 +75,7 @@ pub struct Ledger {
     children: Children,
     agenda: Agenda,
     standings: BTreeMap<BudgetId, plan::Standing>,
+    terms: Interner<Terms>,
 }
 
 impl Ledger {
@@ -345,14 +347,17 @@ impl Ledger {
         now: Tick,
     ) -> Plan {
         let together = self.is_together(budget);
-        let standing = self.standings.entry(budget).or_default();
+        let mut standing = self.standings.remove(&budget).unwrap_or_default();
         // A child that holds something takes part, whether it has a claim or not.
         let mut around: Vec<Incarnation> = self.agenda.claimants(budget).collect();
         around.extend(account.open().map(|(child, _)| child));
         around.sort_unstable();
         around.dedup();
         let children = (&mut self.children, &around[..]);
-        let plan = plan::plan(children, budget, account, view, standing, now);
+        let plan = plan::plan(children, budget, account, view, &mut standing, now);
+        if !standing.is_empty() {
+            self.standings.insert(budget, standing);
+        }
         for &child in &plan.claimed {
             self.agenda.claims(budget, child);
             self.tell_child(child, budget);
@@ -387,7 +392,7 @@ impl Ledger {
         let most = self.lines.unwrap_or(AnswerLine::LINES_MAX);
         let (child, standings) = (self.children.get_mut(child)?, &self.standings);
         let (number, taken) = (child.next_answer(now)?, child.seq());
-        let lines = child.lines(number, most, &|budget| {
+        let lines = child.lines(number, most, &mut self.terms, &|budget| {
             let mut line = books(budget)?;
             let standing = standings.get(&budget);
             line.terms.gathered |= standing.is_some_and(|of| of.keeping.is_together());

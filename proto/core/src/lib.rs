@@ -62,6 +62,9 @@ pub mod central;
 pub mod message;
 mod window;
 
+mod few;
+mod interner;
+
 pub mod account;
 pub mod command;
 pub mod pool;

@@ -1,7 +1,7 @@
 //! The demand curve of a subtree.
 
-use super::segments::Segments;
 use super::{Level, wide};
+use crate::few::Few;
 use crate::unit::Weight;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -64,7 +64,7 @@ impl Segment {
     serde(try_from = "Vec<Segment>", into = "Vec<Segment>")
 )]
 pub struct DemandCurve {
-    segments: Segments,
+    segments: Few<Segment>,
     total: u64,
     weight: u64,
 }
@@ -72,7 +72,7 @@ pub struct DemandCurve {
 impl DemandCurve {
     /// The curve without claimants: the identity of [`DemandCurve::plus`].
     pub const EMPTY: Self = Self {
-        segments: Segments::NONE,
+        segments: Few::NONE,
         total: 0,
         weight: 0,
     };
@@ -92,7 +92,7 @@ impl DemandCurve {
 
     const fn single(demand: u64, weight: u64) -> Self {
         Self {
-            segments: Segments::One(Segment { demand, weight }),
+            segments: Few::One(Segment { demand, weight }),
             total: demand,
             weight,
         }

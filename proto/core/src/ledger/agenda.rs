@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::plan::Plan;
 use super::upward::Spoken;
+use crate::few::Few;
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Incarnation, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -28,9 +29,9 @@ pub(super) struct Agenda {
     rounds: u64,
     /// Budgets of which a child returned something that may not be booked yet.
     pub(super) returned: BTreeSet<BudgetId>,
-    /// Claimants of each budget. With thousands of children, a plan must not search all of them for a hundred
-    /// claimants.
-    pub(super) claimants: BTreeMap<BudgetId, BTreeSet<Incarnation>>,
+    /// Sorted claimants of each budget. With thousands of children, a plan must not search all of them for a
+    /// hundred claimants.
+    pub(super) claimants: BTreeMap<BudgetId, Few<Incarnation>>,
     /// Budgets of which a child lacked something at the last plan that was not free.
     pub(super) starved: BTreeSet<BudgetId>,
     /// Times at which budgets are planned again without a change, by budget. `alarms` has the same by time.
@@ -44,8 +45,8 @@ pub(super) struct Agenda {
     pub(super) returned_turn: BudgetId,
 }
 
-fn count(claimants: &BTreeMap<BudgetId, BTreeSet<Incarnation>>, budget: BudgetId) -> usize {
-    claimants.get(&budget).map_or(0, BTreeSet::len)
+fn count(claimants: &BTreeMap<BudgetId, Few<Incarnation>>, budget: BudgetId) -> usize {
+    claimants.get(&budget).map_or(0, |few| few.len())
 }
 
 /// Takes budgets out of a set in rotation until they have `seats` claimants or the set is empty. The last one
@@ -197,14 +198,14 @@ impl Agenda {
 
     /// Adds a child to a budget's claimants.
     pub(super) fn claims(&mut self, budget: BudgetId, child: Incarnation) {
-        self.claimants.entry(budget).or_default().insert(child);
+        self.claimants.entry(budget).or_default().add(child);
     }
 
     /// Removes a child from a budget's claimants.
     pub(super) fn claims_no_longer(&mut self, budget: BudgetId, child: Incarnation) {
         self.spoken.insert(budget);
         if let Some(claimants) = self.claimants.get_mut(&budget) {
-            claimants.remove(&child);
+            claimants.take_out(&child);
             if claimants.is_empty() {
                 self.claimants.remove(&budget);
             }
@@ -213,7 +214,8 @@ impl Agenda {
 
     /// Returns the claimants of a budget, in order.
     pub(super) fn claimants(&self, budget: BudgetId) -> impl Iterator<Item = Incarnation> {
-        self.claimants.get(&budget).into_iter().flatten().copied()
+        let few = self.claimants.get(&budget);
+        few.into_iter().flat_map(|few| few.iter().copied())
     }
 
     /// Takes urgent budgets in rotation until they have `seats` claimants, and then others up to what is left

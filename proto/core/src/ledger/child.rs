@@ -4,10 +4,12 @@ use super::ReportError;
 use super::agenda::Agenda;
 use super::claim::{Claim, News};
 use crate::budget;
-use crate::message::{AnswerLine, Heard, Intent, Report, ReportLine};
+use crate::interner::Interner;
+use crate::message::{AnswerLine, Heard, Intent, Report, ReportLine, Terms};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Number, Seq, Span, Term, Tick};
 use crate::window::{Haste, Window};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -27,8 +29,8 @@ pub struct Child {
     muted: bool,
     /// Set if a plan was made without this child because it was silent.
     skipped: bool,
-    /// Its claims, by budget.
-    pub claims: BTreeMap<BudgetId, Claim>,
+    /// Its claims, by budget. They are boxed, since a map's nodes are never full.
+    pub claims: BTreeMap<BudgetId, Box<Claim>>,
     /// Claims that an answer may have a line for: those whose line was sent and not echoed yet, and those
     /// that [`Child::tell`] marked.
     telling: Window,
@@ -188,7 +190,7 @@ impl Child {
         let claim = self.claims.entry(budget).or_insert_with(|| {
             agenda.claims(budget, id);
             self.telling.wait(budget, Haste::Usual);
-            Claim::default()
+            Box::default()
         });
         agenda.speak(budget, claim);
         claim.rule = claim.rule.or_else(|| (terms.rules)(budget));
@@ -196,9 +198,9 @@ impl Child {
             (terms.rules)(budget).is_none_or(|rule| claim.rule == Some(rule)),
             "a rule changed of which nobody told"
         );
-        let before = (claim.period, claim.returned);
+        let before = (claim.period, claim.returned());
         let news = claim.take(line, now);
-        let returns = (claim.period, claim.returned) != before;
+        let returns = (claim.period, claim.returned()) != before;
         if returns || planted::is(Bug::ReturnCrossesStamps) {
             agenda.returned.insert(budget);
         }
@@ -232,7 +234,8 @@ impl Child {
 
     /// Has the next answer examine this budget.
     pub(super) fn tell(&mut self, budget: BudgetId) {
-        let recalled = self.claims.get(&budget).is_some_and(Claim::has_target);
+        let claim = self.claims.get(&budget);
+        let recalled = claim.is_some_and(|claim| claim.has_target());
         let haste = match recalled {
             true => Haste::Urgent,
             false => Haste::Usual,
@@ -250,7 +253,8 @@ impl Child {
 
     pub(super) fn is_overdue(&self, now: Tick, patience: impl Fn(BudgetId) -> Span) -> bool {
         self.watched.iter().any(|&budget| {
-            let heard = self.claims.get(&budget).and_then(Claim::heard_at);
+            let claim = self.claims.get(&budget);
+            let heard = claim.and_then(|claim| claim.heard_at());
             heard.is_some_and(|at| now.since(at) >= patience(budget))
         })
     }
@@ -268,20 +272,21 @@ impl Child {
     }
 
     /// Returns the lines of answer `number`: those that the child has not echoed, and of the waiting ones as
-    /// many as `most` allows. Lines with targets come first.
+    /// many as `most` allows. Lines with targets come first. Their terms are kept as shared by `terms`.
     pub(super) fn lines(
         &mut self,
         number: Number,
         most: usize,
+        terms: &mut Interner<Terms>,
         books: &impl Fn(BudgetId) -> Option<AnswerLine>,
     ) -> Vec<AnswerLine> {
         let mut lines = Lines::default();
         for budget in self.telling.said() {
-            self.tell_now(budget, number, books, &mut lines);
+            self.tell_now(budget, number, terms, books, &mut lines);
         }
         while let Some((budget, _)) = self.telling.next(most) {
             self.telling.say(budget);
-            self.tell_now(budget, number, books, &mut lines);
+            self.tell_now(budget, number, terms, books, &mut lines);
         }
         debug_assert!(
             planted::any() || self.knows_the_rest(books),
@@ -297,14 +302,15 @@ impl Child {
         &mut self,
         budget: BudgetId,
         number: Number,
+        terms: &mut Interner<Terms>,
         books: &impl Fn(BudgetId) -> Option<AnswerLine>,
         lines: &mut Lines,
     ) {
         let line = self.claims.get_mut(&budget).zip(books(budget));
         let said = line.and_then(|(claim, mut line)| {
             claim.begin(line.period);
-            line.target = claim.target;
-            let must = claim.must_say(number, self.heard, &line);
+            line.target = claim.target();
+            let must = claim.must_say(number, self.heard, &line, terms);
             must.then_some((claim, line))
         });
         let Some((claim, line)) = said else {
@@ -331,7 +337,7 @@ impl Child {
         self.claims.len() > MANY
             || claims.all(|(&budget, claim)| {
                 books(budget).is_none_or(|mut line| {
-                    line.target = claim.target;
+                    line.target = claim.target();
                     claim.knows(self.heard, &line)
                 })
             })

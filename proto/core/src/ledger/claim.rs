@@ -2,11 +2,14 @@
 
 use crate::budget;
 use crate::edge::{Vector, meets};
-use crate::message::{AnswerLine, BandDemand, ReportLine, Tally};
+use crate::few::Few;
+use crate::interner::Interner;
+use crate::message::{AnswerLine, BandDemand, ReportLine, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Number, PeriodId, Tick, Tokens};
-use alloc::vec::Vec;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 
 /// Urgency of a plan after a line of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,38 +65,124 @@ pub(crate) fn total(demand: &[BandDemand]) -> u64 {
 ///                                                     ▼
 ///                                                  overdue
 /// ```
+///
+/// A claim is kept for every key of every session, so what few claims have is boxed.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Claim {
     /// Demand per band, highest first.
-    pub demand: Vec<BandDemand>,
-    /// The requested floors.
-    pub floor: Share,
-    /// The largest cost of a waiting request, and the time since which one waits.
-    pub waiting: Option<(Tick, Tokens)>,
+    demand: Few<BandDemand>,
     /// Counts of requests so far.
     pub tally: Tally,
-    /// The period of `returned`: the book's, once the claim was compared with the book.
+    /// The period of what was returned: the book's, once the claim was compared with the book.
     pub period: PeriodId,
     begun: bool,
-    /// The greatest `returned` that was reported.
-    pub returned: Vector,
-    /// The value that `returned` must reach.
-    pub target: Vector,
-    /// Time since which the held part differs from the planned one.
-    pub differs: Option<Tick>,
     /// Set once a report had a line of this budget.
     reported: bool,
     /// Claim with which the demand counts, whatever is reported. `None` if it counts as reported.
     pub(super) rule: Option<budget::Claim>,
     /// The agenda's round in which the claim was last reported.
     pub(super) spoken: u64,
-    said: Option<(Number, AnswerLine)>,
+    said: Option<Said>,
+    rare: Option<Box<Rare>>,
+}
+
+/// The line that the child was last told, except for its target.
+#[derive(Clone, Debug, Hash)]
+struct Said {
+    /// The first answer that had it.
+    first: Number,
+    period: PeriodId,
+    given: Vector,
+    terms: Arc<Terms>,
+}
+
+/// The parts of a claim that are nearly always empty.
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+struct Rare {
+    /// The requested floors.
+    floor: Share,
+    /// The largest cost of a waiting request, and the time since which one waits.
+    waiting: Option<(Tick, Tokens)>,
+    /// Time since which the held part differs from the planned one.
+    differs: Option<Tick>,
+    /// The greatest `returned` that was reported.
+    returned: Vector,
+    /// The value that `returned` must reach.
+    target: Vector,
+    /// The target in the line that the child was last told.
+    told: Vector,
     /// The first answer that carried a target which the child has not echoed yet.
     pending: Option<(Number, Vector)>,
     heard: Option<(Tick, Vector)>,
 }
 
+impl Rare {
+    const NONE: Self = Self {
+        floor: Share::EMPTY,
+        waiting: None,
+        differs: None,
+        returned: Vector::ZERO,
+        target: Vector::ZERO,
+        told: Vector::ZERO,
+        pending: None,
+        heard: None,
+    };
+}
+
 impl Claim {
+    /// Returns the demand per band, highest first.
+    #[must_use]
+    pub fn demand(&self) -> &[BandDemand] {
+        &self.demand
+    }
+
+    /// Returns the requested floors.
+    #[must_use]
+    pub fn floor(&self) -> Share {
+        self.rare().floor
+    }
+
+    /// Returns the largest cost of a waiting request, and the time since which one waits.
+    #[must_use]
+    pub fn waiting(&self) -> Option<(Tick, Tokens)> {
+        self.rare().waiting
+    }
+
+    /// Returns the time since which the held part differs from the planned one.
+    pub(super) fn differs(&self) -> Option<Tick> {
+        self.rare().differs
+    }
+
+    /// Sets the time since which the held part differs from the planned one.
+    pub(super) fn set_differs(&mut self, since: Option<Tick>) {
+        if self.differs() != since {
+            self.change(|rare| rare.differs = since);
+        }
+    }
+
+    /// Returns the greatest total that was reported as returned.
+    #[must_use]
+    pub fn returned(&self) -> Vector {
+        self.rare().returned
+    }
+
+    /// Returns the total that must be returned.
+    #[must_use]
+    pub fn target(&self) -> Vector {
+        self.rare().target
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.as_deref().unwrap_or(&Rare::NONE)
+    }
+
+    /// Changes the rare parts. They are dropped once they are empty.
+    fn change(&mut self, change: impl FnOnce(&mut Rare)) {
+        let mut rare = self.rare.take().unwrap_or_default();
+        change(&mut rare);
+        self.rare = (*rare != Rare::NONE).then_some(rare);
+    }
+
     /// Takes a line of a report. Returns how urgently the budget must be planned.
     pub(super) fn take(&mut self, line: &ReportLine, now: Tick) -> News {
         self.reported = true;
@@ -104,8 +193,9 @@ impl Claim {
         let demand = claimed
             .as_ref()
             .map_or(line.demand.as_slice(), Option::as_slice);
-        let mut changed = self.demand != demand;
-        let mut asked = line.largest_wait > self.waiting.map_or(Tokens::ZERO, |(_, cost)| cost);
+        let (waited, floor, before) = (self.waiting(), self.floor(), self.returned());
+        let mut changed = *self.demand != *demand;
+        let mut asked = line.largest_wait > waited.map_or(Tokens::ZERO, |(_, cost)| cost);
         let mut fell = false;
         if changed {
             let sum = total(demand);
@@ -114,27 +204,31 @@ impl Claim {
                 Leap::Down => fell = true,
                 Leap::None => {}
             }
-            self.demand.clear();
-            self.demand.extend_from_slice(demand);
+            self.demand = demand.into();
         }
-        let waiting = match self.waiting {
+        let waiting = match waited {
             _ if line.largest_wait.is_zero() => None,
             Some((since, _)) => Some((since, line.largest_wait)),
             None => Some((now, line.largest_wait)),
         };
-        changed |= self.floor != line.floor || self.waiting != waiting;
-        (self.floor, self.waiting) = (line.floor, waiting);
+        if floor != line.floor || waited != waiting {
+            changed = true;
+            self.change(|rare| (rare.floor, rare.waiting) = (line.floor, waiting));
+        }
         // Only the parent's book begins periods: a child that reports a later one would get rid of its
         // targets. Before the claim was compared with the book it has no targets. The line is taken then,
         // since it may not be repeated.
-        let before = self.returned;
+        let mut returned = before;
         if !self.begun && line.period > self.period {
-            (self.period, self.returned) = (line.period, Vector::ZERO);
+            (self.period, returned) = (line.period, Vector::ZERO);
         }
         if line.period == self.period {
-            self.returned = self.returned.merge(line.returned);
+            returned = returned.merge(line.returned);
         }
-        match self.returned != before {
+        if returned != before {
+            self.change(|rare| rare.returned = returned);
+        }
+        match returned != before {
             _ if asked => News::Asked,
             _ if fell => News::Fell,
             true => News::Returned,
@@ -145,10 +239,10 @@ impl Claim {
 
     /// Returns true if the part that the child was last told of, less its target, is enough for a demand.
     fn serves(&self, demand: u64) -> bool {
-        let Some((_, said)) = &self.said else {
+        let Some(said) = &self.said else {
             return false;
         };
-        let kept = said.given.ahead_of(self.returned.merge(self.target));
+        let kept = said.given.ahead_of(self.returned().merge(self.target()));
         let kept = match said.terms.kind {
             Kind::Rate => kept.rate.grains(),
             Kind::Quota => kept.tokens.grains(),
@@ -161,17 +255,17 @@ impl Claim {
     pub(super) fn reweigh(&mut self, rule: budget::Claim) -> bool {
         self.rule = Some(rule);
         let demand = BandDemand::claimed(&self.demand, rule);
-        let changed = self.demand != demand.as_slice();
-        self.demand.clear();
-        self.demand.extend(demand);
+        let changed = *self.demand != *demand.as_slice();
+        self.demand = demand.as_slice().into();
         changed
     }
 
     /// Returns true if nothing is wanted and the claim was never answered: the parent does not know the
     /// budget.
     pub(super) fn is_over(&self) -> bool {
-        let wants = !self.demand.is_empty() || !self.floor.is_empty() || self.waiting.is_some();
-        !wants && self.said.is_none() && self.returned.is_zero() && self.target.is_zero()
+        let rare = self.rare();
+        let wants = !self.demand.is_empty() || !rare.floor.is_empty() || rare.waiting.is_some();
+        !wants && self.said.is_none() && rare.returned.is_zero() && rare.target.is_zero()
     }
 
     /// Returns true if a report ever had a line of this budget. Before that, the demand is unknown.
@@ -184,26 +278,103 @@ impl Claim {
         self.begun = true;
         if period != self.period {
             self.period = period;
-            if !planted::is(Bug::ReturnCrossesStamps) {
-                self.returned = Vector::ZERO;
-            }
-            self.target = Vector::ZERO;
-            self.heard = None;
-            self.pending = None;
+            self.change(|rare| {
+                if !planted::is(Bug::ReturnCrossesStamps) {
+                    rare.returned = Vector::ZERO;
+                }
+                rare.target = Vector::ZERO;
+                rare.heard = None;
+                rare.pending = None;
+            });
         }
     }
 
     /// Raises the target.
     pub(super) fn raise_target(&mut self, target: Vector) {
-        self.target = self.target.merge(target);
+        self.change(|rare| rare.target = rare.target.merge(target));
     }
 
     /// Follows the child's echo. A target that the child has received starts the clock, and its return stops
     /// the clock. A target that was raised meanwhile does not stop the clock of the former one.
     pub(super) fn echo(&mut self, heard: Number, now: Tick) {
+        if self.is_watched() {
+            let said = self.said.as_ref().map(|said| said.first);
+            self.change(|rare| rare.echo(said, heard, now));
+        }
+    }
+
+    /// Returns true if the echo matters: a target was sent and, as far as is known, not met.
+    pub(super) fn is_watched(&self) -> bool {
+        let rare = self.rare();
+        rare.pending.is_some() || rare.heard.is_some()
+    }
+
+    /// Returns the time at which the child echoed a target that it has not met.
+    pub(super) fn heard_at(&self) -> Option<Tick> {
+        self.rare().heard.map(|(at, _)| at)
+    }
+
+    /// Returns true if something is wanted back.
+    pub(super) fn has_target(&self) -> bool {
+        let rare = self.rare();
+        !meets(rare.returned, rare.target)
+    }
+
+    /// Returns the first answer with `line`, if the child was told nothing later.
+    fn first_with(&self, line: &AnswerLine) -> Option<Number> {
+        let said = self.said.as_ref()?;
+        let target = self.rare().told;
+        let alike = said.period == line.period
+            && said.given == line.given
+            && target == line.target
+            && *said.terms == line.terms;
+        alike.then_some(said.first)
+    }
+
+    /// Returns true if the child, having echoed answer `heard`, knows `line`.
+    pub(super) fn knows(&self, heard: Number, line: &AnswerLine) -> bool {
+        self.first_with(line).is_some_and(|first| heard >= first)
+    }
+
+    /// Returns true if the child, having echoed answer `heard`, must be sent `line` in answer `number`.
+    /// Remembers that it was sent, with terms shared by `terms`.
+    pub(super) fn must_say(
+        &mut self,
+        number: Number,
+        heard: Number,
+        line: &AnswerLine,
+        terms: &mut Interner<Terms>,
+    ) -> bool {
+        if let Some(first) = self.first_with(line) {
+            return heard < first;
+        }
+        self.said = Some(Said {
+            first: number,
+            period: line.period,
+            given: line.given,
+            terms: terms.share(&line.terms),
+        });
+        let pending = self.rare().pending.is_none() && self.has_target();
+        if pending || self.rare().told != line.target {
+            self.change(|rare| {
+                rare.told = line.target;
+                if pending {
+                    rare.pending = Some((number, rare.target));
+                }
+            });
+        }
+        true
+    }
+}
+
+impl Rare {
+    /// Follows the echo of answer `heard`. `said` is the first answer with the line that the child was last
+    /// told.
+    fn echo(&mut self, said: Option<Number>, heard: Number, now: Tick) {
+        let returned = self.returned;
         if self
             .heard
-            .is_some_and(|(_, target)| meets(self.returned, target))
+            .is_some_and(|(_, target)| meets(returned, target))
         {
             self.heard = None;
         }
@@ -213,51 +384,12 @@ impl Claim {
         if self.heard.is_some() || heard < number {
             return;
         }
-        if !meets(self.returned, told) {
+        if !meets(returned, told) {
             self.heard = Some((now, told));
         }
-        self.pending = self.said.and_then(|(number, line)| {
-            let later = !meets(told.merge(self.returned), line.target);
-            later.then_some((number, line.target))
+        self.pending = said.and_then(|number| {
+            let later = !meets(told.merge(returned), self.told);
+            later.then_some((number, self.told))
         });
-    }
-
-    /// Returns true if the echo matters: a target was sent and, as far as is known, not met.
-    pub(super) const fn is_watched(&self) -> bool {
-        self.pending.is_some() || self.heard.is_some()
-    }
-
-    /// Returns the time at which the child echoed a target that it has not met.
-    pub(super) const fn heard_at(&self) -> Option<Tick> {
-        match self.heard {
-            Some((at, _)) => Some(at),
-            None => None,
-        }
-    }
-
-    /// Returns true if something is wanted back.
-    pub(super) fn has_target(&self) -> bool {
-        !meets(self.returned, self.target)
-    }
-
-    /// Returns true if the child, having echoed answer `heard`, knows `line`.
-    pub(super) fn knows(&self, heard: Number, line: &AnswerLine) -> bool {
-        let said = self.said.as_ref();
-        said.is_some_and(|(first, said)| said == line && heard >= *first)
-    }
-
-    /// Returns true if the child, having echoed answer `heard`, must be sent `line` in answer `number`.
-    /// Remembers that it was sent.
-    pub(super) fn must_say(&mut self, number: Number, heard: Number, line: &AnswerLine) -> bool {
-        match &self.said {
-            Some((first, said)) if said == line => heard < *first,
-            _ => {
-                self.said = Some((number, *line));
-                if self.pending.is_none() && self.has_target() {
-                    self.pending = Some((number, self.target));
-                }
-                true
-            }
-        }
     }
 }

@@ -39,7 +39,7 @@ impl Scarce {
 /// ```
 ///
 /// A whole of zero changes nothing: the budget is being moved here or elsewhere.
-#[derive(Clone, Copy, Debug, Default, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Hash)]
 pub(super) struct Keeping {
     together: bool,
     divisible: Option<Tick>,

@@ -34,7 +34,7 @@ pub(super) fn undivided_parts(
     let mut parts: Vec<Vector> = seats
         .iter_mut()
         .map(|seat| {
-            seat.claim.differs = None;
+            seat.claim.set_differs(None);
             let floor = carried(seat.floor().meet(left), kind);
             left = left.ahead_of(floor);
             Vector {
@@ -83,8 +83,8 @@ pub(super) fn rate_parts(
     let claimants: Vec<Claimant> = seats
         .iter()
         .map(|seat| match few && !seat.wants() {
-            true => seat.floor_alone(seat.claim.floor.rate.grains()),
-            false => seat.claimant(seat.claim.floor.rate.grains(), ceiling),
+            true => seat.floor_alone(seat.claim.floor().rate.grains()),
+            false => seat.claimant(seat.claim.floor().rate.grains(), ceiling),
         })
         .collect();
     let targets = match suits_all((seats, &claimants), room, view, ceiling) {
@@ -99,14 +99,12 @@ pub(super) fn rate_parts(
             // A small difference that no child lacks is not worth a message. `damp` removes it once some
             // child lacks it.
             let content = seat.is_content(ceiling) && allocate::is_small(held, target);
-            seat.claim.differs = match held == target || content {
+            let differs = match held == target || content {
                 true => None,
-                false => Some(seat.claim.differs.unwrap_or(now)),
+                false => Some(seat.claim.differs().unwrap_or(now)),
             };
-            let differs = seat
-                .claim
-                .differs
-                .map_or(Span::ZERO, |since| now.since(since));
+            seat.claim.set_differs(differs);
+            let differs = differs.map_or(Span::ZERO, |since| now.since(since));
             let left = view.held_back.minus_or_zero(differs);
             let young = !left.is_zero();
             if held != target && !content {
@@ -131,8 +129,8 @@ pub(super) fn rate_parts(
             Vector {
                 rate,
                 burst,
-                floor_rate: seat.claim.floor.rate.min(rate),
-                floor_burst: seat.claim.floor.burst.min(burst),
+                floor_rate: seat.claim.floor().rate.min(rate),
+                floor_burst: seat.claim.floor().burst.min(burst),
                 ..Vector::ZERO
             }
         })
@@ -149,8 +147,8 @@ impl Seat<'_> {
     /// ceiling.
     fn is_at_ease(&self, ceiling: Option<u64>) -> bool {
         let kept = self.kept.rate.grains();
-        let wants = total(&self.claim.demand).max(self.claim.floor.rate.grains());
-        let stays = self.claim.waiting.is_none() && !self.leaving;
+        let wants = total(self.claim.demand()).max(self.claim.floor().rate.grains());
+        let stays = self.claim.waiting().is_none() && !self.leaving;
         stays && kept > 0 && wants <= kept && ceiling.is_none_or(|most| kept <= most)
     }
 }
@@ -193,7 +191,7 @@ fn burst_parts(
         .iter()
         .zip(&dealt)
         .map(|(seat, &part)| {
-            let (since, cost) = seat.claim.waiting.unwrap_or((now, Tokens::ZERO));
+            let (since, cost) = seat.claim.waiting().unwrap_or((now, Tokens::ZERO));
             allocate::Holder {
                 part,
                 pinned: seat.kept.floor_burst.grains(),
@@ -229,7 +227,7 @@ pub(super) fn quota_parts(
     if let Some(rest) = rest {
         let mut soon = claimants.clone();
         for (claimant, seat) in soon.iter_mut().zip(seats) {
-            let wants = total(&seat.claim.demand);
+            let wants = total(seat.claim.demand());
             claimant.ceiling = mul_div_floor(wants, rest.nanos(), ESCROW.nanos());
         }
         let used = allocate::allocate(room.tokens, &soon, terms, warm);
@@ -272,7 +270,7 @@ pub(super) fn permit_parts(
     let ceiling = view.ceiling.map(|ceiling| ceiling.burst.grains());
     let claimants: Vec<Claimant> = seats
         .iter()
-        .map(|seat| seat.claimant(seat.claim.floor.burst.grains(), ceiling))
+        .map(|seat| seat.claimant(seat.claim.floor().burst.grains(), ceiling))
         .collect();
     allocate::allocate(room.burst, &claimants, view.terms, warm)
         .into_iter()
@@ -281,7 +279,7 @@ pub(super) fn permit_parts(
             let burst = Tokens::from_grains(part);
             Vector {
                 burst,
-                floor_burst: seat.claim.floor.burst.min(burst),
+                floor_burst: seat.claim.floor().burst.min(burst),
                 ..Vector::ZERO
             }
         })

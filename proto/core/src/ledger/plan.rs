@@ -9,6 +9,7 @@ use crate::allocate::{self, Claimant, Warm};
 use crate::edge::{Counters, Vector};
 use crate::share::{Kind, Share, apportion};
 use crate::unit::{BudgetId, Incarnation, Rate, Scale, Span, Tick, Tokens};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The whole to divide, and the terms of the division.
@@ -77,11 +78,22 @@ pub struct Wish {
     pub more: Vector,
 }
 
-/// State of a budget that a ledger keeps between plans.
+/// State of a budget that a ledger keeps between plans, unless it is empty.
 #[derive(Debug, Default, Hash)]
 pub(super) struct Standing {
-    pub(super) warm: Warm,
+    /// Kept only for many claimants: few are divided as fast without it.
+    warm: Option<Box<Warm>>,
     pub(super) keeping: Keeping,
+}
+
+impl Standing {
+    /// Number of claimants from which on a division profits from the last one.
+    const MANY: usize = 9;
+
+    /// Returns true if nothing needs to be kept.
+    pub(super) fn is_empty(&self) -> bool {
+        self.warm.is_none() && self.keeping == Keeping::default()
+    }
 }
 
 /// One child that takes part in a plan (a seat at the table).
@@ -124,7 +136,7 @@ pub(super) fn plan(
             true => child.claims.get_mut(&budget),
             false => Some(child.claims.entry(budget).or_insert_with(|| {
                 plan.claimed.push(id);
-                Claim::default()
+                Box::default()
             })),
         };
         if let Some(claim) = claim {
@@ -146,13 +158,14 @@ pub(super) fn plan(
     let room = Room::new(account, view, reserved);
     let together = room.is_too_small(&seats, account.kind(), view, &mut standing.keeping, now);
     plan.unsettled |= standing.keeping.is_easing();
-    let warm = &mut standing.warm;
+    let mut warm = standing.warm.take().unwrap_or_default();
     let wanted = match account.kind() {
         _ if together => undivided_parts(&mut seats, &room, view.scarce, account.kind()),
-        Kind::Rate => rate_parts(&mut seats, &room, view, warm, now, &mut plan),
-        Kind::Quota => quota_parts(&seats, &room, view, warm),
-        Kind::Concurrency => permit_parts(&seats, &room, view, warm),
+        Kind::Rate => rate_parts(&mut seats, &room, view, &mut warm, now, &mut plan),
+        Kind::Quota => quota_parts(&seats, &room, view, &mut warm),
+        Kind::Concurrency => permit_parts(&seats, &room, view, &mut warm),
     };
+    standing.warm = (seats.len() >= Standing::MANY).then_some(warm);
     plan.seats = seats.len().max(1);
     settle(&mut seats, &wanted, account, view, &mut plan);
     plan
@@ -220,13 +233,13 @@ impl<'a> Seat<'a> {
         (counters, booked): (Counters, Vector),
         kind: Kind,
     ) -> Self {
-        let mut gone = counters.returned.merge(claim.returned);
+        let mut gone = counters.returned.merge(claim.returned());
         // A child that reports more returned than it was granted still counts as holding it.
         if counters.admits(kind, gone).is_err() {
             gone = counters.returned;
         }
         gone.tokens = gone.tokens.plus(gone.spent).unwrap_or(Tokens::MAX);
-        let mut kept = counters.given.ahead_of(gone.merge(claim.target));
+        let mut kept = counters.given.ahead_of(gone.merge(claim.target()));
         if kind == Kind::Rate {
             kept.tokens = Tokens::ZERO;
         }
@@ -243,15 +256,19 @@ impl<'a> Seat<'a> {
 
     /// Returns true if the child wants any of the budget now.
     pub(super) fn wants(&self) -> bool {
-        let demand = self.claim.demand.iter().any(|band| band.curve.total() > 0);
-        !self.leaving && (demand || self.claim.waiting.is_some())
+        let demand = self
+            .claim
+            .demand()
+            .iter()
+            .any(|band| band.curve.total() > 0);
+        !self.leaving && (demand || self.claim.waiting().is_some())
     }
 
     /// Returns the requested floor.
     pub(super) fn floor(&self) -> Vector {
         let floor = match self.leaving {
             true => Share::EMPTY,
-            false => self.claim.floor,
+            false => self.claim.floor(),
         };
         Vector {
             tokens: Tokens::ZERO,
@@ -279,7 +296,7 @@ impl<'a> Seat<'a> {
         }
         let demand: Vec<_> = self
             .claim
-            .demand
+            .demand()
             .iter()
             .map(|band| (band.band, band.curve.clone()))
             .collect();
@@ -309,7 +326,7 @@ fn settle(
     let mut awaited = !view.owed.is_zero();
     for (seat, &want) in seats.iter_mut().zip(wanted) {
         let (excess, more) = (seat.kept.ahead_of(want), want.ahead_of(seat.kept));
-        if seat.claim.waiting.is_some() || matters(seat.kept, want) {
+        if seat.claim.waiting().is_some() || matters(seat.kept, want) {
             plan.hurried.push(seat.child);
             awaited |= !more.is_zero();
         }

@@ -54,13 +54,13 @@ impl Ledger {
             }
             *turn = budget;
             let mut open = false;
-            for &child in claimants.get(&budget).into_iter().flatten() {
+            for &child in claimants.get(&budget).into_iter().flat_map(|of| &**of) {
                 let claim = self.children.get(child);
                 let claim = claim.and_then(|of| of.claims.get(&budget));
                 let (Some(claim), Some(counters)) = (claim, book(budget, child)) else {
                     continue;
                 };
-                if counters.returned.covers(claim.returned) {
+                if counters.returned.covers(claim.returned()) {
                     continue;
                 }
                 open = true;
@@ -69,7 +69,7 @@ impl Ledger {
                         child,
                         budget,
                         period: claim.period,
-                        total: claim.returned,
+                        total: claim.returned(),
                     });
                 }
             }
@@ -102,7 +102,7 @@ impl Ledger {
         let claimants = self.agenda.claimants(budget);
         claimants.filter_map(move |child| {
             let child = self.children.get(child)?;
-            Some((child, child.claims.get(&budget)?))
+            Some((child, &**child.claims.get(&budget)?))
         })
     }
 }

@@ -175,12 +175,12 @@ struct Sum {
 impl Sum {
     fn add(&mut self, claim: &Claim) {
         let wants = self.wants.get_or_insert_default();
-        for band in &claim.demand {
+        for band in claim.demand() {
             let segments = self.bands.entry(Reverse(band.band)).or_default();
             segments.extend(band.curve.segments());
         }
-        wants.floor = wants.floor.merge(claim.floor).unwrap_or(wants.floor);
-        let waits = match claim.waiting {
+        wants.floor = wants.floor.merge(claim.floor()).unwrap_or(wants.floor);
+        let waits = match claim.waiting() {
             Some((_, cost)) if !planted::is(Bug::WaitNotPassedOn) => cost,
             _ => Tokens::ZERO,
         };

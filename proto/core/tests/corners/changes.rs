@@ -193,7 +193,7 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
         );
         let child = ledger.child(Incarnation::new(1)).expect("a child");
         let claim = &child.claims[&BudgetId::new(1)];
-        claim.demand[0].curve.weight() / u64::from(Weight::ONE.get())
+        claim.demand()[0].curve.weight() / u64::from(Weight::ONE.get())
     };
     let one = aliquot_core::demand::WEIGHT_ONE;
     assert_eq!(counts(&mut ledger, None), one, "nobody knows of a rule");

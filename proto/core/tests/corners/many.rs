@@ -153,7 +153,7 @@ impl Cluster {
         let child = self.leader.ledger().child(Incarnation::new(1));
         child.map_or(0, |child| {
             let claims = child.claims.values();
-            claims.filter(|claim| !claim.demand.is_empty()).count()
+            claims.filter(|claim| !claim.demand().is_empty()).count()
         })
     }
 

@@ -198,7 +198,7 @@ fn a_child_that_was_silent_is_planned_for_when_it_speaks() {
     let claim = child
         .and_then(|child| child.claims.get(&B))
         .expect("a claim");
-    same.lines[0].demand.clone_from(&claim.demand);
+    same.lines[0].demand = claim.demand().to_vec();
     same.lines[0].largest_wait = Tokens::ZERO;
     node.handle_report(&same, at(2_100));
     node.tick(at(2_100));
@@ -214,7 +214,7 @@ fn who_claims_to_have_returned_more_than_it_has_gets_no_more_for_it() {
     let mut lie = says(9, vec![line(1, Vector::from_array([1 << 60; 6]))]);
     lie.edge = client.edge().expect("an edge");
     let child = node.ledger().child(lie.edge.child).expect("a child");
-    lie.lines[0].demand.clone_from(&child.claims[&B].demand);
+    lie.lines[0].demand = child.claims[&B].demand().to_vec();
     let mut honest = says(1, vec![line(1, Vector::ZERO)]);
     honest.edge = other;
     honest.lines[0].demand.clone_from(&lie.lines[0].demand);
@@ -223,7 +223,7 @@ fn who_claims_to_have_returned_more_than_it_has_gets_no_more_for_it() {
     node.tick(at(520));
     // The wrong client's share is known, and half of it is wanted back.
     let child = node.ledger().child(lie.edge.child).expect("a child");
-    assert!(child.claims[&B].target.rate > Rate::ZERO);
+    assert!(child.claims[&B].target().rate > Rate::ZERO);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_gift_at_birth_is_left_alone_until_its_holder_has_spoken_of_it() {
             .child(edge(0, 1).child)
             .unwrap()
             .claims;
-        assert!(claims[&B].target.is_zero(), "at {millis} ms");
+        assert!(claims[&B].target().is_zero(), "at {millis} ms");
     }
     office.ask(2, 1 << 33, at(300));
     for round in office.rounds(at(310)) {

@@ -246,15 +246,15 @@ impl World {
                 continue;
             }
             let claim = child.claims.get(budget).cloned().unwrap_or_default();
-            let wait = claim.waiting.map_or(Tokens::ZERO, |(_, cost)| cost);
+            let wait = claim.waiting().map_or(Tokens::ZERO, |(_, cost)| cost);
             // The demand of a child that leaves does not matter.
             if !child.is_leaving() {
-                prop_assert_eq!(&claim.demand, &truth.wants.demand);
+                prop_assert_eq!(claim.demand(), &truth.wants.demand);
                 let wanted = (truth.wants.floor, truth.wants.largest_wait);
-                prop_assert_eq!((claim.floor, wait), wanted);
+                prop_assert_eq!((claim.floor(), wait), wanted);
             }
             if claim.period == truth.counters.period {
-                prop_assert_eq!(claim.returned, truth.counters.returned);
+                prop_assert_eq!(claim.returned(), truth.counters.returned);
             }
         }
         Ok(())

@@ -168,7 +168,8 @@ impl Table {
             .ledger
             .child(life)
             .and_then(|child| child.claims.get(&BUDGET));
-        let (returned, target) = claim.map_or_else(Default::default, |c| (c.returned, c.target));
+        let (returned, target) =
+            claim.map_or_else(Default::default, |c| (c.returned(), c.target()));
         let mut gone = counters.returned.merge(returned);
         gone.tokens = gone.tokens.plus(gone.spent).unwrap();
         let mut kept = counters.given.ahead_of(gone.merge(target));
@@ -181,7 +182,7 @@ impl Table {
             .ledger
             .children()
             .flat_map(|child| child.claims.values());
-        claims.into_iter().any(|claim| claim.waiting.is_some())
+        claims.into_iter().any(|claim| claim.waiting().is_some())
     }
 
     fn give_back(&mut self, child: u64, quarters: u64, booked: bool) {
@@ -192,7 +193,7 @@ impl Table {
         let claims = &self.ledger.child(life).unwrap().claims;
         let target = claims
             .get(&BUDGET)
-            .map_or(Vector::ZERO, |claim| claim.target);
+            .map_or(Vector::ZERO, |claim| claim.target());
         let kid = self.kid(child);
         let owed = aliquot_core::edge::owed(kid.returned, target).to_array();
         let part = owed.map(|owed| (owed * quarters).div_ceil(4));

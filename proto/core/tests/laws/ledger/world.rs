@@ -204,7 +204,9 @@ impl World {
         let child = edge(1).child;
         for (id, (account, _)) in &mut self.books {
             let claims = &self.ledger.child(child).unwrap().claims;
-            let returned = claims.get(id).map_or(Vector::ZERO, |claim| claim.returned);
+            let returned = claims
+                .get(id)
+                .map_or(Vector::ZERO, |claim| claim.returned());
             if !account.counters(child).returned.covers(returned) {
                 account.release(child, PeriodId::new(0), returned).unwrap();
             }
@@ -313,7 +315,7 @@ pub(super) fn overdue_is_what_was_heard_and_kept(steps: &[Step], brief: bool) ->
         let claims = &world.ledger.child(edge(1).child).unwrap().claims;
         let cause = world.told.iter().any(|&(_, budget, target, echoed)| {
             let late = echoed.is_some_and(|at| world.now - at >= PATIENCE.nanos());
-            late && !meets(claims[&budget].returned, target)
+            late && !meets(claims[&budget].returned(), target)
         });
         prop_assert!(cause || !world.is_overdue(), "overdue without a cause");
     }
