@@ -18,6 +18,7 @@ mod report;
 mod said;
 
 use crate::edge::{Counters, EdgeError, Vector, owed};
+use crate::interner::Interner;
 use crate::lease::{ChildLease, LeaseState};
 use crate::message::{
     Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, ReportLine, Tally, Terms, Verdict,
@@ -25,7 +26,9 @@ use crate::message::{
 use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{BudgetId, Edge, PeriodId, Seq, Tick, Tokens};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use said::Said;
 
@@ -54,7 +57,7 @@ pub enum Output {
         /// The budget.
         budget: BudgetId,
         /// The terms under which it is held from now on.
-        terms: Terms,
+        terms: Arc<Terms>,
         /// The new grant, with the tokens in it.
         gift: Vector,
         /// The total that the parent wants back, of the grants that have arrived.
@@ -79,17 +82,24 @@ pub struct Wants {
 #[derive(Clone, Debug, Hash)]
 struct Entry {
     counters: Counters,
-    target: Vector,
-    terms: Terms,
+    /// The total that the parent wants back. Nothing of most budgets is ever asked back.
+    target: Option<Box<Vector>>,
+    terms: Arc<Terms>,
 }
 
 impl Entry {
     /// Returns the amount to return: never more than the grants that have arrived.
     fn owed(&self) -> Vector {
-        owed(
-            self.counters.returned,
-            self.target.meet(self.counters.given),
-        )
+        self.target.as_ref().map_or(Vector::ZERO, |target| {
+            owed(self.counters.returned, target.meet(self.counters.given))
+        })
+    }
+
+    fn raise_target(&mut self, target: Vector) {
+        if !target.is_zero() {
+            let known = self.target.get_or_insert_default();
+            **known = known.merge(target);
+        }
     }
 }
 
@@ -105,7 +115,9 @@ pub struct Holder {
     intent: Intent,
     /// Floors of former edges that are not used any more, each with the first report that released it.
     floors: Vec<(FloorRelease, Option<Seq>)>,
-    entries: BTreeMap<BudgetId, Entry>,
+    /// Boxed, since a map's nodes are never full.
+    entries: BTreeMap<BudgetId, Box<Entry>>,
+    terms: Interner<Terms>,
     /// Budgets of which the parent wants back more than was returned.
     owing: BTreeSet<BudgetId>,
     /// Budgets of which something was granted or returned, or a period began, since the last report. True if
@@ -134,6 +146,7 @@ impl Holder {
             intent: Intent::Stay,
             floors: Vec::new(),
             entries: BTreeMap::new(),
+            terms: Interner::default(),
             owing: BTreeSet::new(),
             moved: BTreeMap::new(),
             retired: BTreeSet::new(),
@@ -199,7 +212,9 @@ impl Holder {
     /// Returns what the parent wants back and has not got, of the grants that have arrived.
     #[must_use]
     pub fn owed(&self, budget: BudgetId) -> Vector {
-        self.entries.get(&budget).map_or(Vector::ZERO, Entry::owed)
+        self.entries
+            .get(&budget)
+            .map_or(Vector::ZERO, |entry| entry.owed())
     }
 
     /// Returns the budgets of which more is wanted back than was returned. [`Holder::owed`] returns how much.
@@ -211,7 +226,7 @@ impl Holder {
     /// Returns the terms under which a budget is held, once something of it was granted.
     #[must_use]
     pub fn terms(&self, budget: BudgetId) -> Option<&Terms> {
-        self.entries.get(&budget).map(|entry| &entry.terms)
+        self.entries.get(&budget).map(|entry| &*entry.terms)
     }
 
     /// Leaves: from the next report on, nothing is requested.
@@ -306,11 +321,15 @@ impl Holder {
     }
 
     fn take_line(&mut self, line: &AnswerLine, latest: bool, outputs: &mut Vec<Output>) {
-        let before = self.entries.get(&line.budget).map(|entry| entry.terms);
-        let entry = self.entries.entry(line.budget).or_insert_with(|| Entry {
-            counters: Counters::new(line.period),
-            target: Vector::ZERO,
-            terms: line.terms,
+        let known = self.entries.get(&line.budget);
+        let before = known.map(|entry| Arc::clone(&entry.terms));
+        let terms = self.terms.share(&line.terms);
+        let entry = self.entries.entry(line.budget).or_insert_with(|| {
+            Box::new(Entry {
+                counters: Counters::new(line.period),
+                target: None,
+                terms: Arc::clone(&terms),
+            })
         });
         if line.period < entry.counters.period {
             return;
@@ -321,7 +340,7 @@ impl Holder {
         }
         if line.period > entry.counters.period {
             entry.counters = Counters::new(line.period);
-            entry.target = Vector::ZERO;
+            entry.target = None;
             outputs.push(Output::Void {
                 budget: line.budget,
                 period: line.period,
@@ -330,10 +349,10 @@ impl Holder {
         let known = Some(entry.counters.given).filter(|_| !planted::is(Bug::GiftsAddUp));
         let gift = line.given.ahead_of(known.unwrap_or_default());
         entry.counters.given = entry.counters.given.merge(line.given);
-        entry.target = entry.target.merge(line.target);
+        entry.raise_target(line.target);
         // Counters merge and terms do not, so an answer that was overtaken changes no terms.
         if latest {
-            entry.terms = line.terms;
+            entry.terms = terms;
         }
         let owed = match planted::is(Bug::RecallIgnored) {
             true => Vector::ZERO,
@@ -344,11 +363,11 @@ impl Holder {
             false => self.owing.insert(line.budget),
         };
         // Changed terms are reported even alone: an owner requests a floor only after it knows the terms.
-        let news = before != Some(entry.terms);
+        let news = before.as_ref() != Some(&entry.terms);
         if news || !gift.is_zero() || !owed.is_zero() {
             outputs.push(Output::Adjust {
                 budget: line.budget,
-                terms: entry.terms,
+                terms: Arc::clone(&entry.terms),
                 gift,
                 owed,
             });

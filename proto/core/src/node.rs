@@ -32,7 +32,9 @@ use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Drift, Edge, Incarnation, Seq, Span, Term, Tick};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use deadlines::Deadlines;
 use effort::Effort;
@@ -40,13 +42,13 @@ use effort::Effort;
 /// State of one budget at this node: its terms, the grants to clients, and the undealt rest.
 #[derive(Debug, Hash)]
 struct Desk {
-    terms: Terms,
+    terms: Arc<Terms>,
     account: Account,
     pool: Option<Pool>,
     /// Counts of requests reported by sessions that are closed by now.
     tally: Tally,
     /// The waiting request that tokens are being saved for.
-    turn: Option<central::Turn>,
+    turn: Option<Box<central::Turn>>,
 }
 
 /// One client's session.
@@ -120,7 +122,8 @@ pub struct Node {
     drift: Drift,
     lease: Span,
     ledger: Ledger,
-    desks: BTreeMap<BudgetId, Desk>,
+    /// Boxed, since a map's nodes are never full.
+    desks: BTreeMap<BudgetId, Box<Desk>>,
     sessions: BTreeMap<Incarnation, Session>,
     deadlines: Deadlines,
     /// Time until which something of a closed session must stay booked.
@@ -343,19 +346,28 @@ impl Node {
     }
 
     /// Adds a grant, then gives back what the leader asks for, as far as it is not dealt to clients.
-    fn adjust(&mut self, budget: BudgetId, terms: &Terms, gift: Vector, owed: Vector, now: Tick) {
+    fn adjust(
+        &mut self,
+        budget: BudgetId,
+        terms: &Arc<Terms>,
+        gift: Vector,
+        owed: Vector,
+        now: Tick,
+    ) {
         let known = self.desks.get(&budget);
         if known.is_none_or(|desk| desk.terms != *terms) {
             self.ledger.tell(budget);
         }
-        let desk = self.desks.entry(budget).or_insert_with(|| Desk {
-            terms: *terms,
-            account: Account::new(terms.kind, Share::EMPTY, terms.linger()),
-            pool: (terms.kind == Kind::Rate).then(|| Pool::empty(Share::EMPTY, now)),
-            tally: Tally::default(),
-            turn: None,
+        let desk = self.desks.entry(budget).or_insert_with(|| {
+            Box::new(Desk {
+                terms: Arc::clone(terms),
+                account: Account::new(terms.kind, Share::EMPTY, terms.linger()),
+                pool: (terms.kind == Kind::Rate).then(|| Pool::empty(Share::EMPTY, now)),
+                tally: Tally::default(),
+                turn: None,
+            })
         });
-        desk.terms = *terms;
+        desk.terms = Arc::clone(terms);
         if let Some(pool) = &mut desk.pool {
             pool.credit(gift.share(), now);
         }

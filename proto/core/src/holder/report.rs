@@ -44,7 +44,7 @@ impl Holder {
 
     /// Returns the line of a budget for the next report.
     #[must_use]
-    pub fn line(&self, budget: BudgetId) -> Option<&ReportLine> {
+    pub fn line(&self, budget: BudgetId) -> Option<ReportLine> {
         self.said.line(budget)
     }
 
@@ -80,7 +80,7 @@ impl Holder {
         let mut moved = core::mem::take(&mut self.moved);
         for (budget, wants) in wants {
             let urgent = moved.remove(&budget).unwrap_or_default();
-            let terms = self.entries.get(&budget).map(|entry| &entry.terms);
+            let terms = self.entries.get(&budget).map(|entry| &*entry.terms);
             let known = Known {
                 given: terms.is_some(),
                 urgent,

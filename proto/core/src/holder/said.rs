@@ -14,12 +14,15 @@
 //! A parent that lost its state, or another parent, has no basis. Then every line waits again: first the
 //! lines with demand, and of these the latest changes first.
 
-use crate::edge::Counters;
+use crate::edge::{Counters, Vector};
+use crate::few::Few;
 use crate::ledger::{Leap, total};
 use crate::message::{Answer, BandDemand, Heard, ReportLine, Tally};
 use crate::planted::{self, Bug};
-use crate::unit::{BudgetId, Seq, Span, Tick};
+use crate::share::Share;
+use crate::unit::{BudgetId, PeriodId, Seq, Span, Tick, Tokens};
 use crate::window::{Haste, Window};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -27,11 +30,11 @@ use core::cmp::Reverse;
 /// State of one budget's line.
 #[derive(Clone, Debug, Hash)]
 struct Entry {
-    line: ReportLine,
+    line: Line,
     /// The latest tally. The line's own tally may be older.
     tally: Tally,
     /// The latest demand, if it is a little less than the line's.
-    fallen: Option<Vec<BandDemand>>,
+    fallen: Option<Box<Few<BandDemand>>>,
     /// Time at which the line was updated.
     counted: Tick,
     /// The first report that has the line as it is, while the line is in the window.
@@ -51,6 +54,65 @@ pub(super) struct Known {
     pub(super) sparse: u64,
 }
 
+/// A line without its budget. It is kept for every budget, so what few lines have is boxed.
+#[derive(Clone, Debug, PartialEq, Hash)]
+struct Line {
+    demand: Few<BandDemand>,
+    tally: Tally,
+    rare: Option<Box<Rare>>,
+}
+
+/// The parts of a line that are nearly always empty.
+#[derive(Clone, Debug, PartialEq, Hash)]
+struct Rare {
+    period: PeriodId,
+    returned: Vector,
+    floor: Share,
+    largest_wait: Tokens,
+}
+
+impl Rare {
+    const NONE: Self = Self {
+        period: PeriodId::new(0),
+        returned: Vector::ZERO,
+        floor: Share::EMPTY,
+        largest_wait: Tokens::ZERO,
+    };
+}
+
+impl Line {
+    fn of(line: ReportLine) -> Self {
+        let rare = Rare {
+            period: line.period,
+            returned: line.returned,
+            floor: line.floor,
+            largest_wait: line.largest_wait,
+        };
+        Self {
+            demand: line.demand.into(),
+            tally: line.tally,
+            rare: (rare != Rare::NONE).then(|| Box::new(rare)),
+        }
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.as_deref().unwrap_or(&Rare::NONE)
+    }
+
+    fn of_budget(&self, budget: BudgetId) -> ReportLine {
+        let rare = self.rare();
+        ReportLine {
+            budget,
+            period: rare.period,
+            returned: rare.returned,
+            demand: self.demand.to_vec(),
+            floor: rare.floor,
+            largest_wait: rare.largest_wait,
+            tally: self.tally,
+        }
+    }
+}
+
 /// Lines that were sent on one edge, and lines that wait to be sent.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Said {
@@ -62,7 +124,8 @@ pub(super) struct Said {
     by: Heard,
     /// The greatest basis so far. A parent that is behind it has lost its state.
     greatest: Seq,
-    entries: BTreeMap<BudgetId, Entry>,
+    /// Boxed, since a map's nodes are never full.
+    entries: BTreeMap<BudgetId, Box<Entry>>,
     window: Window,
     /// Set if the last report had no room for a line that waits.
     full: bool,
@@ -125,7 +188,8 @@ impl Said {
         let entries = self.entries.iter();
         let mut order: Vec<_> = entries
             .map(|(&budget, entry)| {
-                let wants = waits(&entry.line) || total(&entry.line.demand) > 0;
+                let waits = !entry.line.rare().largest_wait.is_zero();
+                let wants = waits || total(&entry.line.demand) > 0;
                 (Reverse(wants), Reverse(entry.changed), budget)
             })
             .collect();
@@ -136,33 +200,34 @@ impl Said {
     }
 
     /// Sets the line of a budget from report `seq` on.
-    pub(super) fn follow(&mut self, mut line: ReportLine, known: Known, seq: Seq, now: Tick) {
+    pub(super) fn follow(&mut self, line: ReportLine, known: Known, seq: Seq, now: Tick) {
         let (budget, tally) = (line.budget, line.tally);
         let Some(entry) = self.entries.get_mut(&budget) else {
             if line.asks_nothing() && !known.given {
                 return;
             }
             let begins = total(&line.demand) > 0 || waits(&line) || !line.floor.is_empty();
-            let entry = Entry {
-                line,
+            let entry = Box::new(Entry {
+                line: Line::of(line),
                 tally,
                 fallen: None,
                 counted: now,
                 since: seq,
                 changed: 0,
-            };
+            });
             self.entries.insert(budget, entry);
             return self.change(budget, haste(begins || known.urgent), seq);
         };
         if planted::is(Bug::EndLeftOut) && line.asks_nothing() {
             return;
         }
+        let mut line = Line::of(line);
         let before = &entry.line;
         entry.tally = entry.tally.merge(tally);
         line.tally = before.tally;
         if falls_by_a_little(before, &line, known.sparse) {
             let fell = line.demand != before.demand && !planted::is(Bug::SmallFallUnsaid);
-            entry.fallen = fell.then_some(line.demand);
+            entry.fallen = fell.then(|| Box::new(line.demand));
             if fell || entry.tally != entry.line.tally {
                 let due = entry.counted.after(Self::UPDATE_EVERY);
                 self.behind.insert((due, budget));
@@ -172,8 +237,8 @@ impl Said {
         let (was, is) = (total(&before.demand), total(&line.demand));
         let urgent = known.urgent
             || matches!(Leap::of(was, is), Leap::Up)
-            || line.largest_wait > before.largest_wait
-            || before.floor.is_empty() && !line.floor.is_empty();
+            || line.rare().largest_wait > before.rare().largest_wait
+            || before.rare().floor.is_empty() && !line.rare().floor.is_empty();
         (entry.line, entry.fallen) = (line, None);
         self.update(budget, now);
         self.change(budget, haste(urgent), seq);
@@ -187,12 +252,13 @@ impl Said {
         urgent: bool,
         (seq, now): (Seq, Tick),
     ) {
-        let entry = self.entries.get(&budget);
-        let mut line = entry.map_or(ReportLine::empty(budget), |entry| entry.line.clone());
-        if let Some(demand) = entry.and_then(|entry| entry.fallen.as_ref()) {
-            line.demand.clone_from(demand);
-        }
-        (line.period, line.returned) = (counters.period, counters.returned);
+        let known = self.line(budget);
+        let line = ReportLine {
+            period: counters.period,
+            returned: counters.returned,
+            demand: self.demand(budget).to_vec(),
+            ..known.unwrap_or(ReportLine::empty(budget))
+        };
         let known = Known {
             given: true,
             urgent,
@@ -208,7 +274,7 @@ impl Said {
             self.behind.remove(&(due, budget));
             (entry.line.tally, entry.counted) = (entry.tally, now);
             if let Some(demand) = entry.fallen.take() {
-                entry.line.demand = demand;
+                entry.line.demand = *demand;
             }
         }
     }
@@ -235,17 +301,18 @@ impl Said {
             let Some(entry) = self.entries.get(&budget) else {
                 continue;
             };
+            let line = entry.line.of_budget(budget);
             if planted::is(Bug::LeftOutUnheard) && entry.since < seq {
                 continue;
             }
-            let after = bytes.saturating_add(entry.line.bytes_max());
+            let after = bytes.saturating_add(line.bytes_max());
             if after > ReportLine::BYTES_MAX {
                 // Its demand had fewer segments when it was sent first.
                 self.window.unsay(budget);
                 continue;
             }
             bytes = after;
-            lines.push(entry.line.clone());
+            lines.push(line);
         }
         while let Some((budget, haste)) = self.window.next(self.most) {
             let Some(entry) = self.entries.get_mut(&budget) else {
@@ -256,14 +323,15 @@ impl Said {
                 Haste::Urgent => ReportLine::BYTES_MAX,
                 Haste::Usual => Window::usual(ReportLine::BYTES_MAX),
             };
-            let after = bytes.saturating_add(entry.line.bytes_max());
+            let line = entry.line.of_budget(budget);
+            let after = bytes.saturating_add(line.bytes_max());
             if after > room {
                 break;
             }
             bytes = after;
             entry.since = seq;
             self.window.say(budget);
-            lines.push(entry.line.clone());
+            lines.push(line);
         }
         self.full = self.window.has_waiting();
         (self.basis, lines)
@@ -292,13 +360,15 @@ impl Said {
     pub(super) fn demand(&self, budget: BudgetId) -> &[BandDemand] {
         let entry = self.entries.get(&budget);
         entry.map_or(&[], |entry| {
-            entry.fallen.as_ref().unwrap_or(&entry.line.demand)
+            let fallen = entry.fallen.as_deref();
+            fallen.unwrap_or(&entry.line.demand)
         })
     }
 
     /// Returns the line of a budget for the next report.
-    pub(super) fn line(&self, budget: BudgetId) -> Option<&ReportLine> {
-        self.entries.get(&budget).map(|entry| &entry.line)
+    pub(super) fn line(&self, budget: BudgetId) -> Option<ReportLine> {
+        let entry = self.entries.get(&budget)?;
+        Some(entry.line.of_budget(budget))
     }
 
     /// Returns the budgets that any state is kept of.
@@ -310,9 +380,8 @@ impl Said {
 
 /// Returns true if a line says what another says, or differs in a demand alone that is less, and more than
 /// half, where the former is at most `sparse`.
-fn falls_by_a_little(before: &ReportLine, line: &ReportLine, sparse: u64) -> bool {
-    let fields = |of: &ReportLine| (of.period, of.returned, of.floor, of.largest_wait, of.tally);
-    if fields(before) != fields(line) {
+fn falls_by_a_little(before: &Line, line: &Line, sparse: u64) -> bool {
+    if (before.tally, &before.rare) != (line.tally, &line.rare) {
         return false;
     }
     if before.demand == line.demand {

@@ -7,6 +7,7 @@ use crate::planted::{self, Bug};
 use crate::share::Kind;
 use crate::state::State;
 use crate::unit::{BudgetId, Edge, Incarnation, PeriodId, Span, Tick, Tokens};
+use alloc::boxed::Box;
 
 /// Action that the shell must take for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -215,7 +216,8 @@ impl Desk {
     /// The retry delay, if the tokens cannot be taken now.
     fn take(&mut self, ask: &Ask, cost: Tokens, now: Tick) -> Result<PeriodId, Span> {
         let period = self.account.period();
-        let turn = self.turn.filter(|turn| now < turn.until);
+        let turn = self.turn.as_deref().filter(|turn| now < turn.until);
+        let turn = turn.copied();
         let spared = match turn {
             Some(turn) if turn.edge != ask.edge => turn.cost,
             _ => Tokens::ZERO,
@@ -236,11 +238,11 @@ impl Desk {
             Refusal::ExceedsBurst { .. } | Refusal::Never => Node::ASK_AGAIN,
         };
         if turn.is_none() && ask.manner == Manner::Waits {
-            self.turn = Some(Turn {
+            self.turn = Some(Box::new(Turn {
                 edge: ask.edge,
                 cost,
                 until: now.after(retry.plus_or_max(Node::TURN)),
-            });
+            }));
         }
         Err(retry)
     }

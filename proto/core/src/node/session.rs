@@ -379,7 +379,7 @@ impl Node {
                 period: desk.account.period(),
                 given: desk.account.counters(client).given,
                 target: crate::edge::Vector::ZERO,
-                terms: desk.terms,
+                terms: *desk.terms,
             })
         };
         self.ledger.answer(client, now, seq, lease, &books)
