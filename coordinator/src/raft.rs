@@ -6,18 +6,17 @@
 //!
 //! Log indices count from 1. 0 means that there is none.
 
+mod bootstrap;
 mod connect;
-mod forming;
-mod hush;
+mod heartbeat_read_index;
 mod log;
 mod machine;
+mod match_index_guard;
 mod members;
 mod network;
 mod options;
 mod outcome;
-mod patience;
 mod peer;
-mod reached;
 mod runtime;
 mod service;
 mod shared;
@@ -25,6 +24,7 @@ mod skip;
 mod snapshot;
 mod status;
 mod types;
+mod unresponsive_peers;
 
 #[cfg(test)]
 mod conformance;
@@ -100,8 +100,10 @@ impl Raft {
             cluster: options.cluster.clone(),
             node: options.node,
             links: Arc::clone(&links),
-            reached: Arc::default(),
-            hush: Arc::new(hush::Hush::new(options.timing.election_max)),
+            match_index_guard: Arc::default(),
+            unresponsive: Arc::new(unresponsive_peers::UnresponsivePeers::new(
+                options.timing.election_max,
+            )),
         };
         let halted = Arc::new(OnceLock::new());
         let skipping = Skipping {
@@ -190,10 +192,10 @@ impl Raft {
     /// [`RaftError`] if the node has stopped.
     pub fn form(&self) -> BoxFuture<'static, Result<(), RaftError>> {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { forming::form(&shared).await })
+        Box::pin(async move { bootstrap::form(&shared).await })
     }
 
-    /// Returns what forming waits for, worded to follow "waits for".
+    /// Returns what the bootstrap waits for, worded to follow "waits for".
     #[must_use]
     pub fn waiting(&self) -> watch::Receiver<Option<String>> {
         self.shared.waiting.subscribe()
@@ -264,9 +266,9 @@ impl Raft {
     /// # Errors
     ///
     /// The same as for [`Raft::barrier`].
-    pub fn patient_barrier(&self, term: u64) -> BoxFuture<'static, Result<(), BarrierError>> {
+    pub fn heartbeat_barrier(&self, term: u64) -> BoxFuture<'static, Result<(), BarrierError>> {
         let shared = Arc::clone(&self.shared);
-        Box::pin(shared.patient_barrier(term))
+        Box::pin(shared.heartbeat_barrier(term))
     }
 
     /// Initializes a cluster of these nodes, given with their addresses. On return, the first entry of
@@ -280,7 +282,7 @@ impl Raft {
         members: BTreeMap<u64, String>,
     ) -> BoxFuture<'static, Result<(), RaftError>> {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move { forming::initialize(&shared, members).await })
+        Box::pin(async move { bootstrap::initialize(&shared, members).await })
     }
 
     /// Changes the members, wherever the leader is: adds a node as a learner, promotes it once it has

@@ -5,10 +5,10 @@
     reason = "helpers of tests, which stop where they cannot go on"
 )]
 
+#[path = "raft/bootstrap.rs"]
+mod bootstrap;
 #[path = "raft/cluster.rs"]
 mod cluster;
-#[path = "raft/forming.rs"]
-mod forming;
 #[path = "raft/leading.rs"]
 mod leading;
 #[path = "raft/members.rs"]

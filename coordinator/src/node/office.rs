@@ -146,7 +146,7 @@ impl Actor {
         let settled = self.options.pace.report.times_or_max(Self::SETTLING);
         let asked = match self.now.since(self.office.elected) < settled {
             true => raft.barrier(term.get()),
-            false => raft.patient_barrier(term.get()),
+            false => raft.heartbeat_barrier(term.get()),
         };
         let control = self.control.clone();
         tokio::spawn(async move {

@@ -5,12 +5,12 @@
 //! heartbeat, and not a busy loop.
 
 use super::connect::{ConnectError, Links};
-use super::hush::Hush;
-use super::reached::Reached;
+use super::match_index_guard::MatchIndexGuard;
 use super::runtime::HostInstant;
 use super::types::{
     LogId, Snapshot, Types, Vote, entry_out, index_out, log_id_in, log_id_out, vote_in, vote_out,
 };
+use super::unresponsive_peers::UnresponsivePeers;
 use crate::timer;
 use aliquot_wire::limits::APPEND_BYTES_MAX;
 use aliquot_wire::pb::raft_client::RaftClient;
@@ -48,8 +48,8 @@ pub(super) struct Network {
     pub(super) cluster: String,
     pub(super) node: u64,
     pub(super) links: Arc<Links>,
-    pub(super) reached: Arc<Reached>,
-    pub(super) hush: Arc<Hush>,
+    pub(super) match_index_guard: Arc<MatchIndexGuard>,
+    pub(super) unresponsive: Arc<UnresponsivePeers>,
 }
 
 impl RaftNetworkFactory<Types> for Network {
@@ -72,8 +72,8 @@ impl Network {
                 target,
                 sender: self.node,
             },
-            reached: Arc::clone(&self.reached),
-            hush: Arc::clone(&self.hush),
+            match_index_guard: Arc::clone(&self.match_index_guard),
+            unresponsive: Arc::clone(&self.unresponsive),
             client: channel.map(|channel| {
                 let client = RaftClient::new(channel);
                 client.max_decoding_message_size(APPEND_BYTES_MAX)
@@ -87,8 +87,8 @@ impl Network {
 pub(super) struct Link {
     /// Names the node that each call is meant for. Another node may have taken over the address by now.
     pub(super) header: wire::Header,
-    reached: Arc<Reached>,
-    hush: Arc<Hush>,
+    match_index_guard: Arc<MatchIndexGuard>,
+    unresponsive: Arc<UnresponsivePeers>,
     client: Result<RaftClient<Channel>, ConnectError>,
 }
 
@@ -134,7 +134,7 @@ impl Link {
         let node = self.header.target;
         // Without a previous entry, there is nothing to conflict with, and openraft would panic.
         let missing = missing.ok_or_else(|| unreachable("a conflict with no entry"))?;
-        if !self.reached.lost(node, term, missing) {
+        if !self.match_index_guard.lost(node, term, missing) {
             return Ok(AppendEntriesResponse::Conflict);
         }
         let index = index_out(missing.index);
@@ -190,7 +190,7 @@ impl RaftNetworkV2<Types> for Link {
         };
         let (mut client, append) = (self.client()?, append.to_message());
         let target = self.header.target;
-        if !self.hush.may_call(target, HostInstant::now()) {
+        if !self.unresponsive.may_call(target, HostInstant::now()) {
             return Err(unreachable("it has left calls unanswered for a while"));
         }
         let call = async move { client.append(append).await };
@@ -202,13 +202,13 @@ impl RaftNetworkV2<Types> for Link {
         };
         let outcome = self.answer(RPCTypes::AppendEntries, ttl, call).await;
         match &outcome {
-            Ok(_) => self.hush.answered(target),
-            Err(RPCError::Timeout(_)) => self.hush.unanswered(target, HostInstant::now()),
+            Ok(_) => self.unresponsive.answered(target),
+            Err(RPCError::Timeout(_)) => self.unresponsive.unanswered(target, HostInstant::now()),
             Err(_) => {}
         }
         let outcome = outcome?;
         let (node, term) = (self.header.target, request.vote.leader_id.term);
-        let acknowledge = |upto| self.reached.acknowledge(node, term, upto);
+        let acknowledge = |upto| self.match_index_guard.acknowledge(node, term, upto);
         Ok(match outcome {
             wire::AppendOutcome::Accepted => {
                 let last = request.entries.last().map(|entry| entry.log_id);

@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub(super) links: Arc<Links>,
     pub(super) status: watch::Receiver<Status>,
     pub(super) standing: watch::Receiver<Status>,
-    /// Condition that forming waits for, while it does.
+    /// Condition that the bootstrap waits for, while it does.
     pub(super) waiting: watch::Sender<Option<String>>,
     /// Reason why the log ended for good, if it did.
     pub(super) halted: Arc<OnceLock<Halt>>,

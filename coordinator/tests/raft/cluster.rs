@@ -237,9 +237,9 @@ impl Site {
                 let _ = stopped.await;
             });
         let served = tokio::spawn(async move { serving.await.unwrap() });
-        let forming = raft.form();
+        let bootstrap = raft.form();
         let formed = tokio::spawn(async move {
-            let _ = forming.await;
+            let _ = bootstrap.await;
         });
         Node {
             raft,

@@ -1,4 +1,5 @@
-//! A barrier for callers that can wait for a heartbeat.
+//! A barrier for callers that can wait for a heartbeat: a ReadIndex that is confirmed by ordinary
+//! heartbeats.
 //!
 //! A barrier normally costs one call to each voter. A leader that renews leases several times a second
 //! can avoid them, because the same voters acknowledge its heartbeats and entries anyway. If a quorum
@@ -20,14 +21,14 @@ const BEATS: u32 = 2;
 impl Shared {
     /// Confirms the term as [`Shared::barrier`] does, but within two heartbeats instead of at once. It
     /// costs nothing if a quorum acknowledges those in time.
-    pub(super) async fn patient_barrier(self: Arc<Self>, term: u64) -> Result<(), BarrierError> {
+    pub(super) async fn heartbeat_barrier(self: Arc<Self>, term: u64) -> Result<(), BarrierError> {
         // This watches every change in the core. On the core's own runtime, it wakes no other thread.
         let runtime = self.links.runtime().clone();
-        let heard = runtime.spawn(async move { self.heard_patiently(term).await });
+        let heard = runtime.spawn(async move { self.confirmed_by_heartbeat(term).await });
         heard.await.unwrap_or(Err(BarrierError::Stopped))
     }
 
-    async fn heard_patiently(&self, term: u64) -> Result<(), BarrierError> {
+    async fn confirmed_by_heartbeat(&self, term: u64) -> Result<(), BarrierError> {
         let mut metrics = self.core.metrics();
         let mut proof = Proof::begun(term, InstantOf::<Types>::now());
         let proven = async {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_no_more_is_told_at_once() {
+    fn a_deposed_leader_fails_at_once() {
         let mut proof = Proof::begun(7, at(100));
         let mut deposed = seen(100, (7, 5), (7, 5));
         deposed.state = ServerState::Follower;

@@ -1,4 +1,4 @@
-//! Forming of a cluster by its first nodes, without an operator. It happens once.
+//! Bootstrap of a cluster by its first nodes, without an operator. It happens once.
 //!
 //! ```text
 //!            ┌── a peer is formed ──▶ join through it ──▶ voter
@@ -62,8 +62,8 @@ pub(super) async fn form(shared: &Shared) -> Result<(), RaftError> {
             return Err(RaftError::Stopped);
         }
         say(shared, waits);
-        let spread = rng.random_range(0.5..1.0);
-        timer::sleep(pause.mul_f64(spread)).await;
+        let jitter = rng.random_range(0.5..1.0);
+        timer::sleep(pause.mul_f64(jitter)).await;
         pause = pause.saturating_mul(2).min(PAUSE_MAX);
     }
     shared.waiting.send_replace(None);
@@ -76,7 +76,7 @@ fn say(shared: &Shared, waits: Waits) {
     shared.waiting.send_if_modified(|said| {
         let new = said.as_ref() != Some(&waits);
         if new {
-            tracing::info!(node = shared.options.node, "forming waits for {waits}");
+            tracing::info!(node = shared.options.node, "bootstrap waits for {waits}");
             *said = Some(waits);
         }
         new
@@ -183,7 +183,7 @@ async fn join(shared: &Shared, peer: &str) -> Result<(), Waits> {
     };
     match shared.ask_to_join(peer, node, false).await {
         Ok(joined) => {
-            tracing::info!(through = peer, replaced = ?joined.replaced, "was let in");
+            tracing::info!(through = peer, replaced = ?joined.replaced, "admitted to the cluster");
             heard(shared).await
         }
         Err(error) => Err(format!("{peer}, to be let in: {error}")),

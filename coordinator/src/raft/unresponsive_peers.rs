@@ -13,26 +13,26 @@ use std::time::Duration;
 /// called only rarely. The silence in between is long enough for an election:
 ///
 /// ```text
-///  heard ──no answer──► doubted ──[`Hush::AFTER`]──► rarely called: one call in [`Hush::EVERY`]
-///    ▲                     │                            │
-///    └──────answered───────┴────────────answered────────┘
+///  answering ──no answer──► silent ──[`AFTER`]──► rarely called: one call in [`EVERY`]
+///      ▲                      │                         │
+///      └───────answered───────┴─────────answered────────┘
 /// ```
 ///
 /// A refused connection changes nothing, since the node then received no heartbeat.
 #[derive(Debug)]
-pub(super) struct Hush {
+pub(super) struct UnresponsivePeers {
     election_max: Duration,
-    doubted: Mutex<BTreeMap<u64, Doubt>>,
+    silent: Mutex<BTreeMap<u64, Silent>>,
 }
 
 /// Time since which a node has answered nothing, and time of the last call to it.
 #[derive(Clone, Copy, Debug)]
-struct Doubt {
+struct Silent {
     since: HostInstant,
     called: HostInstant,
 }
 
-impl Hush {
+impl UnresponsivePeers {
     /// Silence of a node after which it is called rarely, in maximum election timeouts. It is as long as
     /// an ordinary election may take, so that with the default settings a lease outlasts this silence and
     /// an election together.
@@ -45,38 +45,36 @@ impl Hush {
     pub(super) fn new(election_max: Duration) -> Self {
         Self {
             election_max,
-            doubted: Mutex::default(),
+            silent: Mutex::default(),
         }
     }
 
     /// Returns true if the node may be called at `now`, and if so counts the call.
     pub(super) fn may_call(&self, node: u64, now: HostInstant) -> bool {
-        let doubted = self.doubted.lock();
-        let mut doubted = doubted.unwrap_or_else(PoisonError::into_inner);
-        let Some(doubt) = doubted.get_mut(&node) else {
+        let silent = self.silent.lock();
+        let mut silent = silent.unwrap_or_else(PoisonError::into_inner);
+        let Some(peer) = silent.get_mut(&node) else {
             return true;
         };
-        let young = now.saturating_duration_since(doubt.since) < self.election_max * Self::AFTER;
-        let due = now.saturating_duration_since(doubt.called) >= self.election_max * Self::EVERY;
+        let young = now.saturating_duration_since(peer.since) < self.election_max * Self::AFTER;
+        let due = now.saturating_duration_since(peer.called) >= self.election_max * Self::EVERY;
         if young || due {
-            doubt.called = now;
+            peer.called = now;
         }
         young || due
     }
 
     /// Records that the node answered.
     pub(super) fn answered(&self, node: u64) {
-        let doubted = self.doubted.lock();
-        doubted
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&node);
+        let silent = self.silent.lock();
+        silent.unwrap_or_else(PoisonError::into_inner).remove(&node);
     }
 
     /// Records that the node did not answer in time, although it may have received the call.
     pub(super) fn unanswered(&self, node: u64, now: HostInstant) {
-        let doubted = self.doubted.lock();
-        let mut doubted = doubted.unwrap_or_else(PoisonError::into_inner);
-        doubted.entry(node).or_insert(Doubt {
+        let silent = self.silent.lock();
+        let mut silent = silent.unwrap_or_else(PoisonError::into_inner);
+        silent.entry(node).or_insert(Silent {
             since: now,
             called: now,
         });
@@ -88,21 +86,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_leaves_calls_unanswered_is_called_seldom_until_it_answers() {
-        let (hush, begun) = (Hush::new(Duration::from_millis(600)), HostInstant::now());
+    fn an_unresponsive_peer_is_called_rarely_until_it_answers() {
+        let (peers, begun) = (
+            UnresponsivePeers::new(Duration::from_millis(600)),
+            HostInstant::now(),
+        );
         let at = |ms| begun + Duration::from_millis(ms);
         let called = |from: u64, to: u64| {
             let all = (from..to).step_by(100);
-            all.filter(|ms| hush.may_call(2, at(*ms))).count()
+            all.filter(|ms| peers.may_call(2, at(*ms))).count()
         };
         assert_eq!(called(0, 1_000), 10);
-        hush.unanswered(2, at(1_000));
-        hush.unanswered(2, at(2_000));
+        peers.unanswered(2, at(1_000));
+        peers.unanswered(2, at(2_000));
         assert_eq!(called(1_000, 2_200), 12, "one may be late");
         assert_eq!(called(2_200, 3_900), 0, "long enough for an election");
         assert_eq!(called(3_900, 7_500), 2);
-        assert!(hush.may_call(3, at(7_500)), "others are called as ever");
-        hush.answered(2);
+        assert!(peers.may_call(3, at(7_500)), "others are called as ever");
+        peers.answered(2);
         assert_eq!(called(7_500, 8_500), 10);
     }
 }

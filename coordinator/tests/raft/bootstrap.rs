@@ -7,7 +7,7 @@ use aliquot_wire::pb::peer_client::PeerClient;
 use aliquot_wire::peer::{Join, PeerAddress};
 use tonic::Code;
 
-/// Waits until forming waits for a condition whose description contains `part`.
+/// Waits until the bootstrap waits for a condition whose description contains `part`.
 async fn waits_for(node: &Node, part: &str) {
     let mut waiting = node.raft.waiting();
     let said = waiting.wait_for(|said| said.as_ref().is_some_and(|said| said.contains(part)));
