@@ -20,19 +20,19 @@ pub mod plan;
 pub mod record;
 pub mod replay;
 pub mod report;
+mod runner;
 pub mod service;
-mod stage;
 pub mod supervisor;
 pub mod table;
 pub mod verdict;
 
 pub use error::DemoError;
-pub use plan::{Afterwards, Fault, Kill, Plan};
+pub use plan::{Afterwards, DemoPlan, Fault, Kill};
 pub use report::Report;
 pub use table::{Device, Screen};
 
 use crate::clock::SharedClock;
-use stage::Stage;
+use runner::Runner;
 use std::future::Future;
 use verdict::Ruling;
 
@@ -47,7 +47,7 @@ use verdict::Ruling;
 /// [`DemoError`] if there is no verdict. Whatever the outcome, all processes are gone when this returns
 /// or is dropped.
 pub async fn run(
-    plan: Plan,
+    plan: DemoPlan,
     clock: SharedClock,
     screen: Screen,
     interrupted: impl Future<Output = ()>,
@@ -56,25 +56,25 @@ pub async fn run(
     tokio::pin!(interrupted);
     let afterwards = plan.afterwards;
     let prepared = plan.prepare()?;
-    let mut stage = Stage::new(plan, clock, screen)?;
+    let mut runner = Runner::new(plan, clock, screen)?;
     let outcome = tokio::select! {
-        outcome = stage.run(prepared) => outcome,
+        outcome = runner.run(prepared) => outcome,
         () = &mut interrupted => Err(DemoError::Interrupted),
     };
     match &outcome {
         Ok(report) => {
             told(report);
             if afterwards == Afterwards::Keep {
-                stage.say_how_to_talk();
+                runner.say_how_to_talk();
                 interrupted.await;
             }
             if report.verdict.outcome != Ruling::Pass {
-                stage.keep_files();
+                runner.keep_files();
             }
         }
         Err(DemoError::Interrupted) => {}
-        Err(_) => stage.keep_files(),
+        Err(_) => runner.keep_files(),
     }
-    stage.stop().await;
+    runner.stop().await;
     outcome
 }

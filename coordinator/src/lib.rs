@@ -17,7 +17,7 @@ pub mod session;
 
 pub mod node;
 
-pub mod face;
+pub mod api;
 
 pub mod serve;
 

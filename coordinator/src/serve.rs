@@ -9,12 +9,12 @@ mod listen;
 
 pub use connect::TlsConnector;
 
+use crate::api::actor::ActorBackend;
+use crate::api::auth::{Auth, AuthError, keep_reading};
+use crate::api::tls::{TlsError, TlsFiles};
+use crate::api::watch::readiness;
 use crate::clock::HostClock;
 use crate::config::{Config, Security};
-use crate::face::actor::ActorBackend;
-use crate::face::auth::{Auth, AuthError, keep_reading};
-use crate::face::tls::{TlsError, TlsFiles};
-use crate::face::watch::readiness;
 use crate::node::{self, Founding, Lifeline, NodeHandle};
 use crate::raft::{self, Halt, Raft, RaftError, Skips, TcpConnector};
 use crate::session::{Gate, GateLimits};
@@ -290,7 +290,7 @@ impl Running {
         let (stop, stopping) = watch::channel(false);
         let (leave, leaving) = watch::channel(false);
         let most = usize::try_from(config.session.most).unwrap_or(usize::MAX);
-        let faces = listen::Faces {
+        let services = listen::Services {
             cluster: self.fleet.clone(),
             node: self.raft.status().borrow().node,
             gate: Gate::new(
@@ -310,8 +310,8 @@ impl Running {
             auth: Arc::new(auth),
             readiness: readiness(self.handle.clone(), self.raft.standing(), leaving),
         };
-        let servers = listeners.serve(&faces, tls, peers, stopping)?;
-        let reader = tokio::spawn(keep_reading(Arc::clone(&faces.auth)));
+        let servers = listeners.serve(&services, tls, peers, stopping)?;
+        let reader = tokio::spawn(keep_reading(Arc::clone(&services.auth)));
         tokio::spawn(form(self.raft.clone()));
         let failed = failure(self.raft.clone());
         tokio::pin!(shutdown, failed);

@@ -9,7 +9,7 @@ mod fake;
 #[path = "support/server.rs"]
 mod server;
 
-use aliquot_coordinator::face::auth::Auth;
+use aliquot_coordinator::api::auth::Auth;
 use aliquot_core::budget::BudgetDraft;
 use aliquot_wire::admin::{BudgetsOutcome, BusyKeys, ClusterChange, Rules, Usage};
 use aliquot_wire::pb::admin_client::AdminClient;

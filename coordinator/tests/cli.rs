@@ -11,7 +11,7 @@ mod program;
 #[path = "support/server.rs"]
 mod server;
 
-use aliquot_coordinator::face::auth::Auth;
+use aliquot_coordinator::api::auth::Auth;
 use fake::Fake;
 use program::{Said, check, run};
 use rustix::process::{Pid, Signal, kill_process};

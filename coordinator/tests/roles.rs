@@ -13,9 +13,9 @@ mod fake;
 #[path = "support/server.rs"]
 mod server;
 
+use aliquot_coordinator::api::auth::{Auth, keep_reading};
+use aliquot_coordinator::api::tls::TlsFiles;
 use aliquot_coordinator::config::{Config, Sources};
-use aliquot_coordinator::face::auth::{Auth, keep_reading};
-use aliquot_coordinator::face::tls::TlsFiles;
 use aliquot_wire::pb;
 use aliquot_wire::pb::admin_client::AdminClient;
 use fake::Fake;

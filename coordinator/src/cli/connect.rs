@@ -1,8 +1,8 @@
 //! Connections to a cluster, through any of its nodes.
 
 use super::Failure;
+use crate::api::tls::TlsFiles;
 use crate::config::Address;
-use crate::face::tls::TlsFiles;
 use crate::raft::CHANGE_WITHIN;
 use aliquot_client::{Client, ClientBuilder, Clock, HostClock, Span};
 use aliquot_core::unit::RequestId;

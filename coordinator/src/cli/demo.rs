@@ -4,7 +4,7 @@ mod parts;
 
 use crate::clock::HostClock;
 use crate::demo::verdict::Ruling;
-use crate::demo::{self, Afterwards, DemoError, Device, Fault, Kill, Plan, Report, Screen};
+use crate::demo::{self, Afterwards, DemoError, DemoPlan, Device, Fault, Kill, Report, Screen};
 use aliquot_core::budget::grammar;
 use aliquot_core::unit::Span;
 use clap::{Args, ValueEnum};
@@ -197,8 +197,8 @@ async fn run_all(mut args: DemoArgs, json: bool) -> ExitCode {
     }
 }
 
-fn plan(args: DemoArgs) -> Plan {
-    Plan {
+fn plan(args: DemoArgs) -> DemoPlan {
+    DemoPlan {
         services: usize::try_from(args.services).unwrap_or(usize::MAX),
         limit: args.limit,
         burst: args.burst,

@@ -48,7 +48,7 @@ pub struct Nodes {
 
 /// State of the cluster, as far as its nodes answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct ClusterStatus {
     /// The term.
     pub term: Term,
     /// Index of the leader, if the nodes know one.
@@ -145,7 +145,7 @@ impl Nodes {
     }
 
     /// Queries all nodes. Returns the state in the newest term that any of them knows.
-    pub async fn look(&self) -> Sight {
+    pub async fn look(&self) -> ClusterStatus {
         let asked = self.admins.iter().map(|admin| async move {
             let mut admin = admin.clone();
             let asked = admin.get_cluster(pb::GetClusterRequest {});
@@ -153,16 +153,16 @@ impl Nodes {
             View::try_from(answer.ok()?.ok()?.into_inner()).ok()
         });
         let views: Vec<Option<View>> = join_all(asked).await;
-        self.sight(&views)
+        self.summarize(&views)
     }
 
-    fn sight(&self, views: &[Option<View>]) -> Sight {
+    fn summarize(&self, views: &[Option<View>]) -> ClusterStatus {
         let answered = views.iter().flatten();
         let newest = answered.max_by_key(|view| (view.term, view.leader.is_some()));
         let Some(newest) = newest else {
-            return Sight {
+            return ClusterStatus {
                 nodes: vec![None; self.nodes.len()],
-                ..Sight::default()
+                ..ClusterStatus::default()
             };
         };
         let is = |node: &Node, address: &str| {
@@ -176,7 +176,7 @@ impl Nodes {
             let sessions = told(node).map_or(0, |view| view.sessions);
             view.as_ref().map(|_| sessions)
         });
-        Sight {
+        ClusterStatus {
             term: newest.term,
             leader: self.nodes.iter().position(leads),
             nodes: nodes.collect(),
@@ -267,15 +267,15 @@ mod tests {
         let nodes = Nodes::plan().unwrap();
         let (old, new) = (view(&nodes, 4, Some(11)), view(&nodes, 5, Some(13)));
         let unsure = view(&nodes, 5, None);
-        let sight = nodes.sight(&[Some(old.clone()), None, Some(new.clone())]);
-        assert_eq!(sight.leader, Some(2));
-        assert_eq!(sight.nodes, [Some(1), None, Some(3)]);
-        assert_eq!(sight.known, 3);
-        let sight = nodes.sight(&[Some(new), Some(unsure.clone()), None]);
-        assert_eq!(sight.leader, Some(2));
-        let sight = nodes.sight(&[Some(old), Some(unsure), None]);
-        assert_eq!((sight.term, sight.leader), (Term::new(5), None));
-        assert_eq!(nodes.sight(&[None, None, None]).nodes, [None; 3]);
+        let cluster = nodes.summarize(&[Some(old.clone()), None, Some(new.clone())]);
+        assert_eq!(cluster.leader, Some(2));
+        assert_eq!(cluster.nodes, [Some(1), None, Some(3)]);
+        assert_eq!(cluster.known, 3);
+        let cluster = nodes.summarize(&[Some(new), Some(unsure.clone()), None]);
+        assert_eq!(cluster.leader, Some(2));
+        let cluster = nodes.summarize(&[Some(old), Some(unsure), None]);
+        assert_eq!((cluster.term, cluster.leader), (Term::new(5), None));
+        assert_eq!(nodes.summarize(&[None, None, None]).nodes, [None; 3]);
     }
 
     #[tokio::test]

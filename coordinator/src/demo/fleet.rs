@@ -2,7 +2,7 @@
 
 use super::error::DemoError;
 use super::record::Recording;
-use super::service::{Plant, Status};
+use super::service::{InjectedFaults, Status};
 use super::supervisor::Supervisor;
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -40,7 +40,7 @@ pub struct Orders {
     /// Addresses that their clients connect to, separated by commas.
     pub endpoints: String,
     /// Fault of the first service.
-    pub plant: Plant,
+    pub faults: InjectedFaults,
 }
 
 impl Fleet {
@@ -53,13 +53,13 @@ impl Fleet {
         let mut names = Vec::new();
         for number in 1..=orders.services {
             let name = format!("{PREFIX}{number}");
-            let plant = if number == 1 {
-                orders.plant
+            let faults = if number == 1 {
+                orders.faults
             } else {
-                Plant::default()
+                InjectedFaults::default()
             };
             let dir = supervisor.dir_of(&name);
-            supervisor.start(&name, &args(orders, plant, &dir))?;
+            supervisor.start(&name, &args(orders, faults, &dir))?;
             names.push(name);
         }
         Ok(Self {
@@ -146,7 +146,7 @@ impl Fleet {
     }
 }
 
-fn args(orders: &Orders, plant: Plant, dir: &Path) -> Vec<OsString> {
+fn args(orders: &Orders, faults: InjectedFaults, dir: &Path) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["demo".into(), "service".into()];
     let mut say = |flag: &str, value: OsString| args.extend([flag.into(), value]);
     say("--key", orders.key.clone().into());
@@ -154,8 +154,8 @@ fn args(orders: &Orders, plant: Plant, dir: &Path) -> Vec<OsString> {
     say("--listen", "127.0.0.1:0".into());
     say("--record", record_path(dir).into());
     say("--address", address_path(dir).into());
-    say("--serve-refused", plant.serve_refused.to_string().into());
-    say("--forget", plant.forget.to_string().into());
+    say("--serve-refused", faults.serve_refused.to_string().into());
+    say("--forget", faults.forget.to_string().into());
     args
 }
 

@@ -4,7 +4,7 @@ use super::cluster::NODES;
 use super::error::DemoError;
 use super::load::{self, Shots, Target};
 use super::replay::{Replay, Skipped};
-use super::service::Plant;
+use super::service::InjectedFaults;
 use super::verdict::SEEN_AFTER;
 use aliquot_core::budget::{Budget, BudgetDraft, Written};
 use aliquot_core::unit::Span;
@@ -26,7 +26,7 @@ pub(super) const RESTART_AFTER: Span = Span::from_secs(2);
 
 /// The plan of a run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct DemoPlan {
     /// Number of services, at least 1.
     pub services: usize,
     /// Tokens per second of the shared key, or of each key of a replay.
@@ -98,7 +98,7 @@ pub(super) struct Load {
     pub(super) skipped: Skipped,
 }
 
-impl Plan {
+impl DemoPlan {
     /// Default duration of the load.
     pub const DURATION_DEFAULT: Span = Span::from_secs(30);
 
@@ -108,9 +108,9 @@ impl Plan {
 
     /// Returns the fault of the first service. It gets half of three times the limit. Once it serves
     /// all of that for longer than the burst lasts, it exceeds the envelope.
-    pub(super) fn plant(&self) -> Plant {
+    pub(super) fn injected_faults(&self) -> InjectedFaults {
         let more = self.burst.saturating_mul(3).saturating_add(self.limit);
-        Plant {
+        InjectedFaults {
             serve_refused: if self.fault == Fault::OverAdmission {
                 more
             } else {

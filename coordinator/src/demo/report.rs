@@ -1,8 +1,8 @@
 //! The report of a run: the verdict and its conditions.
 
 use super::load::Tally;
-use super::plan::{Fault, Kill, Plan};
-use super::verdict::{Answers, Evidence, Verdict};
+use super::plan::{DemoPlan, Fault, Kill};
+use super::verdict::{Answers, Evidence, RunVerdict};
 use aliquot_core::unit::Span;
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: RunVerdict,
     /// Number of services.
     pub services: usize,
     /// Tokens per second of the shared key, or of each replayed key.
@@ -52,8 +52,8 @@ pub struct Latency {
 
 impl Report {
     pub(super) fn new(
-        plan: &Plan,
-        verdict: Verdict,
+        plan: &DemoPlan,
+        verdict: RunVerdict,
         evidence: &Evidence,
         tally: &Tally,
         events: &[(Span, String)],

@@ -11,14 +11,14 @@
 //! `?cost=N` makes a request cost N tokens.
 
 mod audit;
+mod inject;
 mod limit;
-mod plant;
 mod serve;
 
 pub use audit::{Asked, Audit, decided};
-pub use limit::{ask_held, limit};
-pub use plant::Plant;
-pub use serve::{AskHeld, ServiceError, ServicePlan, serve};
+pub use inject::InjectedFaults;
+pub use limit::{holding_reader, limit};
+pub use serve::{ReadHolding, ServiceError, ServicePlan, serve};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,12 +32,12 @@ pub struct Status {
     /// Admissions so far of the shared key.
     pub shared: u64,
     /// The limiter's holding of the shared key.
-    pub held: Held,
+    pub held: Holding,
 }
 
 /// A limiter's holding of the shared key. Unknown values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Held {
+pub struct Holding {
     /// Its share of the rate, in tokens per second.
     pub share: Option<f64>,
     /// Its level, in tokens.

@@ -2,15 +2,15 @@
 //!
 //! A child ends with its parent in three ways. At an orderly end, it is asked to stop and later killed
 //! if it did not. After a panic or an error, dropping the [`Supervisor`] kills it. If the parent itself
-//! is killed, the kernel kills the child: each is started through [`tether`], which requests that
+//! is killed, the kernel kills the child: each is started through [`die_with_parent`], which requests that
 //! before it executes the actual program.
 
+mod die_with_parent;
 mod ports;
-mod tether;
 mod workdir;
 
+pub use die_with_parent::{die_with_parent, parent_args};
 pub use ports::ReservedPort;
-pub use tether::{parent_args, tether};
 pub use workdir::WorkDir;
 
 use rustix::process::{Pid, Signal, kill_process_group};

@@ -4,7 +4,7 @@ mod screen;
 
 pub use screen::{Device, Screen};
 
-use super::cluster::Sight;
+use super::cluster::ClusterStatus;
 use super::service::Status;
 use aliquot_core::unit::Span;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub struct View {
     /// Requests per second admitted since the previous view, for the shared key if there is one.
     pub admitted: f64,
     /// State of the cluster.
-    pub sight: Sight,
+    pub cluster: ClusterStatus,
     /// State of the services.
     pub rows: Vec<Row>,
     /// Events, with their times.
@@ -112,10 +112,10 @@ impl View {
     }
 
     fn nodes(&self) -> String {
-        let sight = &self.sight;
-        let nodes = (1..).zip(&sight.nodes).map(|(number, node): (usize, _)| {
+        let cluster = &self.cluster;
+        let nodes = (1..).zip(&cluster.nodes).map(|(number, node): (usize, _)| {
             let state = match node {
-                _ if node.is_some() && sight.leader == Some(number - 1) => "leads",
+                _ if node.is_some() && cluster.leader == Some(number - 1) => "leads",
                 Some(_) => "follows",
                 None => "silent",
             };
@@ -123,7 +123,7 @@ impl View {
             format!("node-{number} {state}{sessions}")
         });
         let nodes: Vec<String> = nodes.collect();
-        format!("term {}: {}", sight.term.get(), nodes.join(" | "))
+        format!("term {}: {}", cluster.term.get(), nodes.join(" | "))
     }
 }
 

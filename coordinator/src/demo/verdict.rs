@@ -4,15 +4,15 @@
 //! the load generator received, and the limits of the budgets. A breach of a limit makes the verdict
 //! `fail`. Records that do not match make it `unknown`, never `pass`.
 
+mod admissions;
 mod audit;
-mod certain;
-mod course;
 mod fairness;
+mod interval_audit;
 mod ruling;
 mod show;
 
+pub use admissions::{Admissions, Phases};
 pub use audit::{Audit, Decisions};
-pub use course::{Course, Phases};
 pub use fairness::{Portion, jain, max_min};
 pub use ruling::{Criterion, Ruling};
 pub use show::show;
@@ -83,7 +83,7 @@ pub struct Evidence {
 
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Verdict {
+pub struct RunVerdict {
     /// Pass, fail or unknown, from all criteria.
     pub outcome: Ruling,
     /// True if the records are complete and nothing was admitted beyond a limit. This must hold however
@@ -110,7 +110,7 @@ pub struct Verdict {
     pub refused: u64,
 }
 
-impl Verdict {
+impl RunVerdict {
     /// Judges a run.
     #[must_use]
     pub fn of(evidence: &Evidence) -> Self {
@@ -137,17 +137,17 @@ impl Verdict {
         };
         if let Some((key, rate)) = shared_rate(evidence) {
             let made = keys.get(key).map(|made| made.admitted.iter().copied());
-            let course = Course::new(made.into_iter().flatten());
-            verdict.phases = Phases::measure(&course, rate, &evidence.timeline);
+            let admissions = Admissions::new(made.into_iter().flatten());
+            verdict.phases = Phases::measure(&admissions, rate, &evidence.timeline);
             let phases = ruling::of_phases(&verdict.phases, &evidence.timeline);
             ruling::extend(&mut verdict.criteria, phases);
             verdict.portions = portions(evidence, key, rate);
             verdict.jain = jain(&verdict.portions);
         }
-        let decided = course::as_f64(verdict.admitted + verdict.refused);
+        let decided = admissions::as_f64(verdict.admitted + verdict.refused);
         let each = |count: Option<u64>| {
             let count = count.filter(|count| *count > 0);
-            count.map(|count| decided / course::as_f64(count))
+            count.map(|count| decided / admissions::as_f64(count))
         };
         verdict.requests_per_message = each(evidence.messages);
         verdict.requests_per_round_trip = each(evidence.reports);
@@ -163,27 +163,27 @@ fn shared_rate(evidence: &Evidence) -> Option<(&str, f64)> {
     let Limit::Rate { rate, .. } = budget.limit() else {
         return None;
     };
-    let per = course::seconds(rate.per());
-    Some((key, course::as_f64(rate.tokens()) / per))
+    let per = admissions::seconds(rate.per());
+    Some((key, admissions::as_f64(rate.tokens()) / per))
 }
 
 /// Returns the offered and the admitted rate of each service in the calm parts of the run.
 fn portions(evidence: &Evidence, key: &str, rate: f64) -> Vec<Portion> {
     let run = &evidence.timeline;
-    let whole = course::seconds(run.end.since(run.start));
+    let whole = admissions::seconds(run.end.since(run.start));
     let settled = run.start.after(SETTLING);
     let calm = run.killed.map_or(run.end, |killed| killed.after(AFTERMATH));
     let parts = [(settled, run.killed.unwrap_or(run.end)), (calm, run.end)];
     let length: f64 = parts
         .iter()
-        .map(|(a, b)| course::seconds(b.since(*a)))
+        .map(|(a, b)| admissions::seconds(b.since(*a)))
         .sum();
     if whole <= 0.0 || length <= 0.0 {
         return Vec::new();
     }
     let offered = evidence.recordings.keys().map(|service| {
         let answers = evidence.answers.get(&(service.clone(), key.to_owned()));
-        course::as_f64(answers.map_or(0, |answers| answers.cost)) / whole
+        admissions::as_f64(answers.map_or(0, |answers| answers.cost)) / whole
     });
     let offered: Vec<f64> = offered.collect();
     let expected = max_min(&offered, rate);
@@ -191,12 +191,14 @@ fn portions(evidence: &Evidence, key: &str, rate: f64) -> Vec<Portion> {
     services
         .map(|(((service, recording), offered), expected)| {
             let mut made = Decisions::by_key(recording.as_ref().ok().into_iter());
-            let course = Course::new(made.remove(key).unwrap_or_default().admitted);
-            let admitted = parts.iter().map(|(a, b)| course.between((*a).min(*b), *b));
+            let admissions = Admissions::new(made.remove(key).unwrap_or_default().admitted);
+            let admitted = parts
+                .iter()
+                .map(|(a, b)| admissions.between((*a).min(*b), *b));
             Portion {
                 service: service.clone(),
                 offered,
-                admitted: course::as_f64(admitted.sum()) / length,
+                admitted: admissions::as_f64(admitted.sum()) / length,
                 expected,
             }
         })

@@ -1,15 +1,15 @@
 //! The ports of a node and the services on each.
 
+use crate::api::actor::ActorBackend;
+use crate::api::admin::AdminService;
+use crate::api::auth::{Auth, Role};
+use crate::api::central::CentralApi;
+use crate::api::gossip::GossipApi;
+use crate::api::metrics;
+use crate::api::session::SessionApi;
+use crate::api::tls::TlsFiles;
+use crate::api::watch::snapshots;
 use crate::config::Config;
-use crate::face::actor::ActorBackend;
-use crate::face::admin::AdminService;
-use crate::face::auth::{Auth, Role};
-use crate::face::central::CentralFace;
-use crate::face::gossip::GossipFace;
-use crate::face::metrics;
-use crate::face::session::SessionFace;
-use crate::face::tls::TlsFiles;
-use crate::face::watch::snapshots;
 use crate::node::NodeHandle;
 use crate::raft::{self, Raft};
 use crate::session::{BACKLOG, Gate, STREAMS_PER_CONNECTION_MAX};
@@ -49,7 +49,7 @@ pub(super) struct Listeners {
 }
 
 /// The services on the ports.
-pub(super) struct Faces {
+pub(super) struct Services {
     pub(super) cluster: String,
     pub(super) node: u64,
     pub(super) gate: Gate,
@@ -86,7 +86,7 @@ impl Listeners {
     /// Serves on all ports until `stopping` is true. Peers are served on a runtime of their own.
     pub(super) fn serve(
         self,
-        faces: &Faces,
+        services: &Services,
         tls: Option<&TlsFiles>,
         peers: &Handle,
         stopping: watch::Receiver<bool>,
@@ -94,11 +94,11 @@ impl Listeners {
         let mut tasks = Vec::new();
         {
             let _peers = peers.enter();
-            tasks.push(faces.peers(self.peers, tls, stopping.clone())?);
+            tasks.push(services.peers(self.peers, tls, stopping.clone())?);
         }
-        tasks.push(faces.clients(self.clients, tls, stopping.clone())?);
+        tasks.push(services.clients(self.clients, tls, stopping.clone())?);
         if let Some(listener) = self.metrics {
-            tasks.push(faces.metrics(listener, stopping));
+            tasks.push(services.metrics(listener, stopping));
         }
         Ok(Servers { tasks })
     }
@@ -164,7 +164,7 @@ fn run(
     })
 }
 
-impl Faces {
+impl Services {
     fn peers(
         &self,
         listener: TcpListener,
@@ -177,8 +177,8 @@ impl Faces {
             tls.map(TlsFiles::peer_server),
         )?;
         let node = NodeId::new(self.node);
-        let gossip = GossipFace::new(self.cluster.clone(), node, self.handle.links());
-        let central = CentralFace::new(self.handle.clone());
+        let gossip = GossipApi::new(self.cluster.clone(), node, self.handle.links());
+        let central = CentralApi::new(self.handle.clone());
         let routes = self.raft.service();
         let routes = routes
             .add_service(gossip.into_service())
@@ -199,7 +199,7 @@ impl Faces {
     ) -> Result<JoinHandle<()>, ListenError> {
         let server = raft::server().max_concurrent_streams(STREAMS_PER_CONNECTION_MAX);
         let mut server = secured(server, "listen", tls.map(TlsFiles::server))?;
-        let sessions = SessionFace::new(self.gate.clone()).into_service();
+        let sessions = SessionApi::new(self.gate.clone()).into_service();
         let sessions = tonic::service::interceptor::InterceptedService::new(
             sessions,
             self.auth.guard(Role::Client),
@@ -225,7 +225,7 @@ impl Faces {
     }
 }
 
-impl Faces {
+impl Services {
     fn metrics(&self, listener: TcpListener, stopping: watch::Receiver<bool>) -> JoinHandle<()> {
         let readiness = self.readiness.clone();
         let snapshots = snapshots(self.handle.clone(), self.gate.clone(), readiness);
@@ -258,7 +258,7 @@ async fn report_health(
         };
         for service in [
             "",
-            <SessionServer<SessionFace> as tonic::server::NamedService>::NAME,
+            <SessionServer<SessionApi> as tonic::server::NamedService>::NAME,
             <AdminServer<AdminService> as tonic::server::NamedService>::NAME,
         ] {
             reporter.set_service_status(service, serving).await;

@@ -51,9 +51,9 @@ impl Cluster {
         };
         fill(&mut draft);
         wait_for("three nodes that know their leader", async || {
-            let sight = nodes.look().await;
-            let all = sight.nodes.iter().flatten().count() == NODES && sight.known == NODES;
-            (all && sight.leader.is_some()).then_some(())
+            let cluster = nodes.look().await;
+            let all = cluster.nodes.iter().flatten().count() == NODES && cluster.known == NODES;
+            (all && cluster.leader.is_some()).then_some(())
         })
         .await;
         let drafts = [draft];

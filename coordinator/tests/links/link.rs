@@ -2,7 +2,7 @@
 
 use crate::mesh::record;
 use crate::server::{Serving, channel, within};
-use aliquot_coordinator::face::gossip::GossipFace;
+use aliquot_coordinator::api::gossip::GossipApi;
 use aliquot_coordinator::gossip::{Book, Connector, Event, Link, LinkSettings};
 use aliquot_core::unit::{Incarnation, NodeId};
 use aliquot_wire::gossip::{GossipMessage, Topic};
@@ -17,9 +17,9 @@ use tonic::transport::{Endpoint, Server};
 
 async fn node(id: u64, at: Option<SocketAddr>) -> (Serving, mpsc::Receiver<Event>) {
     let (events, inbox) = mpsc::channel(16);
-    let face = GossipFace::new("c1".into(), NodeId::new(id), events).into_service();
+    let service = GossipApi::new("c1".into(), NodeId::new(id), events).into_service();
     (
-        Serving::start(Server::builder().add_service(face), at).await,
+        Serving::start(Server::builder().add_service(service), at).await,
         inbox,
     )
 }

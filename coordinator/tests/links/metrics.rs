@@ -1,6 +1,6 @@
 //! The metrics page stays small, and probes report the true state.
 
-use aliquot_coordinator::face::metrics::{KeyUse, Snapshot, TOP_KEYS, render, router};
+use aliquot_coordinator::api::metrics::{KeyUse, Snapshot, TOP_KEYS, render, router};
 use axum::body::Body;
 use http::Request;
 use http_body_util::BodyExt;

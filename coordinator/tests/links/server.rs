@@ -1,6 +1,6 @@
 //! Servers on the loopback address, and an actor that answers every report.
 
-use aliquot_coordinator::face::session::SessionFace;
+use aliquot_coordinator::api::session::SessionApi;
 use aliquot_coordinator::session::{
     BACKLOG, Caller, Event, Gate, GateLimits, Name, Opening, Refused, Registry,
 };
@@ -86,8 +86,8 @@ impl Node {
         let (events, inbox) = mpsc::channel(64);
         let (tell, heard) = mpsc::unbounded_channel();
         let gate = Gate::new(events, limits);
-        let face = SessionFace::new(gate.clone()).into_service();
-        let serving = Serving::start(Server::builder().add_service(face), None).await;
+        let service = SessionApi::new(gate.clone()).into_service();
+        let serving = Serving::start(Server::builder().add_service(service), None).await;
         tokio::spawn(
             Actor {
                 registry: Registry::new(3),

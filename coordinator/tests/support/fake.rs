@@ -1,7 +1,7 @@
 //! A cluster of one node: a real state, and a log without other readers.
 
-use aliquot_coordinator::face::backend::{
-    Backend, ClientFacts, Clients, Flow, Flows, Look, NodeFacts, Unavailable, View, WriteError,
+use aliquot_coordinator::api::backend::{
+    Backend, ClientFacts, Clients, Flow, Flows, NodeFacts, Query, Unavailable, View, WriteError,
 };
 use aliquot_core::budget::Labels;
 use aliquot_core::command::Command;
@@ -109,7 +109,7 @@ impl Clients for Steady {
 }
 
 impl Backend for Fake {
-    fn look(&self, look: Look) -> BoxFuture<'static, Result<(), Unavailable>> {
+    fn query(&self, query: Query) -> BoxFuture<'static, Result<(), Unavailable>> {
         self.inner(|inner| {
             let node = |node, role, matched| NodeFacts {
                 node: NodeId::new(node),
@@ -120,7 +120,7 @@ impl Backend for Fake {
                 sessions: 3,
                 matched,
             };
-            look(&View {
+            query(&View {
                 state: &inner.state,
                 now: Tick::from_nanos(10_000_000_000),
                 node: NodeId::new(1),

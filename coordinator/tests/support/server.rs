@@ -1,8 +1,8 @@
 //! The service for operators on a port of its own.
 
 use crate::fake::Fake;
-use aliquot_coordinator::face::admin::AdminService;
-use aliquot_coordinator::face::auth::{Auth, Role};
+use aliquot_coordinator::api::admin::AdminService;
+use aliquot_coordinator::api::auth::{Auth, Role};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;

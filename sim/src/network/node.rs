@@ -6,9 +6,9 @@ use super::fabric::Fabric;
 use super::host::{HostClock, now};
 use super::pipe::Pipe;
 use super::reach::{CLIENTS, PEERS, Reach, name};
-use aliquot_coordinator::face::central::CentralFace;
-use aliquot_coordinator::face::gossip::GossipFace;
-use aliquot_coordinator::face::session::SessionFace;
+use aliquot_coordinator::api::central::CentralApi;
+use aliquot_coordinator::api::gossip::GossipApi;
+use aliquot_coordinator::api::session::SessionApi;
 use aliquot_coordinator::node::{self, Founding, NodeHandle, View};
 use aliquot_coordinator::raft::{self, Change, Committed, Machine, MachineError, Outcome, Raft};
 use aliquot_coordinator::session::{Gate, GateLimits, STREAMS_PER_CONNECTION_MAX};
@@ -192,8 +192,8 @@ impl Site {
     /// Serves both ports, with the services of `aliquot serve`.
     fn serve(&self, handle: &NodeHandle, raft: &Raft, clients: TcpListener, peers: TcpListener) {
         let node = NodeId::new(self.number as u64 + 1);
-        let gossip = GossipFace::new(CLUSTER.to_owned(), node, handle.links());
-        let central = CentralFace::new(handle.clone());
+        let gossip = GossipApi::new(CLUSTER.to_owned(), node, handle.links());
+        let central = CentralApi::new(handle.clone());
         let routes = raft
             .service()
             .add_service(gossip.into_service())
@@ -202,7 +202,7 @@ impl Site {
         tokio::spawn(router.serve_with_incoming(self.accepted(peers)));
         let gate = Gate::new(handle.sessions(), GateLimits::default());
         let mut server = raft::server().max_concurrent_streams(STREAMS_PER_CONNECTION_MAX);
-        let router = server.add_service(SessionFace::new(gate).into_service());
+        let router = server.add_service(SessionApi::new(gate).into_service());
         tokio::spawn(router.serve_with_incoming(self.accepted(clients)));
     }
 

@@ -76,7 +76,7 @@ struct Job<'a> {
 
 /// The changes that applying the file would make.
 #[derive(Default)]
-struct Plan {
+struct ChangePlan {
     /// Indices in `found` of the budgets that are not in force as written.
     changed: Vec<usize>,
     /// The changes, formatted.
@@ -86,9 +86,9 @@ struct Plan {
 
 impl Job<'_> {
     /// Compares all budgets with those in force.
-    async fn plan(&self) -> Result<Plan, Failure> {
+    async fn plan(&self) -> Result<ChangePlan, Failure> {
         let mut progress = Progress::new(self.out, "compared", self.found.len());
-        let (mut plan, mut refused) = (Plan::default(), Vec::new());
+        let (mut plan, mut refused) = (ChangePlan::default(), Vec::new());
         let all: Vec<usize> = (0..self.found.len()).collect();
         let mut done = 0;
         for set in self.sets(&all) {
@@ -114,7 +114,7 @@ impl Job<'_> {
         }
     }
 
-    fn note(&self, set: &[usize], outcome: BudgetsOutcome, plan: &mut Plan) {
+    fn note(&self, set: &[usize], outcome: BudgetsOutcome, plan: &mut ChangePlan) {
         let named = set.iter().map(|&at| (self.found[at].draft.key.trim(), at));
         let places: BTreeMap<&str, usize> = named.collect();
         for difference in outcome.differences {
@@ -209,9 +209,9 @@ impl Job<'_> {
         told.collect()
     }
 
-    fn tell(&self, plan: Plan, verb: &str, shown_max: usize) {
+    fn tell(&self, plan: ChangePlan, verb: &str, shown_max: usize) {
         let unchanged = self.found.len().saturating_sub(plan.changed.len());
-        let Plan {
+        let ChangePlan {
             changed,
             json,
             text,

@@ -2,8 +2,8 @@
 
 use super::{FAILED, NO_RUN, complain};
 use crate::clock::HostClock;
-use crate::demo::service::{Plant, ServicePlan, ask_held, limit, serve};
-use crate::demo::supervisor::tether;
+use crate::demo::service::{InjectedFaults, ServicePlan, holding_reader, limit, serve};
+use crate::demo::supervisor::die_with_parent;
 use aliquot_client::Client;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
@@ -59,7 +59,7 @@ pub(super) struct ServiceArgs {
 pub(super) async fn run(part: Part) -> ExitCode {
     match part {
         Part::Exec { parent, args } => {
-            complain(&tether(parent, &args).to_string());
+            complain(&die_with_parent(parent, &args).to_string());
             ExitCode::from(NO_RUN)
         }
         Part::Service(service) => serve_one(service).await,
@@ -74,13 +74,13 @@ async fn serve_one(args: ServiceArgs) -> ExitCode {
             return ExitCode::from(NO_RUN);
         }
     };
-    let held = ask_held(&client, &args.key);
+    let held = holding_reader(&client, &args.key);
     let plan = ServicePlan {
         key: args.key,
         listen: args.listen,
         record: args.record,
         address: args.address,
-        plant: Plant {
+        faults: InjectedFaults {
             serve_refused: args.serve_refused,
             forget: args.forget,
         },

@@ -3,8 +3,8 @@
 //! The clock is read before the limiter is called and after it has answered. The time of the decision,
 //! as the limiter states it, is checked against these independent readings.
 
-use super::plant::Plant;
-use super::{Held, Status};
+use super::inject::InjectedFaults;
+use super::{Holding, Status};
 use crate::clock::SharedClock;
 use crate::demo::record::Recorder;
 use aliquot_core::unit::Tick;
@@ -66,18 +66,18 @@ pub struct Audit {
 struct Book {
     recorder: Recorder,
     status: Status,
-    plant: Plant,
+    faults: InjectedFaults,
 }
 
 impl Audit {
     /// Creates an audit that writes to `file`, which must be empty. `shared` is the key of the path
     /// `/`.
     #[must_use]
-    pub fn new(clock: SharedClock, shared: String, file: File, plant: Plant) -> Self {
+    pub fn new(clock: SharedClock, shared: String, file: File, faults: InjectedFaults) -> Self {
         let book = Book {
             recorder: Recorder::default(),
             status: Status::default(),
-            plant,
+            faults,
         };
         Self {
             clock,
@@ -107,7 +107,7 @@ impl Audit {
         if asked.key == self.shared {
             book.status.shared += 1;
         }
-        if book.plant.forgets() {
+        if book.faults.forgets() {
             return;
         }
         let times = [asked.before, earliest, decided, after];
@@ -118,7 +118,7 @@ impl Audit {
     fn refused(&self, asked: &Asked) -> bool {
         let after = self.clock.now();
         let mut book = lock(&self.book);
-        if asked.key == self.shared && book.plant.serves_a_refused() {
+        if asked.key == self.shared && book.faults.serves_a_refused() {
             drop(book);
             self.write(asked, [after, after, after]);
             return true;
@@ -130,7 +130,7 @@ impl Audit {
 
     /// Returns the decisions so far, and the limiter's holding.
     #[must_use]
-    pub fn status(&self, held: Held) -> Status {
+    pub fn status(&self, held: Holding) -> Status {
         let status = lock(&self.book).status.clone();
         Status { held, ..status }
     }

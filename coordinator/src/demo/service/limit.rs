@@ -1,7 +1,7 @@
 //! The limiter of a service: the client's layer.
 
 use super::audit::{Asked, Audit};
-use super::{AskHeld, Held};
+use super::{Holding, ReadHolding};
 use aliquot_client::{Client, LimitLayer, Limiter};
 use axum::Router;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ pub fn limit(routes: Router, audit: &Arc<Audit>, client: &Client) -> Router {
 
 /// Returns a function that reads the client's holding of `key` at any time.
 #[must_use]
-pub fn ask_held(client: &Client, key: &str) -> AskHeld {
+pub fn holding_reader(client: &Client, key: &str) -> ReadHolding {
     let (client, limiter) = (client.clone(), client.limiter(key).ok());
     Arc::new(move || {
         let status = client.status();
         let held = limiter.as_ref().map(Limiter::peek);
         let lease_ms = status.lease.nanos() / 1_000_000;
-        Held {
+        Holding {
             share: held.as_ref().map(|held| as_f64(held.rate)),
             level: held.as_ref().map(|held| as_f64(held.level)),
             lease_ms: status.node.as_ref().map(|_| lease_ms),

@@ -1,8 +1,8 @@
 //! The process of a service.
 
-use super::Held;
+use super::Holding;
 use super::audit::{Audit, decided};
-use super::plant::Plant;
+use super::inject::InjectedFaults;
 use crate::clock::SharedClock;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -36,7 +36,7 @@ pub struct ServicePlan {
     /// Path of the file with the address, which is written once the service listens.
     pub address: PathBuf,
     /// Faults that it makes on purpose.
-    pub plant: Plant,
+    pub faults: InjectedFaults,
 }
 
 /// Error that ended a service.
@@ -55,7 +55,7 @@ impl ServiceError {
 }
 
 /// Reads a limiter's holding.
-pub type AskHeld = Arc<dyn Fn() -> Held + Send + Sync>;
+pub type ReadHolding = Arc<dyn Fn() -> Holding + Send + Sync>;
 
 /// Serves until the process is asked to stop by SIGTERM or SIGINT, and then writes all decisions to the
 /// record.
@@ -71,12 +71,12 @@ pub async fn serve(
     plan: ServicePlan,
     clock: SharedClock,
     limit: impl FnOnce(Router, &Arc<Audit>) -> Router,
-    held: AskHeld,
+    held: ReadHolding,
 ) -> Result<(), ServiceError> {
     let named = |path: &Path| path.display().to_string();
     let file = File::create_new(&plan.record);
     let file = file.map_err(ServiceError::of(named(&plan.record)))?;
-    let audit = Arc::new(Audit::new(clock, plan.key, file, plan.plant));
+    let audit = Arc::new(Audit::new(clock, plan.key, file, plan.faults));
     let listener = TcpListener::bind(plan.listen).await;
     let listener = listener.map_err(ServiceError::of(plan.listen.to_string()))?;
     announce(&listener, &plan.address).map_err(ServiceError::of(named(&plan.address)))?;
@@ -95,7 +95,7 @@ pub async fn serve(
 fn app(
     audit: &Arc<Audit>,
     limit: impl FnOnce(Router, &Arc<Audit>) -> Router,
-    held: AskHeld,
+    held: ReadHolding,
 ) -> Router {
     let ok = || async { StatusCode::OK };
     let limited = Router::new()
@@ -111,14 +111,14 @@ fn app(
     watched.merge(own)
 }
 
-async fn status(State((audit, held)): State<(Arc<Audit>, AskHeld)>) -> Response {
+async fn status(State((audit, held)): State<(Arc<Audit>, ReadHolding)>) -> Response {
     match serde_json::to_string(&audit.status(held())) {
         Ok(json) => ([(http::header::CONTENT_TYPE, "application/json")], json).into_response(),
         Err(error) => failed(&error),
     }
 }
 
-async fn flush(State((audit, _)): State<(Arc<Audit>, AskHeld)>) -> Response {
+async fn flush(State((audit, _)): State<(Arc<Audit>, ReadHolding)>) -> Response {
     match audit.flush() {
         Ok(()) => StatusCode::OK.into_response(),
         Err(error) => failed(&error),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::demo::service::Held;
+use crate::demo::service::Holding;
 use aliquot_core::unit::Term;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ fn view() -> View {
     let busy = Row {
         name: "service-1".into(),
         status: Some(Status {
-            held: Held {
+            held: Holding {
                 share: Some(125.04),
                 level: Some(3.96),
                 lease_ms: Some(2_740),
@@ -36,11 +36,11 @@ fn view() -> View {
         limit: 1_000.0,
         offered: 3_001.0,
         admitted: 750.4,
-        sight: Sight {
+        cluster: ClusterStatus {
             term: Term::new(3),
             leader: Some(0),
             nodes: vec![Some(3), Some(5), None],
-            ..Sight::default()
+            ..ClusterStatus::default()
         },
         rows: vec![busy, fresh, silent],
         events: (1..=8)

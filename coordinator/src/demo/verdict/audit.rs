@@ -1,9 +1,9 @@
 //! Comparison of one key's decisions with the envelope of its budget.
 
-use super::certain;
+use super::interval_audit;
 use crate::demo::record::Recording;
 use aliquot_core::budget::{Budget, Key};
-use aliquot_core::check::{Envelope, Limit, Limits, Omniscient, Verdict as Ruling};
+use aliquot_core::check::{Envelope, Limit, Limits, Omniscient, Verdict as EnvelopeVerdict};
 use aliquot_core::unit::{Drift, Tick};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -129,14 +129,14 @@ impl Audit {
         let grains = i128::from(budget.scale().grains_per_token());
         let (slack, window) = match decisions.elsewhere.is_empty() {
             true => (report.slack, report.window),
-            false => certain::worst(decisions, grains, limit, drift),
+            false => interval_audit::worst(decisions, grains, limit, drift),
         };
         self.slack = thousandths(slack, grains);
-        self.window = window.map(|(from, to)| super::course::seconds(to.since(from)));
+        self.window = window.map(|(from, to)| super::admissions::seconds(to.since(from)));
         let over = slack.min(0).unsigned_abs();
         let over = over.div_ceil(grains.unsigned_abs().max(1));
         self.over = u64::try_from(over).unwrap_or(u64::MAX);
-        if let Ruling::Unknown(doubt) = envelope.verdict() {
+        if let EnvelopeVerdict::Unknown(doubt) = envelope.verdict() {
             self.doubt = Some(doubt.to_string());
         }
         self.omniscient = by_one_bucket(decisions, budget, limit, drift);

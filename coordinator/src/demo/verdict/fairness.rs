@@ -1,6 +1,6 @@
 //! Fairness between services.
 
-use super::course::as_f64;
+use super::admissions::as_f64;
 use serde::Serialize;
 
 /// Share of one service in the shared key, over the calm parts of the run.

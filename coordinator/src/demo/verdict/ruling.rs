@@ -1,6 +1,6 @@
 //! The criteria of a run.
 
-use super::course::{Phases, seconds};
+use super::admissions::{Phases, seconds};
 use super::{AFTERMATH, Audit, Evidence, SEEN_AFTER, Timeline};
 use aliquot_core::unit::Span;
 use serde::Serialize;

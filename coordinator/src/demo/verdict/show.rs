@@ -1,19 +1,19 @@
 //! A verdict as text.
 
 use super::ruling::{Ruling, percent};
-use super::{Audit, Verdict};
+use super::{Audit, RunVerdict};
 use std::fmt::Write;
 
 /// Returns the verdict as text of several lines. The last one is the outcome.
 #[must_use]
-pub fn show(verdict: &Verdict) -> String {
+pub fn show(verdict: &RunVerdict) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write_all(&mut text, verdict);
     text
 }
 
-fn write_all(text: &mut String, verdict: &Verdict) -> std::fmt::Result {
+fn write_all(text: &mut String, verdict: &RunVerdict) -> std::fmt::Result {
     for criterion in &verdict.criteria {
         let ruling = word(criterion.ruling);
         let (name, found, wanted) = (criterion.name, &criterion.found, criterion.wanted);

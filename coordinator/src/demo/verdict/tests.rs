@@ -86,8 +86,8 @@ fn count(evidence: &mut Evidence) {
 }
 
 #[track_caller]
-fn check(evidence: &Evidence, expect: Ruling, because: &str) -> Verdict {
-    let verdict = Verdict::of(evidence);
+fn check(evidence: &Evidence, expect: Ruling, because: &str) -> RunVerdict {
+    let verdict = RunVerdict::of(evidence);
     assert_eq!(verdict.outcome, expect, "{}", show(&verdict));
     assert!(show(&verdict).contains(because), "{}", show(&verdict));
     verdict
@@ -183,7 +183,7 @@ fn a_key_without_a_budget_and_an_empty_run_are_unknown() {
         *recording = Ok(Recording::default());
     }
     evidence.answers.clear();
-    let verdict = Verdict::of(&evidence);
+    let verdict = RunVerdict::of(&evidence);
     assert_eq!(verdict.criteria[0].ruling, Ruling::Unknown);
 }
 

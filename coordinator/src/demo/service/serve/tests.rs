@@ -11,18 +11,18 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 
 /// A service whose limiter admits the first `tokens` requests.
-struct Stage {
+struct TestService {
     app: Router,
     audit: Arc<Audit>,
     record: PathBuf,
     _dir: TempDir,
 }
 
-fn stage(tokens: u64, plant: Plant) -> Stage {
+fn service(tokens: u64, faults: InjectedFaults) -> TestService {
     let dir = TempDir::new().unwrap();
     let record = dir.path().join("record");
     let file = File::create_new(&record).unwrap();
-    let audit = Arc::new(Audit::new(Arc::new(HostClock), "demo".into(), file, plant));
+    let audit = Arc::new(Audit::new(Arc::new(HostClock), "demo".into(), file, faults));
     let left = Arc::new(AtomicU64::new(tokens));
     let limit = move |router: Router, audit: &Arc<Audit>| {
         let audit = Arc::clone(audit);
@@ -40,11 +40,11 @@ fn stage(tokens: u64, plant: Plant) -> Stage {
             }
         }))
     };
-    let held = Held {
+    let held = Holding {
         share: Some(12.5),
-        ..Held::default()
+        ..Holding::default()
     };
-    Stage {
+    TestService {
         app: app(&audit, limit, Arc::new(move || held.clone())),
         audit,
         record,
@@ -52,7 +52,7 @@ fn stage(tokens: u64, plant: Plant) -> Stage {
     }
 }
 
-impl Stage {
+impl TestService {
     async fn get(&self, path: &str) -> (StatusCode, Vec<u8>) {
         let request = http::Request::get(path).body(Body::empty()).unwrap();
         let answer = self.app.clone().oneshot(request).await.unwrap();
@@ -77,33 +77,33 @@ impl Stage {
 
 #[tokio::test]
 async fn every_decision_is_written_down_with_the_clock_around_it() {
-    let stage = stage(3, Plant::default());
+    let service = service(3, InjectedFaults::default());
     let paths = ["/", "/tenant/7?cost=2", "/replay/1", "/", "/missing"];
     // A path without a key is not decided and not served.
-    assert_eq!(stage.statuses(&paths).await, [200, 200, 200, 429, 404]);
-    let recording = stage.recording().await;
+    assert_eq!(service.statuses(&paths).await, [200, 200, 200, 429, 404]);
+    let recording = service.recording().await;
     assert_eq!(recording.keys, ["demo", "tenant/7", "replay/1"]);
     let costs: Vec<u64> = recording.admitted.iter().map(|a| a.cost).collect();
     assert_eq!(costs, [1, 2, 1]);
     assert!(recording.admitted.iter().all(|a| a.is_plausible()));
     assert_eq!(recording.refused.len(), 1);
-    let again = stage.recording().await;
+    let again = service.recording().await;
     assert_eq!(again, recording, "a flush writes nothing twice");
 }
 
 #[tokio::test]
 async fn the_status_says_what_was_decided_and_what_is_held() {
-    let stage = stage(2, Plant::default());
-    stage.statuses(&["/", "/tenant/1", "/"]).await;
-    let (_, body) = stage.get("/__status").await;
+    let service = service(2, InjectedFaults::default());
+    service.statuses(&["/", "/tenant/1", "/"]).await;
+    let (_, body) = service.get("/__status").await;
     let status: Status = serde_json::from_slice(&body).unwrap();
     let expect = Status {
         admitted: 2,
         refused: 1,
         shared: 1,
-        held: Held {
+        held: Holding {
             share: Some(12.5),
-            ..Held::default()
+            ..Holding::default()
         },
     };
     assert_eq!(status, expect);
@@ -111,22 +111,22 @@ async fn the_status_says_what_was_decided_and_what_is_held() {
 
 #[tokio::test]
 async fn planted_faults_are_made_so_often() {
-    let plant = Plant {
+    let faults = InjectedFaults {
         serve_refused: 2,
         forget: 1,
     };
-    let stage = stage(1, plant);
+    let service = service(1, faults);
     let paths = ["/", "/tenant/1", "/", "/", "/"];
     // One admission is not recorded. One tenant is refused. Two refused requests are served.
-    assert_eq!(stage.statuses(&paths).await, [200, 429, 200, 200, 429]);
-    let recording = stage.recording().await;
+    assert_eq!(service.statuses(&paths).await, [200, 429, 200, 200, 429]);
+    let recording = service.recording().await;
     assert_eq!((recording.admitted.len(), recording.refused.len()), (2, 2));
 }
 
 #[tokio::test]
 async fn a_decision_without_a_request_is_not_written() {
-    let stage = stage(1, Plant::default());
+    let service = service(1, InjectedFaults::default());
     let now = HostClock.now();
-    stage.audit.admitted(now, now);
-    assert_eq!(stage.recording().await.admitted, []);
+    service.audit.admitted(now, now);
+    assert_eq!(service.recording().await.admitted, []);
 }

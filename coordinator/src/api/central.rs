@@ -9,11 +9,11 @@ use tonic::{Request, Response, Status};
 
 /// Passes requests to the node's actor.
 #[derive(Clone, Debug)]
-pub struct CentralFace {
+pub struct CentralApi {
     handle: NodeHandle,
 }
 
-impl CentralFace {
+impl CentralApi {
     /// Creates the service of this node.
     #[must_use]
     pub const fn new(handle: NodeHandle) -> Self {
@@ -28,7 +28,7 @@ impl CentralFace {
 }
 
 #[tonic::async_trait]
-impl Central for CentralFace {
+impl Central for CentralApi {
     async fn forward(
         &self,
         request: Request<pb::AskForward>,

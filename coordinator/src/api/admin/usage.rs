@@ -1,6 +1,6 @@
 //! Use of keys: limits, holders, and the busiest keys.
 
-use crate::face::backend::{Flow, View};
+use crate::api::backend::{Flow, View};
 use aliquot_core::budget::Key;
 use aliquot_core::edge::Vector;
 use aliquot_core::share::{Kind, Share};

@@ -6,28 +6,28 @@ use serde::Serialize;
 
 /// Admissions under one key, prepared for sums over windows.
 #[derive(Clone, Debug, Default)]
-pub struct Course {
+pub struct Admissions {
     /// Times of the admissions, in ascending order.
     times: Vec<Tick>,
     /// `sums[i]` is the cost of the first `i` admissions, in tokens.
     sums: Vec<u64>,
 }
 
-impl Course {
-    /// Creates the course of admissions, given as decision time and whole tokens in the order of time.
+impl Admissions {
+    /// Prepares admissions, given as decision time and whole tokens in the order of time.
     #[must_use]
-    pub fn new(admissions: impl IntoIterator<Item = (Tick, u64)>) -> Self {
-        let mut course = Self {
+    pub fn new(decided: impl IntoIterator<Item = (Tick, u64)>) -> Self {
+        let mut prepared = Self {
             times: Vec::new(),
             sums: vec![0],
         };
         let mut sum = 0_u64;
-        for (at, cost) in admissions {
+        for (at, cost) in decided {
             sum = sum.saturating_add(cost);
-            course.times.push(at);
-            course.sums.push(sum);
+            prepared.times.push(at);
+            prepared.sums.push(sum);
         }
-        course
+        prepared
     }
 
     /// Returns the tokens admitted in `[from, to)`.
@@ -78,11 +78,12 @@ const RECOVERED: f64 = 0.99;
 impl Phases {
     /// Measures a run against `rate` tokens per second.
     #[must_use]
-    pub fn measure(course: &Course, rate: f64, run: &Timeline) -> Self {
+    pub fn measure(admissions: &Admissions, rate: f64, run: &Timeline) -> Self {
         let settled = run.start.after(SETTLING);
         let part = |from: Tick, to: Tick| {
             let long = to.since(from) >= PART_MIN;
-            long.then(|| course.utilisation(rate, from, to)).flatten()
+            long.then(|| admissions.utilisation(rate, from, to))
+                .flatten()
         };
         let Some(killed) = run.killed else {
             return Self {
@@ -96,29 +97,29 @@ impl Phases {
             before: part(settled, killed),
             during: whole.then(|| part(killed, calm)).flatten(),
             worst_second: whole
-                .then(|| worst_second(course, rate, killed, calm))
+                .then(|| worst_second(admissions, rate, killed, calm))
                 .flatten(),
             after: part(calm, run.end),
-            recovered_after: recovery(course, rate, killed, run.end),
+            recovered_after: recovery(admissions, rate, killed, run.end),
         }
     }
 }
 
-fn worst_second(course: &Course, rate: f64, from: Tick, to: Tick) -> Option<f64> {
+fn worst_second(admissions: &Admissions, rate: f64, from: Tick, to: Tick) -> Option<f64> {
     let starts = std::iter::successors(Some(from), |start| Some(start.after(SECOND)));
     starts
         .take_while(|start| start.after(SECOND) <= to)
-        .filter_map(|start| course.utilisation(rate, start, start.after(SECOND)))
+        .filter_map(|start| admissions.utilisation(rate, start, start.after(SECOND)))
         .min_by(f64::total_cmp)
 }
 
 /// Walks back from the end, second by second, while each second admits enough. Repeats this for every
 /// offset of the seconds from the kill.
-fn recovery(course: &Course, rate: f64, killed: Tick, end: Tick) -> Option<f64> {
+fn recovery(admissions: &Admissions, rate: f64, killed: Tick, end: Tick) -> Option<f64> {
     let full = end.since(killed).nanos() / STEP.nanos();
     let last = full.checked_sub(STEPS_PER_SECOND)?;
     let enough = |start: Tick| {
-        let part = course.utilisation(rate, start, start.after(SECOND));
+        let part = admissions.utilisation(rate, start, start.after(SECOND));
         part.is_some_and(|part| part >= RECOVERED)
     };
     if !enough(end.before(SECOND)) {
@@ -165,13 +166,13 @@ pub(super) fn as_f64(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns a course with the given number of admissions in each second, evenly spread.
-    fn even(seconds: &[u64]) -> Course {
+    /// Returns admissions with the given number in each second, evenly spread.
+    fn even(seconds: &[u64]) -> Admissions {
         let each = seconds.iter().enumerate().flat_map(|(second, count)| {
             let start = Tick::from_nanos(0).after(SECOND.times_or_max(second as u64));
             (0..*count).map(move |n| (start.after(Span::from_nanos(n * 1_000_000_000 / count)), 1))
         });
-        Course::new(each)
+        Admissions::new(each)
     }
 
     fn run(end: u64, killed: Option<u64>) -> Timeline {
@@ -186,8 +187,8 @@ mod tests {
 
     #[test]
     fn each_part_of_a_run_is_measured_by_itself() {
-        let course = even(&[0, 500, 100, 100, 40, 60, 80, 100, 100, 100, 100, 90]);
-        let phases = Phases::measure(&course, 100.0, &run(12, Some(4)));
+        let admissions = even(&[0, 500, 100, 100, 40, 60, 80, 100, 100, 100, 100, 90]);
+        let phases = Phases::measure(&admissions, 100.0, &run(12, Some(4)));
         assert_eq!(phases.before, Some(1.0));
         assert_eq!(phases.during, Some(0.76));
         assert_eq!(phases.worst_second, Some(0.4));
@@ -197,8 +198,8 @@ mod tests {
 
     #[test]
     fn recovery_is_the_first_instant_that_stays_good() {
-        let course = even(&[100, 100, 0, 100, 50, 100, 100, 100, 100, 100]);
-        let phases = Phases::measure(&course, 100.0, &run(10, Some(2)));
+        let admissions = even(&[100, 100, 0, 100, 50, 100, 100, 100, 100, 100]);
+        let phases = Phases::measure(&admissions, 100.0, &run(10, Some(2)));
         assert_eq!(phases.recovered_after, Some(3.0));
         let good = even(&[100; 10]);
         let phases = Phases::measure(&good, 100.0, &run(10, Some(2)));
@@ -207,12 +208,12 @@ mod tests {
 
     #[test]
     fn a_part_that_a_short_run_did_not_have_is_left_out() {
-        let course = even(&[100; 6]);
-        let phases = Phases::measure(&course, 100.0, &run(6, Some(2)));
+        let admissions = even(&[100; 6]);
+        let phases = Phases::measure(&admissions, 100.0, &run(6, Some(2)));
         assert_eq!(phases.before, None);
         assert_eq!(phases.during, None);
         assert_eq!(phases.after, None);
-        let phases = Phases::measure(&course, 100.0, &run(6, None));
+        let phases = Phases::measure(&admissions, 100.0, &run(6, None));
         assert_eq!(phases.before, Some(1.0));
         assert_eq!(phases.recovered_after, None);
     }

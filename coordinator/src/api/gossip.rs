@@ -21,13 +21,13 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Receives the messages of peers of this cluster and passes them to the actor. It never answers on the
 /// same stream, because this node has a stream of its own to each peer.
 #[derive(Clone, Debug)]
-pub struct GossipFace {
+pub struct GossipApi {
     cluster: String,
     node: NodeId,
     events: mpsc::Sender<Event>,
 }
 
-impl GossipFace {
+impl GossipApi {
     /// Creates the service of `node` in `cluster`.
     #[must_use]
     pub const fn new(cluster: String, node: NodeId, events: mpsc::Sender<Event>) -> Self {
@@ -66,7 +66,7 @@ impl GossipFace {
 }
 
 #[tonic::async_trait]
-impl Gossip for GossipFace {
+impl Gossip for GossipApi {
     type ExchangeStream = ReceiverStream<Result<pb::GossipMessage, Status>>;
 
     async fn exchange(

@@ -16,10 +16,10 @@ use tonic::transport::Channel;
 
 /// The node behind the services.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Runs `look` over a consistent view of this node, between two of its steps. It must be short,
-    /// because the node does nothing else meanwhile. If the node is shutting down, `look` is dropped
+    /// Runs `query` over a consistent view of this node, between two of its steps. It must be short,
+    /// because the node does nothing else meanwhile. If the node is shutting down, `query` is dropped
     /// and [`Unavailable`] is returned.
-    fn look(&self, look: Look) -> BoxFuture<'static, Result<(), Unavailable>>;
+    fn query(&self, query: Query) -> BoxFuture<'static, Result<(), Unavailable>>;
 
     /// Proposes a command through the leader, whichever node that is. Returns the effects of the
     /// command once this node has applied it.
@@ -45,21 +45,21 @@ pub trait Backend: fmt::Debug + Send + Sync {
 }
 
 /// A closure to run over a view.
-pub type Look = Box<dyn FnOnce(&View<'_>) + Send>;
+pub type Query = Box<dyn FnOnce(&View<'_>) + Send>;
 
 /// Runs a closure over a view, and returns its result.
 ///
 /// # Errors
 ///
 /// [`Unavailable`] if the node is shutting down.
-pub async fn look<T: Send + 'static>(
+pub async fn query<T: Send + 'static>(
     backend: &dyn Backend,
-    look: impl FnOnce(&View<'_>) -> T + Send + 'static,
+    query: impl FnOnce(&View<'_>) -> T + Send + 'static,
 ) -> Result<T, Unavailable> {
-    let (seen, sight) = oneshot::channel();
-    let look = move |view: &View<'_>| drop(seen.send(look(view)));
-    backend.look(Box::new(look)).await?;
-    sight.await.map_err(|_| Unavailable)
+    let (reply, result) = oneshot::channel();
+    let query = move |view: &View<'_>| drop(reply.send(query(view)));
+    backend.query(Box::new(query)).await?;
+    result.await.map_err(|_| Unavailable)
 }
 
 /// A node between two of its steps.

@@ -1,5 +1,4 @@
-//! The API of a node: the services of its ports, access control, and metrics. A *face* is one of these
-//! services.
+//! The API of a node: the services of its ports, access control, and metrics.
 //!
 //! | module | contents |
 //! |---|---|

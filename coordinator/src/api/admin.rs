@@ -13,7 +13,7 @@ mod cluster;
 mod usage;
 
 use super::auth::Guard;
-use super::backend::{Backend, NodeFacts, Unavailable, View, WriteError, look};
+use super::backend::{Backend, NodeFacts, Unavailable, View, WriteError, query};
 use crate::timer;
 use aliquot_wire::admin::{
     ApplyBudgets, ChangeCluster, ClusterChange, DeleteBudget, DiffBudgets, GetBudget, GetUsage,
@@ -55,20 +55,20 @@ impl AdminService {
         InterceptedService::new(self.into_service(), guard)
     }
 
-    async fn look<T: Send + 'static>(
+    async fn query<T: Send + 'static>(
         &self,
         f: impl FnOnce(&View<'_>) -> T + Send + 'static,
     ) -> Result<T, Status> {
-        look(&*self.backend, f).await.map_err(unavailable)
+        query(&*self.backend, f).await.map_err(unavailable)
     }
 
     /// Reads the committed state, and not only what this node happens to have applied.
-    async fn look_fenced<T: Send + 'static>(
+    async fn query_fenced<T: Send + 'static>(
         &self,
         f: impl FnOnce(&View<'_>) -> T + Send + 'static,
     ) -> Result<T, Status> {
         self.backend.fence().await.map_err(not_written)?;
-        self.look(f).await
+        self.query(f).await
     }
 
     /// Returns a client for the leader's service, if another node leads and `request` was not forwarded
@@ -86,7 +86,7 @@ impl AdminService {
         let ClusterChange::Remove(node) = *change else {
             return Ok(false);
         };
-        self.look_fenced(move |view| {
+        self.query_fenced(move |view| {
             let is_member = |it: &NodeFacts| it.node == node && it.role != Role::Removed;
             view.state.was_removed(node) && !view.nodes.iter().any(is_member)
         })
@@ -154,7 +154,7 @@ impl Admin for AdminService {
     ) -> Result<Response<pb::RuleView>, Status> {
         let GetBudget { key } = read(request)?;
         let pattern = key.clone();
-        let found = self.look_fenced(move |view| budgets::get(view.state, &pattern));
+        let found = self.query_fenced(move |view| budgets::get(view.state, &pattern));
         let no_such = || Status::not_found(format!("there is no budget for {key}, to the letter"));
         answer(&found.await?.ok_or_else(no_such)?)
     }
@@ -166,7 +166,7 @@ impl Admin for AdminService {
         let list: ListBudgets = read(request)?;
         answer(
             &self
-                .look_fenced(move |view| budgets::list(view.state, list))
+                .query_fenced(move |view| budgets::list(view.state, list))
                 .await?,
         )
     }
@@ -197,7 +197,7 @@ impl Admin for AdminService {
         let GetUsage { key } = read(request)?;
         let said = key.clone();
         let found = self
-            .look_fenced(move |view| usage::of_key(view, &key))
+            .query_fenced(move |view| usage::of_key(view, &key))
             .await?;
         answer(&found.ok_or_else(|| usage::unmatched(&said))?)
     }
@@ -209,7 +209,7 @@ impl Admin for AdminService {
         let ListHolders { key } = read(request)?;
         let said = key.clone();
         let found = self
-            .look_fenced(move |view| usage::holders(view.state, &key))
+            .query_fenced(move |view| usage::holders(view.state, &key))
             .await?;
         answer(&found.ok_or_else(|| usage::unmatched(&said))?)
     }
@@ -222,14 +222,14 @@ impl Admin for AdminService {
             return within(leader.top_keys(passed_on(request))).await;
         }
         let top: TopKeys = read(request)?;
-        answer(&self.look(move |view| usage::top(view, top)).await?)
+        answer(&self.query(move |view| usage::top(view, top)).await?)
     }
 
     async fn get_cluster(
         &self,
         _: Request<pb::GetClusterRequest>,
     ) -> Result<Response<pb::ClusterView>, Status> {
-        answer(&self.look(cluster::cluster).await?)
+        answer(&self.query(cluster::cluster).await?)
     }
 
     async fn list_clients(
@@ -237,7 +237,7 @@ impl Admin for AdminService {
         request: Request<pb::ListClientsRequest>,
     ) -> Result<Response<pb::ListClientsResponse>, Status> {
         let list: ListClients = read(request)?;
-        answer(&self.look(move |view| cluster::clients(view, list)).await?)
+        answer(&self.query(move |view| cluster::clients(view, list)).await?)
     }
 
     async fn change_cluster(

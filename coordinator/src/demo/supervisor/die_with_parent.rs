@@ -11,7 +11,7 @@ use std::process::Command;
 ///
 /// Returns only if this fails, with the error of the system, or an error if `parent` (a process id) is
 /// gone.
-pub fn tether(parent: u32, args: &[OsString]) -> io::Error {
+pub fn die_with_parent(parent: u32, args: &[OsString]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
@@ -26,7 +26,7 @@ pub fn tether(parent: u32, args: &[OsString]) -> io::Error {
     }
 }
 
-/// Returns the arguments that make this program tether itself to the current process. They precede
+/// Returns the arguments that tie this program to the current process. They precede
 /// those of the program that it then executes.
 #[must_use]
 pub fn parent_args() -> Vec<OsString> {

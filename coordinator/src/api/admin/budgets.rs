@@ -1,7 +1,7 @@
 //! Budgets: queries, differences and changes.
 
 use super::{AdminService, not_written};
-use crate::face::backend::View;
+use crate::api::backend::View;
 use aliquot_core::budget::{Budget, BudgetDraft, FieldError, KeyPattern};
 use aliquot_core::command::Command;
 use aliquot_core::state::{Effect, Rule, State};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tonic::Status;
 
 /// The effect that applying a set of budgets would have.
-pub(super) struct Plan {
+pub(super) struct ApplyPlan {
     /// The result that is returned to the operator.
     pub(super) outcome: BudgetsOutcome,
     /// The budgets that must be written, each with its index in the request.
@@ -24,13 +24,13 @@ pub(super) struct Plan {
 
 impl AdminService {
     /// Compares a set of budgets with the committed ones.
-    pub(super) async fn plan(&self, drafts: Vec<BudgetDraft>) -> Result<Plan, Status> {
-        let (refusals, budgets) = Plan::read(drafts);
+    pub(super) async fn plan(&self, drafts: Vec<BudgetDraft>) -> Result<ApplyPlan, Status> {
+        let (refusals, budgets) = ApplyPlan::read(drafts);
         let (places, budgets) = budgets.into_iter().unzip();
         let seen = self
-            .look_fenced(move |view| Seen::of(view, budgets))
+            .query_fenced(move |view| Seen::of(view, budgets))
             .await?;
-        Ok(Plan::of(refusals, places, seen))
+        Ok(ApplyPlan::of(refusals, places, seen))
     }
 
     pub(super) async fn apply(&self, apply: ApplyBudgets) -> Result<BudgetsOutcome, Status> {
@@ -85,7 +85,7 @@ impl AdminService {
             let found = get(view.state, &pattern);
             (found, view.state.has_carried_out(request))
         };
-        let (found, was_carried_out) = self.look_fenced(look).await?;
+        let (found, was_carried_out) = self.query_fenced(look).await?;
         let Some(found) = found else {
             // An earlier attempt of the same request deleted it, and the answer was lost.
             return Ok(Deleted {
@@ -114,7 +114,7 @@ impl AdminService {
     }
 }
 
-impl Plan {
+impl ApplyPlan {
     /// Returns the errors of drafts that are wrong by themselves, and the budgets of the others, each
     /// with its index.
     fn read(drafts: Vec<BudgetDraft>) -> (Vec<Refusal>, Vec<(u32, Budget)>) {

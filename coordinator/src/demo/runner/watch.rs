@@ -1,6 +1,6 @@
 //! Observes a run in separate tasks, so that a node that does not answer delays nothing.
 
-use crate::demo::cluster::{Nodes, Sight};
+use crate::demo::cluster::{ClusterStatus, Nodes};
 use crate::demo::fleet::Fleet;
 use crate::demo::load::Tally;
 use crate::demo::service::Status;
@@ -16,7 +16,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The latest states of the nodes and the services.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    sight: Sight,
+    cluster: ClusterStatus,
     statuses: Vec<Option<Status>>,
 }
 
@@ -32,8 +32,8 @@ impl Seen {
         let (nodes, told) = (Arc::clone(nodes), Arc::clone(&sender));
         beside.spawn(async move {
             loop {
-                let sight = nodes.look().await;
-                told.send_modify(|seen| seen.sight = sight);
+                let cluster = nodes.look().await;
+                told.send_modify(|seen| seen.cluster = cluster);
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         });
@@ -94,8 +94,8 @@ impl Watch {
     }
 
     /// Returns the latest state of the cluster.
-    pub(super) fn sight(&self) -> Sight {
-        self.seen.borrow().sight.clone()
+    pub(super) fn cluster(&self) -> ClusterStatus {
+        self.seen.borrow().cluster.clone()
     }
 
     /// Returns the view at `now`, `elapsed` after the load began.
@@ -105,16 +105,16 @@ impl Watch {
         elapsed: Span,
         events: &mut Vec<(Span, String)>,
     ) -> View {
-        let Seen { sight, statuses } = self.seen.borrow().clone();
-        if sight.leader.is_some() && sight.leader != self.leader {
-            if let Some(leader) = sight.leader.filter(|_| self.leader.is_some()) {
-                let term = sight.term.get();
+        let Seen { cluster, statuses } = self.seen.borrow().clone();
+        if cluster.leader.is_some() && cluster.leader != self.leader {
+            if let Some(leader) = cluster.leader.filter(|_| self.leader.is_some()) {
+                let term = cluster.term.get();
                 events.push((
                     elapsed,
                     format!("node-{} leads, in term {term}", leader + 1),
                 ));
             }
-            self.leader = sight.leader;
+            self.leader = cluster.leader;
         }
         let totals = self.tally.totals();
         let (sent, admitted) = match self.limit {
@@ -153,7 +153,7 @@ impl Watch {
             limit: per_second(self.limit, Span::from_secs(1)),
             offered: pace(sent, last.map_or(sent, |last| last.sent)),
             admitted: pace(admitted, last.map_or(admitted, |last| last.admitted)),
-            sight,
+            cluster,
             rows: rows.collect(),
             events: events.clone(),
         };

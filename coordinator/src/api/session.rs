@@ -13,11 +13,11 @@ pub struct CallerName(pub String);
 
 /// Passes clients' streams to a gate.
 #[derive(Clone, Debug)]
-pub struct SessionFace {
+pub struct SessionApi {
     gate: Gate,
 }
 
-impl SessionFace {
+impl SessionApi {
     /// Creates the service of a gate.
     #[must_use]
     pub const fn new(gate: Gate) -> Self {
@@ -34,7 +34,7 @@ impl SessionFace {
 }
 
 #[tonic::async_trait]
-impl Session for SessionFace {
+impl Session for SessionApi {
     type OpenStream = Outgoing;
 
     async fn open(

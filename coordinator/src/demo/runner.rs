@@ -2,15 +2,15 @@
 
 mod watch;
 
-use super::cluster::{NODES, Nodes, PREFIX as NODE_PREFIX, Sight};
+use super::cluster::{ClusterStatus, NODES, Nodes, PREFIX as NODE_PREFIX};
 use super::error::DemoError;
 use super::fleet::{Fleet, Orders, PREFIX as SERVICE_PREFIX};
 use super::load::{Generator, Shots};
-use super::plan::{Fault, Kill, Load, Plan, Prepared, RESTART_AFTER, SHARED_KEY};
+use super::plan::{DemoPlan, Fault, Kill, Load, Prepared, RESTART_AFTER, SHARED_KEY};
 use super::report::Report;
 use super::supervisor::{Supervisor, WorkDir, parent_args};
 use super::table::Screen;
-use super::verdict::{Evidence, Timeline, Verdict, show};
+use super::verdict::{Evidence, RunVerdict, Timeline, show};
 use crate::clock::SharedClock;
 use aliquot_core::budget::Budget;
 use aliquot_core::unit::{Span, Tick};
@@ -32,8 +32,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The processes and the state of a run.
 #[derive(Debug)]
-pub(super) struct Stage {
-    plan: Plan,
+pub(super) struct Runner {
+    plan: DemoPlan,
     clock: SharedClock,
     screen: Screen,
     supervisor: Supervisor,
@@ -43,8 +43,12 @@ pub(super) struct Stage {
     dir: WorkDir,
 }
 
-impl Stage {
-    pub(super) fn new(plan: Plan, clock: SharedClock, screen: Screen) -> Result<Self, DemoError> {
+impl Runner {
+    pub(super) fn new(
+        plan: DemoPlan,
+        clock: SharedClock,
+        screen: Screen,
+    ) -> Result<Self, DemoError> {
         let dir = WorkDir::new(plan.data.as_deref());
         let dir = dir.map_err(DemoError::io("a directory for the run"))?;
         let program = std::env::current_exe().map_err(DemoError::io("this program's file"))?;
@@ -85,7 +89,7 @@ impl Stage {
             services: self.plan.services,
             key: SHARED_KEY.to_owned(),
             endpoints: self.nodes.endpoints(),
-            plant: self.plan.plant(),
+            faults: self.plan.injected_faults(),
         };
         let mut fleet = Fleet::start(&orders, &mut self.supervisor)?;
         self.services_listen(&mut fleet).await?;
@@ -108,13 +112,13 @@ impl Stage {
         let nodes = Arc::clone(&self.nodes);
         let late = self.clock.now().after(READY_WITHIN);
         loop {
-            let sight = nodes.look().await;
-            let answering = sight.nodes.iter().flatten().count();
-            if sight.leader.is_some() && answering == NODES && sight.known >= NODES {
+            let cluster = nodes.look().await;
+            let answering = cluster.nodes.iter().flatten().count();
+            if cluster.leader.is_some() && answering == NODES && cluster.known >= NODES {
                 return Ok(());
             }
-            let known = sight.known;
-            let last = match sight.leader {
+            let known = cluster.known;
+            let last = match cluster.leader {
                 None => format!("{answering} of {NODES} nodes answer, and none knows a leader"),
                 Some(_) => format!("{answering} of {NODES} nodes answer, {known} are members"),
             };
@@ -206,7 +210,7 @@ impl Stage {
         let since = now.since(run.timeline.start);
         match (run.timeline.killed, run.timeline.restarted) {
             (None, _) if self.plan.kill != Kill::None => {
-                let Some(index) = victim(self.plan.kill, &watch.sight()) else {
+                let Some(index) = victim(self.plan.kill, &watch.cluster()) else {
                     return self.no_victim_yet(half);
                 };
                 let Some(node) = self.nodes.list().get(index).cloned() else {
@@ -260,7 +264,7 @@ impl Stage {
         budgets: Vec<Budget>,
         shared: Option<String>,
     ) -> Result<Report, DemoError> {
-        let sight: Sight = self.nodes.look().await;
+        let cluster: ClusterStatus = self.nodes.look().await;
         let statuses = fleet.look().await;
         let messages = statuses.iter().map(|status| status.as_ref()?.held.messages);
         let reports = statuses.iter().map(|status| status.as_ref()?.held.reports);
@@ -276,12 +280,12 @@ impl Stage {
             answers: generator.answers(),
             timeline: run.timeline,
             budgets,
-            drift: sight.drift,
+            drift: cluster.drift,
             shared,
             messages: messages.sum(),
             reports: reports.sum(),
         };
-        let verdict = Verdict::of(&evidence);
+        let verdict = RunVerdict::of(&evidence);
         let tally = generator.tally();
         let report = Report::new(&self.plan, verdict, &evidence, &tally, &self.events);
         self.screen.say(&format!(
@@ -350,12 +354,12 @@ struct Run {
 }
 
 /// Returns the node to be killed, if the state of the cluster is known well enough.
-fn victim(kill: Kill, sight: &Sight) -> Option<usize> {
-    let leader = sight.leader?;
+fn victim(kill: Kill, cluster: &ClusterStatus) -> Option<usize> {
+    let leader = cluster.leader?;
     if kill == Kill::Leader {
         return Some(leader);
     }
-    let nodes = sight.nodes.iter().enumerate();
+    let nodes = cluster.nodes.iter().enumerate();
     let others = nodes.filter_map(|(index, node)| Some(((*node)?, index)));
     let others = others.filter(|(_, index)| *index != leader);
     others.max().map(|(_, index)| index)
@@ -367,16 +371,16 @@ mod tests {
 
     #[test]
     fn the_leader_or_the_busiest_of_the_others_is_killed() {
-        let mut sight = Sight {
+        let mut cluster = ClusterStatus {
             leader: Some(1),
             nodes: vec![Some(2), Some(9), Some(3)],
-            ..Sight::default()
+            ..ClusterStatus::default()
         };
-        assert_eq!(victim(Kill::Leader, &sight), Some(1));
-        assert_eq!(victim(Kill::Follower, &sight), Some(2));
-        sight.nodes = vec![None, Some(9), None];
-        assert_eq!(victim(Kill::Follower, &sight), None);
-        sight.leader = None;
-        assert_eq!(victim(Kill::Leader, &sight), None);
+        assert_eq!(victim(Kill::Leader, &cluster), Some(1));
+        assert_eq!(victim(Kill::Follower, &cluster), Some(2));
+        cluster.nodes = vec![None, Some(9), None];
+        assert_eq!(victim(Kill::Follower, &cluster), None);
+        cluster.leader = None;
+        assert_eq!(victim(Kill::Leader, &cluster), None);
     }
 }

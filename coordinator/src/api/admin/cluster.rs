@@ -1,7 +1,7 @@
 //! The cluster and its clients, as the answering node knows them.
 
 use super::usage;
-use crate::face::backend::{ClientFacts, NodeFacts, View};
+use crate::api::backend::{ClientFacts, NodeFacts, View};
 use aliquot_core::state::Phase;
 use aliquot_core::unit::{Incarnation, NodeId, Span, Tick};
 use aliquot_wire::admin::{ClientView, Clients, Cluster, ListClients, NodeView, Role};
@@ -96,7 +96,7 @@ pub(super) fn clients(view: &View<'_>, list: ListClients) -> Clients {
 #[cfg(test)]
 mod tests {
     use super::may_lead;
-    use crate::face::backend::NodeFacts;
+    use crate::api::backend::NodeFacts;
     use aliquot_core::unit::{NodeId, Span, Tick};
     use aliquot_wire::admin::Role;
 

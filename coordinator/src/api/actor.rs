@@ -1,7 +1,7 @@
 //! The backend of a running node: its actor and its log.
 
 use super::backend::{
-    Backend, ClientFacts, Clients, Flow, Flows, Look, NodeFacts, Unavailable, View, WriteError,
+    Backend, ClientFacts, Clients, Flow, Flows, NodeFacts, Query, Unavailable, View, WriteError,
 };
 use crate::node::{self, NodeHandle};
 use crate::raft::{CHANGE_WITHIN, Change, ChangeError, PeerAddress, ProposeError, Raft};
@@ -37,12 +37,12 @@ impl ActorBackend {
 }
 
 impl Backend for ActorBackend {
-    fn look(&self, look: Look) -> BoxFuture<'static, Result<(), Unavailable>> {
+    fn query(&self, query: Query) -> BoxFuture<'static, Result<(), Unavailable>> {
         let (handle, cluster) = (self.handle.clone(), self.cluster.clone());
         Box::pin(async move {
             let seen = handle.view(move |view| {
                 let nodes = nodes(view);
-                look(&View {
+                query(&View {
                     state: view.state,
                     now: view.now,
                     node: NodeId::new(view.status.node),
@@ -50,8 +50,8 @@ impl Backend for ActorBackend {
                     term: Term::new(view.status.term),
                     leader: view.status.leader.map(NodeId::new),
                     nodes: &nodes,
-                    flows: &Sight(view),
-                    clients: &Sight(view),
+                    flows: &ServiceView(view),
+                    clients: &ServiceView(view),
                 });
             });
             seen.await.map_err(|_| Unavailable)
@@ -197,9 +197,9 @@ fn nodes(view: &node::View<'_>) -> Vec<NodeFacts> {
 }
 
 /// A node's view, in the form that the services use.
-struct Sight<'a>(&'a node::View<'a>);
+struct ServiceView<'a>(&'a node::View<'a>);
 
-impl Flows for Sight<'_> {
+impl Flows for ServiceView<'_> {
     fn of(&self, budget: BudgetId) -> Flow {
         let rates = self.0.traffic.of(budget);
         // A node that does not lead receives only a part of the reports.
@@ -220,7 +220,7 @@ impl Flows for Sight<'_> {
     }
 }
 
-impl Clients for Sight<'_> {
+impl Clients for ServiceView<'_> {
     fn page(&self, after: u64, most: usize, holding: Option<BudgetId>) -> Vec<ClientFacts> {
         let sessions = self.0.sessions.sessions();
         let account = holding.and_then(|budget| self.0.node?.account(budget));

@@ -2,14 +2,14 @@
 
 /// Faults of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Plant {
+pub struct InjectedFaults {
     /// Number of refused requests that are served all the same. They are recorded as admitted.
     pub serve_refused: u64,
     /// Number of admissions that are not recorded.
     pub forget: u64,
 }
 
-impl Plant {
+impl InjectedFaults {
     /// Returns true if this refused request is served.
     pub(super) fn serves_a_refused(&mut self) -> bool {
         take(&mut self.serve_refused)
