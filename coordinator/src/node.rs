@@ -10,34 +10,37 @@
 //!   raft ──committed entries──► ┌───────────────────────┐ ──proposals, barriers──► raft
 //!  peers ──records────────────► │ actor                 │ ──records──────────────► peers
 //! streams ─open, keys, reports─►│  state · leader · node│ ──names, answers───────► streams
-//!  faces ──questions──────────► └───────────────────────┘ ──a view───────────────► faces
+//!    API ──queries────────────► └───────────────────────┘ ──a view───────────────► API
 //! ```
 
 mod actor;
+mod central;
+mod clock_jump;
 mod counts;
-mod desk;
-mod ears;
-mod founding;
-mod gathering;
+mod gossip_out;
 mod handle;
-mod held;
-mod jump;
+mod inbox;
+mod initial_contents;
+mod joining;
+mod leadership;
+mod longest_turn;
 mod machine;
-mod office;
 mod options;
-mod questions;
+mod presence;
 mod replica;
+mod report_coalescer;
+mod reporting;
+mod sessions;
 mod spawn;
-mod speech;
 mod traffic;
 mod view;
 mod wanted;
 mod writes;
 
 pub use counts::Counts;
-pub use founding::Founding;
 pub use handle::{NodeHandle, Stopped};
+pub use initial_contents::InitialContents;
 pub use options::Options;
-pub use spawn::{Lifeline, Spawned, spawn};
+pub use spawn::{ActorControl, Spawned, spawn};
 pub use traffic::{Rates, Traffic};
 pub use view::View;

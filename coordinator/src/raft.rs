@@ -122,15 +122,15 @@ impl Raft {
             formed: was_formed,
             ..Status::default()
         };
-        let told = status::follow(core.metrics(), first);
+        let receivers = status::follow(core.metrics(), first);
         let shared = Shared {
             options,
             core,
             disk,
             store,
             links,
-            status: told.status,
-            standing: told.standing,
+            status: receivers.status,
+            coarse_status: receivers.coarse_status,
             waiting: watch::Sender::new(None),
             halted,
             changing: Mutex::default(),
@@ -166,7 +166,7 @@ impl Raft {
     }
 
     /// Returns the current status and its changes. It changes with every entry. To wait for rare
-    /// changes, use [`Raft::standing`].
+    /// changes, use [`Raft::coarse_status`].
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Status> {
         self.shared.status.clone()
@@ -174,8 +174,8 @@ impl Raft {
 
     /// Returns the same status, but notifies only if more has changed than the progress of the log.
     #[must_use]
-    pub fn standing(&self) -> watch::Receiver<Status> {
-        self.shared.standing.clone()
+    pub fn coarse_status(&self) -> watch::Receiver<Status> {
+        self.shared.coarse_status.clone()
     }
 
     /// Returns the reason why the log has ended for good, once [`Status::failed`] is set.
@@ -340,7 +340,7 @@ impl Raft {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             if let Err(error) = shared.core.shutdown().await {
-                tracing::error!(%error, "the log's task ended badly");
+                tracing::error!(%error, "the log's task failed");
             }
         })
     }
@@ -407,7 +407,7 @@ async fn change_anywhere(shared: &Arc<Shared>, change: Change) -> Result<(), Cha
         else {
             return asked;
         };
-        tracing::debug!(node, "asks the leader for a change of the members");
+        tracing::debug!(node, "asking the leader for a change of members");
         asked = match shared.order_change(&address, change.clone()).await {
             Ok(Changed::Made) => Ok(()),
             Ok(Changed::NotLeading(leader)) => Err(ChangeError::NotLeader {

@@ -15,7 +15,7 @@ use crate::api::tls::{TlsError, TlsFiles};
 use crate::api::watch::readiness;
 use crate::clock::HostClock;
 use crate::config::{Config, Security};
-use crate::node::{self, Founding, Lifeline, NodeHandle};
+use crate::node::{self, ActorControl, InitialContents, NodeHandle};
 use crate::raft::{self, Halt, Raft, RaftError, Skips, TcpConnector};
 use crate::session::{Gate, GateLimits};
 use crate::store::{DataDir, DataDirError, SledDisk, StoreError};
@@ -60,8 +60,8 @@ pub enum ServeError {
     /// This version cannot read an entry or a snapshot of the log, or `skip_entry` does not fit the log.
     #[error(transparent)]
     Halted(#[from] Halt),
-    /// The log cannot go on. Everything that was acknowledged is on the disk.
-    #[error("this node stopped, because its log cannot go on: {0}")]
+    /// The log has failed. Everything that was acknowledged is on the disk.
+    #[error("this node stopped because its log has failed: {0}")]
     Failed(String),
 }
 
@@ -147,11 +147,11 @@ pub async fn run(
         .await
         .map_err(|error| ServeError::Failed(error.to_string()))?
         .map_err(raft_error)?;
-    spawned.lifeline.connect(raft.clone());
+    spawned.control.connect(raft.clone());
     let running = Running {
         handle: spawned.handle,
         raft,
-        lifeline: spawned.lifeline,
+        control: spawned.control,
         fleet,
     };
     running
@@ -219,7 +219,7 @@ fn actor_options(
             urgent: Span::from_millis(1),
             ..Pace::default()
         },
-        founding: Founding {
+        initial_contents: InitialContents {
             drift: config.pace.drift,
             lease: config.pace.lease,
             budgets,
@@ -272,7 +272,7 @@ fn raft_options(config: &Config, fleet: &str, skips: Skips, node: u64, seed: u64
 struct Running {
     handle: NodeHandle,
     raft: Raft,
-    lifeline: Lifeline,
+    control: ActorControl,
     /// Name of the cluster, and of the entries it skips, on which peers must agree.
     fleet: String,
 }
@@ -308,7 +308,7 @@ impl Running {
             handle: self.handle.clone(),
             raft: self.raft.clone(),
             auth: Arc::new(auth),
-            readiness: readiness(self.handle.clone(), self.raft.standing(), leaving),
+            readiness: readiness(self.handle.clone(), self.raft.coarse_status(), leaving),
         };
         let servers = listeners.serve(&services, tls, peers, stopping)?;
         let reader = tokio::spawn(keep_reading(Arc::clone(&services.auth)));
@@ -330,7 +330,7 @@ impl Running {
         reader.abort();
         servers.stop().await;
         self.raft.shutdown().await;
-        self.lifeline.stop();
+        self.control.stop();
         tracing::info!("stopped");
         result
     }
@@ -360,9 +360,9 @@ async fn form(raft: Raft) {
     }
 }
 
-/// Resolves with the reason when the log cannot go on.
+/// Resolves with the reason when the log has failed.
 async fn failure(raft: Raft) -> String {
-    let mut status = raft.standing();
+    let mut status = raft.coarse_status();
     loop {
         if let Some(reason) = status.borrow_and_update().failed.clone() {
             return reason;

@@ -5,7 +5,7 @@
 //! | [`outbox`] | pending messages to one client: only the latest of each kind, not a queue |
 //! | [`stream`] | the task of one stream, which checks a client's messages |
 //! | [`registry`] | the actor's table of sessions and of the names of their keys |
-//! | [`spread`] | balancing of sessions between nodes |
+//! | [`rebalance`] | balancing of sessions between nodes |
 //!
 //! A stream's task sends [`Event`]s to the node's actor through a bounded channel, and waits while that
 //! is full. A client's messages are therefore read no faster than they are handled. The actor never
@@ -20,13 +20,13 @@
 //! ```
 
 pub mod outbox;
+pub mod rebalance;
 pub mod registry;
-pub mod spread;
 pub mod stream;
 
 pub use outbox::{Outbox, Outgoing};
+pub use rebalance::{Rebalancer, Redirect, ServingNode};
 pub use registry::{Name, Registry, Session};
-pub use spread::{Seat, Spread};
 pub use stream::{Gate, GateLimits};
 
 use aliquot_core::budget::Key;

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_done_in_time_is_heard_though_the_time_is_over_as_well() {
+    async fn a_result_in_time_wins_over_the_timeout() {
         let (span, began) = (Duration::from_millis(2), HostClock.now());
         let late = timeout(span, std::future::pending::<()>()).await;
         assert_eq!(late, Err(Elapsed));

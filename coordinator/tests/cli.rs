@@ -13,7 +13,7 @@ mod server;
 
 use aliquot_coordinator::api::auth::Auth;
 use fake::Fake;
-use program::{Said, check, run};
+use program::{ProgramOutput, check, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -31,7 +31,7 @@ impl Node {
         Self { address, fake }
     }
 
-    async fn run(&self, arguments: &[&str], input: &str) -> Said {
+    async fn run(&self, arguments: &[&str], input: &str) -> ProgramOutput {
         let address = self.address.to_string();
         let mut all = arguments.to_vec();
         all.extend(["--endpoint", &address]);

@@ -196,7 +196,7 @@ impl Auth {
         }
         if by_token == Some(None) {
             return Err(Status::unauthenticated(
-                "nobody knows this token: it must stand in the node's token file",
+                "unknown token: it must be in the node's token file",
             ));
         }
         if by_name.is_none() && by_token.is_none() {

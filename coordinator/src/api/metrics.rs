@@ -148,7 +148,7 @@ const GAUGES: &[Figure<f64>] = &[
     }),
     (
         "lease_left_seconds",
-        "What is left of the node's lease",
+        "Remaining time of the node's lease",
         |s| s.lease_left_s,
     ),
     ("term", "The term of leadership in the log", |s| {
@@ -161,9 +161,7 @@ const GAUGES: &[Figure<f64>] = &[
         s.sessions as f64
     }),
     ("streams", "Streams of clients", |s| s.streams as f64),
-    ("budgets", "Budgets that the log knows", |s| {
-        s.budgets as f64
-    }),
+    ("budgets", "Budgets in the log", |s| s.budgets as f64),
     (
         "budgets_held",
         "Budgets of which the node holds a part",
@@ -191,9 +189,11 @@ const COUNTERS: &[Figure<u64>] = &[
     ("sessions_refused", "Clients refused a session", |s| {
         s.refused
     }),
-    ("sessions_moved", "Clients asked to go on elsewhere", |s| {
-        s.moved
-    }),
+    (
+        "sessions_moved",
+        "Clients redirected to another node",
+        |s| s.moved,
+    ),
     ("reports", "Reports of clients taken", |s| s.reports),
     ("answers", "Answers given to clients", |s| s.answers),
     (

@@ -17,10 +17,10 @@ use tokio::sync::watch;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Watches the reason why the node does not serve clients, or `None` if it does. It is checked
-/// periodically, and whenever `standing` changes. Once `leaving` is true, it stays "leaving".
+/// periodically, and whenever `coarse_status` changes. Once `leaving` is true, it stays "leaving".
 pub fn readiness(
     handle: NodeHandle,
-    mut standing: watch::Receiver<Status>,
+    mut coarse_status: watch::Receiver<Status>,
     mut leaving: watch::Receiver<bool>,
 ) -> watch::Receiver<Option<String>> {
     let (sender, readiness) = watch::channel(Some("starting".to_owned()));
@@ -39,7 +39,7 @@ pub fn readiness(
             tell(reason);
             tokio::select! {
                 () = timer::sleep(EVERY) => {}
-                Ok(()) = standing.changed() => {}
+                Ok(()) = coarse_status.changed() => {}
                 // The sender is gone only if the node is.
                 _ = leaving.wait_for(|leaving| *leaving) => {
                     return tell(Some("leaving".to_owned()));
@@ -112,7 +112,7 @@ fn look(view: &View<'_>) -> Snapshot {
         held: 0,
         peers: view.links_up as u64,
         records: counts.records,
-        loop_held_s: view.held.nanos() as f64 / 1e9,
+        loop_held_s: view.longest_turn.nanos() as f64 / 1e9,
         keys_waiting: view.keys_waiting as u64,
         keys_shed: counts.keys_shed,
         keys: Vec::new(),
@@ -121,7 +121,7 @@ fn look(view: &View<'_>) -> Snapshot {
 
 fn not_ready(view: &View<'_>) -> Option<String> {
     let reason = if let Some(reason) = &view.status.failed {
-        format!("the log cannot go on: {reason}")
+        format!("the log has failed: {reason}")
     } else if view.state.was_removed(NodeId::new(view.status.node)) {
         "removed from the cluster".to_owned()
     } else if view.leaving {

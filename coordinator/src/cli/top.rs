@@ -213,7 +213,7 @@ mod tests {
     use crossterm::event::KeyEvent;
 
     #[test]
-    fn whoever_wants_to_leave_can() {
+    fn quit_keys_end_the_program() {
         let key = |code, modifiers| is_quit(&Event::Key(KeyEvent::new(code, modifiers)));
         let none = KeyModifiers::NONE;
         assert!(key(KeyCode::Char('q'), none) && key(KeyCode::Esc, none));

@@ -64,7 +64,7 @@ impl Link {
         let (outbound, waiting) = mpsc::channel(Self::OUTBOUND);
         let again = Arc::new(Notify::new());
         let up = Arc::new(AtomicBool::new(false));
-        let runner = Runner {
+        let link = LinkTask {
             again: Arc::clone(&again),
             up: Arc::clone(&up),
             rng: StdRng::seed_from_u64(settings.seed),
@@ -74,7 +74,7 @@ impl Link {
             waiting,
             lost: false,
         };
-        let task = tokio::spawn(runner.run());
+        let task = tokio::spawn(link.run());
         Self {
             outbound,
             again,
@@ -121,7 +121,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 /// Maximum time for the peer to answer a call, or to take a message.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-struct Runner {
+struct LinkTask {
     settings: LinkSettings,
     connect: Connector,
     rng: StdRng,
@@ -134,15 +134,15 @@ struct Runner {
     lost: bool,
 }
 
-impl fmt::Debug for Runner {
+impl fmt::Debug for LinkTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runner")
+        f.debug_struct("LinkTask")
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }
 
-impl Runner {
+impl LinkTask {
     async fn run(mut self) {
         let peer = self.settings.peer;
         let mut backoff = BACKOFF.0;
@@ -157,7 +157,7 @@ impl Runner {
             tracing::debug!(%peer, %reason, "the gossip link is down");
             if !std::mem::replace(&mut self.lost, true) {
                 let address = &self.settings.address;
-                tracing::warn!(%peer, %address, %reason, "a peer is lost, and tried again and again");
+                tracing::warn!(%peer, %address, %reason, "a peer is lost; reconnecting");
             }
             if self
                 .events

@@ -1,21 +1,21 @@
 //! The actor: one task, one loop, one clock.
 
+use super::central::Homes;
 use super::counts::Counts;
-use super::desk::Pending;
-use super::ears::{Ears, Input, Open, take_some};
-use super::gathering::Gathering;
-use super::held::{Held, SLICE};
+use super::inbox::{Inbox, Input, Open, take_some};
+use super::leadership::Leadership;
+use super::longest_turn::{LongestTurn, SLICE};
 use super::machine::Log;
-use super::office::Office;
 use super::options::Options;
-use super::questions::Homes;
 use super::replica::Applying;
+use super::report_coalescer::ReportCoalescer;
+use super::sessions::PendingKeys;
 use super::traffic::Traffic;
 use super::view::View;
 use super::writes::Writers;
 use crate::gossip::{self, Book, Link};
 use crate::raft::{ProposeError, Raft, Status};
-use crate::session::{self, Registry, Spread};
+use crate::session::{self, Rebalancer, Registry};
 use crate::timer;
 use aliquot_core::central::{Ask, Release, Told};
 use aliquot_core::leadership::Barrier;
@@ -57,7 +57,7 @@ pub(super) enum Control {
 }
 
 /// Central requests that a peer forwarded.
-pub(super) enum Passed {
+pub(super) enum Forwarded {
     /// A request for a decision.
     Ask(Ask, oneshot::Sender<Told>),
     /// Permits that a client returns.
@@ -71,31 +71,31 @@ pub(super) struct Actor {
     pub(super) raft: Option<Raft>,
     pub(super) status: Status,
     pub(super) state: State,
-    pub(super) office: Office,
+    pub(super) leadership: Leadership,
     pub(super) node: Option<Node>,
-    pub(super) join: super::speech::Joining,
+    pub(super) join: super::joining::Joining,
     pub(super) book: Book,
     pub(super) links: BTreeMap<NodeId, Link>,
     pub(super) links_in: mpsc::Sender<gossip::Event>,
     pub(super) sessions: Registry,
-    pub(super) pending: Pending,
-    pub(super) spread: Spread,
+    pub(super) pending: PendingKeys,
+    pub(super) rebalancer: Rebalancer,
     pub(super) traffic: Traffic,
     pub(super) counts: Counts,
     pub(super) writers: Writers,
     /// Entries of which only a part is applied so far.
     pub(super) applying: Option<Applying>,
-    held: Held,
-    jumps: super::jump::Jumps,
+    longest_turn: LongestTurn,
+    clock_jumps: super::clock_jump::ClockJumpDetector,
     pub(super) homes: Homes,
-    pub(super) founding: super::founding::Progress,
-    pub(super) pace: super::speech::Rhythm,
+    pub(super) initial_contents: super::initial_contents::Progress,
+    pub(super) send_times: super::reporting::SendTimes,
     /// Set once this node was told to leave. It never serves clients again.
     pub(super) departs: bool,
     /// Callers that wait until this node has left.
     pub(super) leaving: Vec<oneshot::Sender<()>>,
     pub(super) rng: StdRng,
-    gathering: Gathering,
+    report_coalescer: ReportCoalescer,
     ticked: Tick,
     /// The last time at which this node had more work than it could do.
     behind: Option<Tick>,
@@ -131,28 +131,28 @@ impl Actor {
             raft: None,
             status: Status::default(),
             state: State::new(),
-            office: Office::new(options.pace),
+            leadership: Leadership::new(options.pace),
             node: None,
-            join: super::speech::Joining::new(&mut rng),
+            join: super::joining::Joining::new(&mut rng),
             book: Book::new(Incarnation::default()),
             links: BTreeMap::new(),
             links_in,
             sessions: Registry::new(options.session_keys),
-            pending: Pending::default(),
-            spread: Spread::new(Incarnation::default()),
+            pending: PendingKeys::default(),
+            rebalancer: Rebalancer::new(Incarnation::default()),
             traffic: Traffic::default(),
             counts: Counts::default(),
             writers: Writers::new(),
             applying: None,
-            held: Held::new(now),
-            jumps: super::jump::Jumps::default(),
+            longest_turn: LongestTurn::new(now),
+            clock_jumps: super::clock_jump::ClockJumpDetector::default(),
             homes: Homes::default(),
-            founding: super::founding::Progress::default(),
-            pace: super::speech::Rhythm::new(now),
+            initial_contents: super::initial_contents::Progress::default(),
+            send_times: super::reporting::SendTimes::new(now),
             departs: false,
             leaving: Vec::new(),
             rng,
-            gathering: Gathering::new(now),
+            report_coalescer: ReportCoalescer::new(now),
             ticked: now,
             behind: None,
             now,
@@ -163,7 +163,7 @@ impl Actor {
     pub(super) async fn run(
         mut self,
         mut control: mpsc::UnboundedReceiver<Control>,
-        mut ears: Ears,
+        mut inbox: Inbox,
     ) {
         let (_never, mut status) = watch::channel(Status::default());
         let mut was_time = false;
@@ -173,7 +173,7 @@ impl Actor {
             // handled.
             was_time = due.is_zero() && !was_time;
             let cause = if was_time {
-                self.time_passes(&ears)
+                self.time_passes(&inbox)
             } else {
                 tokio::select! {
                     biased;
@@ -181,7 +181,7 @@ impl Actor {
                     input = control.recv() => match input {
                         Some(Control::Stop) | None => break,
                         Some(Control::Raft(raft)) => {
-                            status = raft.standing();
+                            status = raft.coarse_status();
                             status.mark_changed();
                             self.raft = Some(raft);
                             continue;
@@ -190,19 +190,19 @@ impl Actor {
                     },
                     Ok(()) = status.changed() => {
                         let latest = status.borrow_and_update().clone();
-                        self.look_at_the_clock();
+                        self.read_clock();
                         self.follow_raft(latest);
-                        "the log's standing"
+                        "a change of the Raft status"
                     }
-                    input = poll_fn(|context| ears.poll(context, open)) => match input {
+                    input = poll_fn(|context| inbox.poll(context, open)) => match input {
                         Input::Gone => break,
-                        Input::Question(question) => {
-                            self.answer(question);
+                        Input::Query(query) => {
+                            self.answer(query);
                             continue;
                         }
-                        input => self.handle(input, &mut ears),
+                        input => self.handle(input, &mut inbox),
                     },
-                    () = timer::sleep(due) => self.time_passes(&ears),
+                    () = timer::sleep(due) => self.time_passes(&inbox),
                 }
             };
             let settles = self.options.clock.now();
@@ -218,24 +218,24 @@ impl Actor {
     fn listens(&self) -> Open {
         Open {
             applying: self.applying.is_some(),
-            sessions: self.now >= self.gathering.next() && self.pending.has_room(),
+            sessions: self.now >= self.report_coalescer.next() && self.pending.has_room(),
         }
     }
 
-    fn time_passes(&mut self, ears: &Ears) -> &'static str {
-        self.look_at_the_clock();
+    fn time_passes(&mut self, inbox: &Inbox) -> &'static str {
+        self.read_clock();
         if self.now >= self.next_tick() {
-            self.tick(ears.sessions.len());
+            self.tick(inbox.sessions.len());
         }
         "the clock"
     }
 
     /// Handles an input. Returns its name, for the warning about a loop that was held for long.
-    fn handle(&mut self, input: Input, ears: &mut Ears) -> &'static str {
-        self.look_at_the_clock();
+    fn handle(&mut self, input: Input, inbox: &mut Inbox) -> &'static str {
+        self.read_clock();
         match input {
             Input::Link(event) => {
-                self.hear(event);
+                self.handle_gossip(event);
                 "a peer's message"
             }
             Input::Log(log) => self.handle_log(log),
@@ -243,9 +243,9 @@ impl Actor {
                 self.apply_on();
                 "entries applied"
             }
-            Input::Passed(passed) => {
-                self.take_passed(passed);
-                "a question of a peer"
+            Input::Forwarded(forwarded) => {
+                self.take_forwarded(forwarded);
+                "a central request of a peer"
             }
             Input::Write(command, reply) => {
                 self.write(command, reply);
@@ -256,10 +256,10 @@ impl Actor {
                 "the order to leave"
             }
             Input::Session(event) => {
-                self.hear_sessions(event, &mut ears.sessions);
-                "what sessions said"
+                self.handle_sessions(event, &mut inbox.sessions);
+                "session events"
             }
-            Input::Question(_) | Input::Gone => "nothing",
+            Input::Query(_) | Input::Gone => "nothing",
         }
     }
 
@@ -281,13 +281,13 @@ impl Actor {
         }
     }
 
-    fn answer(&mut self, question: super::handle::Question) {
-        self.look_at_the_clock();
+    fn answer(&mut self, query: super::handle::Query) {
+        self.read_clock();
         if let Some(raft) = &self.raft {
             self.status.advance(&raft.status().borrow());
         }
-        question(&self.view());
-        self.turn_ends("a face's question", self.now);
+        query(&self.view());
+        self.turn_ends("an API query", self.now);
     }
 
     /// Records the duration of this turn under the name of its longest part.
@@ -298,7 +298,7 @@ impl Actor {
             true if settled_from > self.now => "planning and reporting",
             _ => cause,
         };
-        self.held.note(cause, took, now);
+        self.longest_turn.note(cause, took, now);
     }
 
     /// Returns true if the current work has used up its slice of the turn.
@@ -307,7 +307,11 @@ impl Actor {
     }
 
     /// Handles queued session events: at most one batch, and no more than fit into a slice.
-    fn hear_sessions(&mut self, first: session::Event, more: &mut mpsc::Receiver<session::Event>) {
+    fn handle_sessions(
+        &mut self,
+        first: session::Event,
+        more: &mut mpsc::Receiver<session::Event>,
+    ) {
         let (mut reports, mut lines) = (0, 0);
         take_some(first, more, Self::BATCH, |event| {
             if let session::Event::Report { report, .. } = &event {
@@ -317,11 +321,11 @@ impl Actor {
             self.handle_session(event);
             !self.slice_is_over()
         });
-        self.gathering.took(reports, lines, self.now);
+        self.report_coalescer.note(reports, lines, self.now);
     }
 
     /// Reads the clock once for all inputs that are handled together. Ticks never go back.
-    fn look_at_the_clock(&mut self) {
+    fn read_clock(&mut self) {
         self.now = self.now.max(self.options.clock.now());
     }
 
@@ -329,10 +333,10 @@ impl Actor {
     /// that clients wait for, this node's report, keys that wait to be looked up, or the end of the
     /// pause in which client reports are collected.
     fn next_due(&self) -> Duration {
-        let round = self.office.machine().urgent_at();
-        let gathered = Some(self.gathering.next()).filter(|&at| at > self.now);
+        let round = self.leadership.machine().urgent_at();
+        let reports = Some(self.report_coalescer.next()).filter(|&at| at > self.now);
         let names = self.pending.is_behind().then_some(self.now);
-        let urgent = [round, self.news_at(), gathered, names]
+        let urgent = [round, self.urgent_report_at(), reports, names]
             .into_iter()
             .flatten();
         let due = urgent.fold(self.next_tick(), Tick::min);
@@ -342,22 +346,22 @@ impl Actor {
     fn next_tick(&self) -> Tick {
         let node = self.node.as_ref();
         let rests = node.is_some_and(|node| node.is_at_rest(self.now))
-            && self.office.machine().is_at_rest()
+            && self.leadership.machine().is_at_rest()
             && self.pending.is_empty()
             && !self.departs;
         self.ticked
             .after(if rests { Self::REST } else { Self::TICK })
     }
 
-    fn take_passed(&mut self, passed: Passed) {
-        match passed {
-            Passed::Ask(ask, reply) => self.ask_for_peer(&ask, reply),
-            Passed::Release(release) => self.release(&release),
+    fn take_forwarded(&mut self, forwarded: Forwarded) {
+        match forwarded {
+            Forwarded::Ask(ask, reply) => self.ask_for_peer(&ask, reply),
+            Forwarded::Release(release) => self.release(&release),
         }
     }
 
     fn handle_control(&mut self, input: Control) -> &'static str {
-        self.look_at_the_clock();
+        self.read_clock();
         match input {
             Control::Told(told) => {
                 let client = told.edge.child;
@@ -373,7 +377,7 @@ impl Actor {
             Control::WriteFailed { request, error } => self.write_failed(request, &error),
             Control::Instantiated { batch } => self.batch_landed(batch),
         }
-        "what the log answered"
+        "a control message"
     }
 
     /// Does the work that depends on time alone. `waiting` is the number of queued session events.
@@ -384,23 +388,25 @@ impl Actor {
         let behind = self.behind.map(|at| self.now.since(at));
         let all_heard = behind.is_none_or(|since| since >= Self::CAUGHT_UP);
         self.ticked = self.now;
-        let jumped = self.jumps.look(self.now, self.options.clock.wall_ms());
+        let jumped = self
+            .clock_jumps
+            .check(self.now, self.options.clock.wall_ms());
         if let Some(node) = &mut self.node {
             if jumped {
-                tracing::warn!("the wall clock ran ahead: the lease of this node is over");
+                tracing::warn!("the wall clock jumped ahead: the lease of this node has ended");
                 node.clock_jumped(self.now);
             }
             match all_heard {
                 true => node.tick(self.now),
                 false => node.tick_behind(self.now),
             }
-            self.pace.look_at_lease(node.is_leased(self.now));
+            self.send_times.log_lease_change(node.is_leased(self.now));
         }
         self.traffic.sample(self.now);
-        self.keep_founding();
+        self.propose_initial_contents();
         self.keep_joining();
         self.keep_sessions();
-        self.keep_company();
+        self.publish_presence();
         self.keep_leaving();
     }
 
@@ -413,12 +419,12 @@ impl Actor {
         self.settle_node();
         self.report_if_due();
         // This node's own report may just have asked the leader for urgent work.
-        let urgent = self.office.machine().urgent_at();
+        let urgent = self.leadership.machine().urgent_at();
         if urgent.is_some_and(|at| at <= self.now) {
             self.tick_leader();
             self.settle_node();
         }
-        self.tell_peers();
+        self.send_gossip();
     }
 
     fn settle_node(&mut self) {
@@ -432,7 +438,7 @@ impl Actor {
         View {
             now: self.now,
             state: &self.state,
-            leader: self.office.machine(),
+            leader: self.leadership.machine(),
             node: self.node.as_ref(),
             sessions: &self.sessions,
             book: &self.book,
@@ -440,7 +446,7 @@ impl Actor {
             counts: &self.counts,
             traffic: &self.traffic,
             status: &self.status,
-            held: self.held.longest(),
+            longest_turn: self.longest_turn.longest(),
             keys_waiting: self.pending.waiting(),
             leaving: self.departs,
         }

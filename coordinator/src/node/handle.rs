@@ -1,6 +1,6 @@
 //! Access to the actor for the rest of the process.
 
-use super::actor::Passed;
+use super::actor::Forwarded;
 use super::view::View;
 use super::writes::Written;
 use crate::raft::ProposeError;
@@ -17,16 +17,16 @@ use tokio::sync::{mpsc, oneshot};
 pub struct Stopped;
 
 /// A query that the actor runs between two inputs.
-pub(super) type Question = Box<dyn FnOnce(&View<'_>) + Send>;
+pub(super) type Query = Box<dyn FnOnce(&View<'_>) + Send>;
 
 /// Handle of an actor.
 #[derive(Clone, Debug)]
 pub struct NodeHandle {
-    pub(super) questions: mpsc::Sender<Question>,
+    pub(super) queries: mpsc::Sender<Query>,
     pub(super) sessions: mpsc::Sender<session::Event>,
     pub(super) links: mpsc::Sender<gossip::Event>,
     pub(super) writes: mpsc::Sender<(Command, oneshot::Sender<Written>)>,
-    pub(super) central: mpsc::Sender<Passed>,
+    pub(super) central: mpsc::Sender<Forwarded>,
     pub(super) leave: mpsc::Sender<oneshot::Sender<()>>,
 }
 
@@ -37,14 +37,14 @@ impl NodeHandle {
         &self,
         look: impl FnOnce(&View<'_>) -> T + Send + 'static,
     ) -> BoxFuture<'static, Result<T, Stopped>> {
-        let questions = self.questions.clone();
+        let queries = self.queries.clone();
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let question: Question = Box::new(move |view| {
+            let query: Query = Box::new(move |view| {
                 // The caller may be gone by now.
                 let _ = reply.send(look(view));
             });
-            questions.send(question).await.map_err(|_| Stopped)?;
+            queries.send(query).await.map_err(|_| Stopped)?;
             answer.await.map_err(|_| Stopped)
         })
     }
@@ -70,7 +70,7 @@ impl NodeHandle {
     /// [`Stopped`] if the actor is gone.
     pub async fn ask(&self, ask: Ask) -> Result<Told, Stopped> {
         let (reply, told) = oneshot::channel();
-        let sent = self.central.send(Passed::Ask(ask, reply)).await;
+        let sent = self.central.send(Forwarded::Ask(ask, reply)).await;
         sent.map_err(|_| Stopped)?;
         told.await.map_err(|_| Stopped)
     }
@@ -81,7 +81,7 @@ impl NodeHandle {
     ///
     /// [`Stopped`] if the actor is gone.
     pub async fn release(&self, release: Release) -> Result<(), Stopped> {
-        let sent = self.central.send(Passed::Release(release)).await;
+        let sent = self.central.send(Forwarded::Release(release)).await;
         sent.map_err(|_| Stopped)
     }
 

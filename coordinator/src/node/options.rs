@@ -1,6 +1,6 @@
 //! Options of an actor.
 
-use super::founding::Founding;
+use super::initial_contents::InitialContents;
 use crate::clock::SharedClock;
 use crate::gossip::Connector;
 use aliquot_core::leader::Pace;
@@ -27,7 +27,7 @@ pub struct Options {
     /// Pacing of a leader's rounds.
     pub pace: Pace,
     /// Initial contents of a new cluster, proposed by its first leader.
-    pub founding: Founding,
+    pub initial_contents: InitialContents,
     /// Maximum number of keys of one session.
     pub session_keys: usize,
     /// Address at which clients reach this node, as other nodes tell them.

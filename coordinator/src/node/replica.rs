@@ -4,7 +4,7 @@
 use super::actor::Actor;
 use crate::config::SkipEntry;
 use crate::raft::{Committed, Halt, MachineError, Outcome, checksum};
-use crate::session::{Refused, Spread};
+use crate::session::{Rebalancer, Refused};
 use aliquot_core::command::Command;
 use aliquot_core::message::{Answer, Heard, Verdict};
 use aliquot_core::node::Node;
@@ -75,9 +75,9 @@ impl Actor {
         };
         let effects = self.state.apply(entry.index, command.as_ref());
         let term = Term::new(entry.term);
-        let machine = self.office.machine_mut();
+        let machine = self.leadership.machine_mut();
         machine.applied(term, command.as_ref(), &effects, &self.state, self.now);
-        self.office.look(self.now);
+        self.leadership.log_when_ready(self.now);
         for effect in &effects {
             self.follow(effect);
             if let Some(budget) = effect.ended() {
@@ -129,8 +129,8 @@ impl Actor {
                 self.book.set_life(*incarnation);
                 self.node = Some(machine);
                 self.join.done();
-                self.pace.begin_life(self.now);
-                self.spread = Spread::new(*incarnation);
+                self.send_times.begin_incarnation(self.now);
+                self.rebalancer = Rebalancer::new(*incarnation);
                 self.sessions.clear(&Refused::Lapsed);
             }
             Effect::Leaving(life) if self.node.as_ref().is_some_and(|it| it.life() == *life) => {

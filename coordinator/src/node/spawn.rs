@@ -1,8 +1,8 @@
 //! Start and end of an actor.
 
 use super::actor::{Actor, Control};
-use super::ears::{Class, Ears};
 use super::handle::NodeHandle;
+use super::inbox::{Class, Inbox};
 use super::machine::ActorMachine;
 use super::options::Options;
 use crate::raft::{Machine, Raft};
@@ -16,18 +16,18 @@ pub struct Spawned {
     /// State machine to which the log is applied.
     pub machine: Box<dyn Machine>,
     /// Connects the actor to its log, and stops it.
-    pub lifeline: Lifeline,
+    pub control: ActorControl,
 }
 
 /// Connects an actor to its log, and stops it.
 #[derive(Clone)]
-pub struct Lifeline {
+pub struct ActorControl {
     control: mpsc::UnboundedSender<Control>,
 }
 
-impl fmt::Debug for Lifeline {
+impl fmt::Debug for ActorControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lifeline").finish_non_exhaustive()
+        f.debug_struct("ActorControl").finish_non_exhaustive()
     }
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for Spawned {
     }
 }
 
-impl Lifeline {
+impl ActorControl {
     /// Gives the actor its log.
     pub fn connect(&self, raft: Raft) {
         // If the actor is gone, it needs no log.
@@ -50,29 +50,29 @@ impl Lifeline {
     }
 }
 
-/// Starts an actor. It stops when the `Lifeline` stops it, or when all handles are gone.
+/// Starts an actor. It stops when the `ActorControl` stops it, or when all handles are gone.
 #[must_use]
 pub fn spawn(options: Options) -> Spawned {
     let (control, control_in) = mpsc::unbounded_channel();
     let (sessions, sessions_in) = mpsc::channel(1_024);
     let (links, links_in) = mpsc::channel(256);
-    let (questions, questions_in) = mpsc::channel(64);
+    let (queries, queries_in) = mpsc::channel(64);
     let (leave, leave_in) = mpsc::channel(1);
     let (writes, writes_in) = mpsc::channel(64);
     let (central, central_in) = mpsc::channel(256);
     let (log, log_in) = mpsc::channel(1);
-    let ears = Ears {
+    let inbox = Inbox {
         log: log_in,
         turn: Class::Peers,
         sessions: sessions_in,
         links: links_in,
-        questions: questions_in,
+        queries: queries_in,
         leave: leave_in,
         writes: writes_in,
         central: central_in,
     };
     let handle = NodeHandle {
-        questions,
+        queries,
         sessions,
         links: links.clone(),
         leave,
@@ -81,11 +81,11 @@ pub fn spawn(options: Options) -> Spawned {
     };
     let machine = ActorMachine { log };
     let actor = Actor::new(options, control.clone(), links);
-    tokio::spawn(actor.run(control_in, ears));
+    tokio::spawn(actor.run(control_in, inbox));
     Spawned {
         handle,
         machine: Box::new(machine),
-        lifeline: Lifeline { control },
+        control: ActorControl { control },
     }
 }
 
@@ -93,7 +93,7 @@ pub fn spawn(options: Options) -> Spawned {
 mod tests {
     use super::*;
     use crate::clock::HostClock;
-    use crate::node::Founding;
+    use crate::node::InitialContents;
     use crate::session::{Caller, Event, StreamId};
     use aliquot_core::leader::Pace;
     use aliquot_core::unit::{Drift, Edge, Incarnation, NodeId, Span};
@@ -110,7 +110,7 @@ mod tests {
             report_every: Span::from_millis(250),
             client_report_every: Span::from_secs(1),
             pace: Pace::default(),
-            founding: Founding {
+            initial_contents: InitialContents {
                 drift: Drift::from_ppm(500).unwrap(),
                 lease: Span::from_secs(3),
                 budgets: Vec::new(),
@@ -123,7 +123,7 @@ mod tests {
     /// Links to other nodes share the actor's thread. A node must hear from its peers even if its
     /// clients never cease to send.
     #[tokio::test]
-    async fn whoever_shares_the_actors_thread_does_not_wait_until_nobody_speaks() {
+    async fn other_tasks_of_the_actors_thread_run_while_sessions_send() {
         let spawned = spawn(options());
         let sessions = &spawned.handle.sessions;
         let said = |stream| Event::Gone {

@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(
             traffic.of(BudgetId::new(1)),
             Rates::default(),
-            "nobody knows since when"
+            "the time of the base is not known"
         );
         hear(&mut traffic, &report(1, 300, 0), at(3));
         hear(&mut traffic, &report(2, 1_100, 50), at(3));

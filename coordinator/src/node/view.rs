@@ -34,7 +34,7 @@ pub struct View<'a> {
     /// The status of this node in Raft.
     pub status: &'a Status,
     /// Longest turn of the actor's loop within the last one to two minutes.
-    pub held: Span,
+    pub longest_turn: Span,
     /// Number of keys whose budgets were requested and do not exist yet.
     pub keys_waiting: usize,
     /// True while this node hands everything back and takes no clients.

@@ -1,7 +1,7 @@
 //! Writes of operators: the caller waits until this replica has applied the command.
 
 use super::actor::{Actor, Control};
-use super::office::entry;
+use super::leadership::entry;
 use crate::raft::ProposeError;
 use aliquot_core::command::Command;
 use aliquot_core::state::Effect;

@@ -192,7 +192,7 @@ async fn join(shared: &Shared, peer: &str) -> Result<(), Waits> {
 
 /// Waits until its own log tells that this node votes.
 async fn heard(shared: &Shared) -> Result<(), Waits> {
-    let mut statuses = shared.standing.clone();
+    let mut statuses = shared.coarse_status.clone();
     let heard = statuses.wait_for(votes);
     match timer::timeout(HEAR, heard).await {
         Ok(Ok(_)) => Ok(()),

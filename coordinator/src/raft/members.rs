@@ -318,7 +318,7 @@ async fn transfer(shared: &Shared, status: &Status, heir: u64) -> Result<(), Cha
     }
     let asked = shared.core.trigger().transfer_leader(heir).await;
     asked.map_err(|_| ChangeError::Stopped)?;
-    let mut statuses = shared.standing.clone();
+    let mut statuses = shared.coarse_status.clone();
     let another = |status: &Status| status.leader.is_some_and(|leader| leader != status.node);
     let limit = shared.options.timing.election_max.saturating_mul(5);
     let led = timer::timeout(limit, statuses.wait_for(another)).await;

@@ -108,7 +108,7 @@ pub enum RaftError {
         allowed: String,
     },
     /// The disk or the machine failed. Acknowledged entries are on the disk.
-    #[error("the log cannot go on: {reason}")]
+    #[error("the log has failed: {reason}")]
     Storage {
         /// Description of the error.
         reason: String,

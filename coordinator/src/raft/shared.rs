@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) store: LogStore,
     pub(super) links: Arc<Links>,
     pub(super) status: watch::Receiver<Status>,
-    pub(super) standing: watch::Receiver<Status>,
+    pub(super) coarse_status: watch::Receiver<Status>,
     /// Condition that the bootstrap waits for, while it does.
     pub(super) waiting: watch::Sender<Option<String>>,
     /// Reason why the log ended for good, if it did.

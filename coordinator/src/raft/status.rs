@@ -51,12 +51,12 @@ impl Status {
     }
 
     /// Returns true if nothing differs but the progress of the log.
-    fn stands_as(&self, other: &Self) -> bool {
-        let standing = |status: &Self| {
+    fn equals_but_progress(&self, other: &Self) -> bool {
+        let coarse = |status: &Self| {
             let (node, term, formed) = (status.node, status.term, status.formed);
             (node, term, status.leader, status.leads, formed)
         };
-        standing(self) == standing(other)
+        coarse(self) == coarse(other)
             && (&self.voters, &self.learners, &self.failed)
                 == (&other.voters, &other.learners, &other.failed)
     }
@@ -118,24 +118,27 @@ fn matched(metrics: &Metrics) -> BTreeMap<u64, u64> {
 
 /// Receivers of a status: one for every change, and one that ignores the progress of the log.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct StatusReceivers {
     pub(super) status: watch::Receiver<Status>,
-    pub(super) standing: watch::Receiver<Status>,
+    pub(super) coarse_status: watch::Receiver<Status>,
 }
 
-/// Keeps a status up to date until the core is gone. The value of `standing` is up to date as well, even
+/// Keeps a status up to date until the core is gone. The value of `coarse_status` is up to date as well, even
 /// where it does not notify.
-pub(super) fn follow(metrics: MetricsReceiver, first: Status) -> Told {
+pub(super) fn follow(metrics: MetricsReceiver, first: Status) -> StatusReceivers {
     let (status_sender, status) = watch::channel(first.clone());
-    let (standing_sender, standing) = watch::channel(first);
-    tokio::spawn(tell(metrics, status_sender, standing_sender));
-    Told { status, standing }
+    let (coarse_sender, coarse_status) = watch::channel(first);
+    tokio::spawn(tell(metrics, status_sender, coarse_sender));
+    StatusReceivers {
+        status,
+        coarse_status,
+    }
 }
 
 async fn tell(
     mut metrics: MetricsReceiver,
     status: watch::Sender<Status>,
-    standing: watch::Sender<Status>,
+    coarse_status: watch::Sender<Status>,
 ) {
     let was_formed = status.borrow().formed;
     loop {
@@ -143,8 +146,8 @@ async fn tell(
         if *status.borrow() != now {
             status.send_replace(now.clone());
         }
-        standing.send_if_modified(|known| {
-            let changed = !known.stands_as(&now);
+        coarse_status.send_if_modified(|known| {
+            let changed = !known.equals_but_progress(&now);
             *known = now;
             changed
         });
@@ -162,11 +165,11 @@ mod tests {
     use openraft::type_config::TypeConfigExt;
 
     #[tokio::test]
-    async fn a_log_that_goes_on_is_no_change_of_standing() {
+    async fn progress_of_the_log_does_not_notify() {
         let (core, metrics) = super::super::types::Types::watch_channel(Metrics::new_initial(1));
-        let Told {
+        let StatusReceivers {
             status,
-            mut standing,
+            mut coarse_status,
         } = follow(metrics, Status::default());
         let change = async |what: &dyn Fn(&mut Metrics), seen: &dyn Fn(&Status) -> bool| {
             core.send_if_modified(|metrics| {
@@ -180,23 +183,23 @@ mod tests {
             status.term == 3
         })
         .await;
-        assert!(standing.has_changed().unwrap());
-        standing.mark_unchanged();
+        assert!(coarse_status.has_changed().unwrap());
+        coarse_status.mark_unchanged();
         change(&|metrics| metrics.last_log_index = Some(6), &|status| {
             status.formed
         })
         .await;
-        standing.mark_unchanged();
+        coarse_status.mark_unchanged();
         change(&|metrics| metrics.last_log_index = Some(7), &|status| {
             status.last == index_out(7)
         })
         .await;
-        assert!(!standing.has_changed().unwrap());
-        assert_eq!(standing.borrow().last, index_out(7), "but it is known");
+        assert!(!coarse_status.has_changed().unwrap());
+        assert_eq!(coarse_status.borrow().last, index_out(7), "but it is known");
         change(&|metrics| metrics.state = ServerState::Leader, &|status| {
             status.leads
         })
         .await;
-        assert!(standing.has_changed().unwrap());
+        assert!(coarse_status.has_changed().unwrap());
     }
 }

@@ -298,7 +298,7 @@ fn unmarked(path: &Path) -> StoreError {
     StoreError::Damaged {
         what: format!("the store beside {}", path.display()),
         reason: format!(
-            "that file is missing, and nobody knows how much must be there; {WHAT_TO_DO}"
+            "that file is missing, so it is not known how much the store must contain; {WHAT_TO_DO}"
         ),
     }
 }

@@ -3,21 +3,21 @@
 use super::cluster::{Cluster, KEY, wait_for};
 use std::process::Stdio;
 
-struct Said {
+struct ProgramOutput {
     code: i32,
     out: String,
     err: String,
 }
 
 /// Runs the program with these arguments, and without environment variables of `aliquot`.
-async fn run(arguments: &[&str]) -> Said {
+async fn run(arguments: &[&str]) -> ProgramOutput {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_aliquot"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
         command.env_remove(name);
     }
     let command = command.args(arguments).stdin(Stdio::null());
     let output = command.output().await.unwrap();
-    Said {
+    ProgramOutput {
         code: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
@@ -25,7 +25,7 @@ async fn run(arguments: &[&str]) -> Said {
 }
 
 #[track_caller]
-fn says(said: &Said, code: i32, out: &str, err: &str) {
+fn says(said: &ProgramOutput, code: i32, out: &str, err: &str) {
     let all = format!("{}\n{}\n{}", said.code, said.out, said.err);
     assert_eq!(said.code, code, "{all}");
     assert!(said.out.contains(out) && said.err.contains(err), "{all}");

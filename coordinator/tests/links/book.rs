@@ -22,7 +22,7 @@ fn usual_talk(mesh: &mut Mesh, number: u64) {
 }
 
 #[test]
-fn who_hears_everybody_is_relayed_nothing() {
+fn a_fully_connected_peer_is_relayed_nothing() {
     for nodes in [3, 7] {
         let mut mesh = Mesh::new(nodes, 1);
         mesh.delay = 3;

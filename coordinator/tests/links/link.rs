@@ -126,7 +126,7 @@ async fn a_peer_that_calls_is_tried_at_once() {
 }
 
 #[tokio::test]
-async fn who_is_not_meant_is_told_what_would_be() {
+async fn a_wrong_target_is_refused_with_the_right_value() {
     let (serving, _heard) = node(2, None).await;
     let rows = [
         ("c2", 1, 2, "aliquot-cluster = c2: must be \"c1\""),

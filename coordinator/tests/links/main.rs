@@ -10,7 +10,7 @@ mod mesh;
 mod metrics;
 mod outbox;
 mod port;
+mod rebalance;
 mod registry;
 mod server;
 mod session;
-mod spread;

@@ -164,7 +164,7 @@ fn only_the_stream_that_carries_a_session_speaks_for_it() {
 }
 
 #[test]
-fn who_was_asked_to_move_is_left_alone_for_a_while() {
+fn a_redirected_session_is_not_asked_again_for_a_while() {
     let mut registry = Registry::new(2);
     let mut streams: Vec<Outgoing> = (1..=3).map(|client| open(&mut registry, client)).collect();
     let now = Tick::from_nanos(1_000);

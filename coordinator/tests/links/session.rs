@@ -115,7 +115,7 @@ async fn a_session_that_is_full_of_keys_is_told_so_and_goes_on() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_in_time_is_cut() {
+async fn a_stream_without_an_open_in_time_is_cut() {
     let limits = GateLimits {
         open_within: Duration::from_millis(20),
         ..GateLimits::default()

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 /// Output and exit code of the program.
-pub(crate) struct Said {
+pub(crate) struct ProgramOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -12,7 +12,7 @@ pub(crate) struct Said {
 
 /// Runs the program with these arguments and this standard input, and without environment variables of
 /// `aliquot`.
-pub(crate) async fn run(arguments: &[&str], input: &str) -> Said {
+pub(crate) async fn run(arguments: &[&str], input: &str) -> ProgramOutput {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_aliquot"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
         command.env_remove(name);
@@ -26,7 +26,7 @@ pub(crate) async fn run(arguments: &[&str], input: &str) -> Said {
         .output()
         .await
         .unwrap();
-    Said {
+    ProgramOutput {
         code: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
@@ -35,7 +35,7 @@ pub(crate) async fn run(arguments: &[&str], input: &str) -> Said {
 
 /// Asserts the exit code, and parts of the output.
 #[track_caller]
-pub(crate) fn check(said: &Said, code: i32, out: &[&str], err: &[&str]) {
+pub(crate) fn check(said: &ProgramOutput, code: i32, out: &[&str], err: &[&str]) {
     assert_eq!(said.code, code, "{}\n{}", said.out, said.err);
     for text in out {
         assert!(said.out.contains(text), "{}\nlacks {text}", said.out);

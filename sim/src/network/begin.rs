@@ -16,7 +16,7 @@ use crate::scenario::Scenario;
 use crate::world::Witness;
 use crate::world::begin::{clock_of, keys_of};
 use crate::world::net::Net;
-use aliquot_coordinator::node::Founding;
+use aliquot_coordinator::node::InitialContents;
 use aliquot_coordinator::raft;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::leader::Pace;
@@ -105,7 +105,7 @@ fn sites(
     let lease = &scenario.lease;
     let settings = Settings {
         nodes: hosts.nodes,
-        founding: Founding {
+        initial_contents: InitialContents {
             drift: lease.drift,
             lease: Span::from_nanos(lease.lease),
             budgets: scenario

@@ -9,7 +9,7 @@ use super::reach::{CLIENTS, PEERS, Reach, name};
 use aliquot_coordinator::api::central::CentralApi;
 use aliquot_coordinator::api::gossip::GossipApi;
 use aliquot_coordinator::api::session::SessionApi;
-use aliquot_coordinator::node::{self, Founding, NodeHandle, View};
+use aliquot_coordinator::node::{self, InitialContents, NodeHandle, View};
 use aliquot_coordinator::raft::{self, Change, Committed, Machine, MachineError, Outcome, Raft};
 use aliquot_coordinator::session::{Gate, GateLimits, STREAMS_PER_CONNECTION_MAX};
 use aliquot_coordinator::store::MemoryDisk;
@@ -93,7 +93,7 @@ pub(super) struct Inner {
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) nodes: usize,
-    pub(super) founding: Founding,
+    pub(super) initial_contents: InitialContents,
     pub(super) timing: raft::Timing,
     pub(super) pace: Pace,
     pub(super) report_every: Span,
@@ -129,7 +129,7 @@ impl Site {
             report_every: settings.report_every,
             client_report_every: settings.client_report_every,
             pace: settings.pace,
-            founding: settings.founding.clone(),
+            initial_contents: settings.initial_contents.clone(),
             session_keys: 1_024,
             address: name(self.number, CLIENTS),
         };
@@ -179,7 +179,7 @@ impl Site {
         });
         let connector = Arc::new(Reach::new(&self.fabric, self.number));
         let raft = Raft::start(of_raft, disk, machine, connector).await?;
-        spawned.lifeline.connect(raft.clone());
+        spawned.control.connect(raft.clone());
         self.serve(&spawned.handle, &raft, clients, peers);
         tokio::spawn(form(raft.clone()));
         tokio::spawn(follow(Arc::clone(&self), raft.clone()));

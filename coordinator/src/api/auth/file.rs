@@ -41,7 +41,9 @@ pub async fn keep_reading(auth: Arc<Auth>) {
     let reload = Debouncer::spawn(rules, move |Last(()): Last<()>| {
         match auth.reload() {
             Ok(count) => tracing::info!(tokens = count, "the token file was read again"),
-            Err(error) => tracing::error!(%error, "the tokens from before go on"),
+            Err(error) => {
+                tracing::error!(%error, "the token file was not read again; the former tokens stay valid")
+            }
         }
         std::future::ready(())
     });

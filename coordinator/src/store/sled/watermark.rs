@@ -47,13 +47,13 @@ pub(super) struct Level {
 pub(super) struct Watermark {
     path: PathBuf,
     file: File,
-    told: Mutex<Told>,
+    contents: Mutex<Contents>,
     is_synced: AtomicBool,
 }
 
 /// Contents of the file, and the place for the next level.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Contents {
     level: Level,
     next: u64,
 }
@@ -69,12 +69,12 @@ impl Watermark {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.and_then(|file| Ok((read(&file)?, file))),
         };
-        let (told, file) = opened.map_err(|error| path_error("reading", path, &error))?;
-        let told = told.ok_or_else(|| StoreError::Damaged {
+        let (contents, file) = opened.map_err(|error| path_error("reading", path, &error))?;
+        let contents = contents.ok_or_else(|| StoreError::Damaged {
             what: format!("the watermark {}", path.display()),
             reason: format!("no checksum in it is that of its bytes; {WHAT_TO_DO}"),
         })?;
-        Ok(Some(Self::of(path, file, told)))
+        Ok(Some(Self::of(path, file, contents)))
     }
 
     /// Creates the file, for a store at this level.
@@ -91,21 +91,21 @@ impl Watermark {
         };
         let file = make().map_err(|error| path_error("writing", path, &error))?;
         let [_, next] = PLACES;
-        Ok(Self::of(path, file, Told { level, next }))
+        Ok(Self::of(path, file, Contents { level, next }))
     }
 
-    fn of(path: &Path, file: File, told: Told) -> Self {
+    fn of(path: &Path, file: File, contents: Contents) -> Self {
         Self {
             path: path.to_owned(),
             file,
-            told: told.into(),
+            contents: contents.into(),
             is_synced: true.into(),
         }
     }
 
     /// Returns the level that was written last.
     pub(super) fn level(&self) -> Level {
-        self.told
+        self.contents
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .level
@@ -118,15 +118,15 @@ impl Watermark {
     ///
     /// [`StoreError::Io`] if the file cannot be written.
     pub(super) fn raise(&self, level: Level) -> Result<bool, StoreError> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if level.flush <= told.level.flush {
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        if level.flush <= contents.level.flush {
             return Ok(false);
         }
-        let written = self.file.write_all_at(&encode(level), told.next);
+        let written = self.file.write_all_at(&encode(level), contents.next);
         written.map_err(|error| path_error("writing", &self.path, &error))?;
-        *told = Told {
+        *contents = Contents {
             level,
-            next: other(told.next),
+            next: other(contents.next),
         };
         Ok(self.is_synced.swap(false, Ordering::AcqRel))
     }
@@ -173,8 +173,8 @@ fn decode(place: &[u8; PLACE_BYTES]) -> Option<Level> {
 }
 
 /// Returns the higher level of the intact places.
-fn read(file: &File) -> io::Result<Option<Told>> {
-    let mut highest: Option<Told> = None;
+fn read(file: &File) -> io::Result<Option<Contents>> {
+    let mut highest: Option<Contents> = None;
     for at in PLACES {
         let mut place = [0; PLACE_BYTES];
         match file.read_exact_at(&mut place, at) {
@@ -185,8 +185,8 @@ fn read(file: &File) -> io::Result<Option<Told>> {
         let Some(level) = decode(&place) else {
             continue;
         };
-        if highest.is_none_or(|told| told.level < level) {
-            highest = Some(Told {
+        if highest.is_none_or(|contents| contents.level < level) {
+            highest = Some(Contents {
                 level,
                 next: other(at),
             });
@@ -219,7 +219,7 @@ mod tests {
             assert_eq!(found(&path), level(flush));
             let whole = std::fs::read(&path).unwrap();
             let mut torn = whole.clone();
-            let last = usize::try_from(other(mark.told.lock().unwrap().next)).unwrap();
+            let last = usize::try_from(other(mark.contents.lock().unwrap().next)).unwrap();
             torn[last + 10] ^= 1;
             std::fs::write(&path, torn).unwrap();
             assert_eq!(found(&path), level(flush - 1));

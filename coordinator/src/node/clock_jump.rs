@@ -10,17 +10,17 @@ use aliquot_core::unit::{Span, Tick};
 /// A wall clock that an operator or a time service sets ahead looks the same. It costs the lease, which
 /// is safe. A wall clock that is set back is ignored.
 #[derive(Debug, Default)]
-pub(super) struct Jumps {
+pub(super) struct ClockJumpDetector {
     last: Option<(Tick, i64)>,
 }
 
-impl Jumps {
+impl ClockJumpDetector {
     /// Maximum gain of the wall clock between two checks. A smaller gain comes from slewing, or from
     /// reading one clock late.
     const MOST: Span = Span::from_millis(250);
 
     /// Returns true if the wall clock ran ahead since the last check.
-    pub(super) fn look(&mut self, now: Tick, wall_ms: i64) -> bool {
+    pub(super) fn check(&mut self, now: Tick, wall_ms: i64) -> bool {
         let Some((then, wall_then)) = self.last.replace((now, wall_ms)) else {
             return false;
         };
@@ -41,19 +41,25 @@ mod tests {
 
     #[test]
     fn only_a_wall_clock_that_runs_ahead_is_a_jump() {
-        let mut jumps = Jumps::default();
+        let mut detector = ClockJumpDetector::default();
         assert!(
-            !jumps.look(at(0), 1_000_000),
-            "the first look tells nothing"
+            !detector.check(at(0), 1_000_000),
+            "the first check tells nothing"
         );
-        assert!(!jumps.look(at(20), 1_000_020));
-        assert!(!jumps.look(at(5_000), 1_005_000), "a late look is no jump");
-        assert!(!jumps.look(at(5_020), 1_005_200), "nor is a little slewing");
+        assert!(!detector.check(at(20), 1_000_020));
         assert!(
-            jumps.look(at(5_040), 1_008_000),
-            "three seconds nobody counted"
+            !detector.check(at(5_000), 1_005_000),
+            "a late check is no jump"
         );
-        assert!(!jumps.look(at(5_060), 1_008_020), "said once");
-        assert!(!jumps.look(at(5_080), 900_000), "back tells nothing");
+        assert!(
+            !detector.check(at(5_020), 1_005_200),
+            "nor is a little slewing"
+        );
+        assert!(
+            detector.check(at(5_040), 1_008_000),
+            "three seconds that were not counted"
+        );
+        assert!(!detector.check(at(5_060), 1_008_020), "reported once");
+        assert!(!detector.check(at(5_080), 900_000), "back tells nothing");
     }
 }

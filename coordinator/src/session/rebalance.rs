@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A node that takes clients, as it described itself last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct ServingNode {
     /// Incarnation of the node.
     pub life: Incarnation,
     /// Address at which clients reach it.
@@ -16,7 +16,7 @@ pub struct Seat {
 
 /// A number of clients to move to another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct Redirect {
     /// Client address of the other node.
     pub address: String,
     /// Number of clients.
@@ -36,21 +36,21 @@ pub struct Ask {
 /// A node knows its own count at once, but other counts only as of a round or two ago. A client that is
 /// moving is counted by no node. Three rules keep nodes with different knowledge from sending too many:
 ///
-/// - Clients asked to move in the last [`Spread::REMEMBERED`] rounds are counted at their target. But
+/// - Clients asked to move in the last [`Rebalancer::REMEMBERED`] rounds are counted at their target. But
 ///   the choice of the nodes that keep one more is made as if these clients were still here, because
 ///   this is what the other nodes know. Otherwise a node that had just sent one client would rank lower
 ///   and have to send another, and so would all nodes that had one too many.
-/// - `T` is the greatest sum of the last [`Spread::TOTALS`] rounds. Sessions missing from the sum were
+/// - `T` is the greatest sum of the last [`Rebalancer::TOTALS`] rounds. Sessions missing from the sum were
 ///   sent by other nodes to unknown targets. All shortfalls are therefore reduced in proportion, until
 ///   they match the surpluses that are seen.
 /// - A node splits what it sends over all its targets in proportion, which is what the other nodes
 ///   assume.
 ///
 /// When a node comes or goes, its clients have been counted twice, there and at their new node. The
-/// remembered sums are dropped then. A node that was not heard from for [`Spread::SILENCE`] takes no
+/// remembered sums are dropped then. A node that was not heard from for [`Rebalancer::SILENCE`] takes no
 /// clients.
 #[derive(Debug)]
-pub struct Spread {
+pub struct Rebalancer {
     life: Incarnation,
     asked: VecDeque<Vec<(Incarnation, u64)>>,
     totals: VecDeque<u128>,
@@ -60,7 +60,7 @@ pub struct Spread {
     heard: BTreeMap<Incarnation, Tick>,
 }
 
-impl Spread {
+impl Rebalancer {
     /// Time after which a node counts as dead or unreachable. Each node announces its number of
     /// sessions once a second, so that two announcements are missing by then.
     pub const SILENCE: Span = Span::from_millis(2_500);
@@ -111,11 +111,11 @@ impl Spread {
     /// ([`Registry::staying`](super::Registry::staying)). `others` are the other nodes that take
     /// clients, as they described themselves.
     #[must_use]
-    pub fn round(&mut self, own: u64, others: &[Seat]) -> Vec<Ask> {
+    pub fn round(&mut self, own: u64, others: &[ServingNode]) -> Vec<Redirect> {
         let addresses: BTreeMap<Incarnation, &str> = others
             .iter()
-            .filter(|seat| seat.life != self.life)
-            .map(|seat| (seat.life, seat.address.as_str()))
+            .filter(|node| node.life != self.life)
+            .map(|node| (node.life, node.address.as_str()))
             .collect();
         self.follow(others);
         let total = self.total(own, others);
@@ -129,19 +129,19 @@ impl Spread {
         let surplus: u64 = mine.iter().map(|(_, sessions)| sessions).sum();
         let most = (own / Self::AT_MOST_ONE_IN).min(surplus / Self::SURPLUS_ONE_IN);
         let asked = in_proportion(&mine, most.max(1).min(surplus).into());
-        let asks = asked.iter().filter_map(|(to, sessions)| {
+        let redirects = asked.iter().filter_map(|(to, sessions)| {
             let address = (*addresses.get(to)?).to_owned();
             let sessions = *sessions;
-            Some(Ask { address, sessions })
+            Some(Redirect { address, sessions })
         });
-        let asks = asks.collect();
+        let redirects = redirects.collect();
         remember(&mut self.asked, asked, Self::REMEMBERED);
-        asks
+        redirects
     }
 
     /// Drops the remembered sums if the set of other nodes has changed.
-    fn follow(&mut self, others: &[Seat]) {
-        let others: BTreeSet<Incarnation> = others.iter().map(|seat| seat.life).collect();
+    fn follow(&mut self, others: &[ServingNode]) {
+        let others: BTreeSet<Incarnation> = others.iter().map(|node| node.life).collect();
         if others != self.others {
             self.others = others;
             self.totals.clear();
@@ -149,8 +149,8 @@ impl Spread {
     }
 
     /// Returns the number of all sessions, including those that are moving.
-    fn total(&mut self, own: u64, others: &[Seat]) -> u128 {
-        let others = others.iter().map(|seat| u128::from(seat.sessions));
+    fn total(&mut self, own: u64, others: &[ServingNode]) -> u128 {
+        let others = others.iter().map(|node| u128::from(node.sessions));
         let total = u128::from(own) + others.sum::<u128>();
         remember(&mut self.totals, total, Self::TOTALS);
         self.totals.iter().copied().max().unwrap_or_default()
@@ -158,8 +158,8 @@ impl Spread {
 
     /// Returns the number of sessions of each node once the clients that were asked to move have
     /// arrived.
-    fn counts(&self, own: u64, others: &[Seat]) -> BTreeMap<Incarnation, u64> {
-        let others = others.iter().map(|seat| (seat.life, seat.sessions));
+    fn counts(&self, own: u64, others: &[ServingNode]) -> BTreeMap<Incarnation, u64> {
+        let others = others.iter().map(|node| (node.life, node.sessions));
         let mut counts: BTreeMap<Incarnation, u64> = others.collect();
         for (to, sessions) in self.asked.iter().flatten() {
             if let Some(count) = counts.get_mut(to) {
@@ -260,7 +260,7 @@ fn parts(counts: &BTreeMap<Incarnation, u64>, total: u128) -> Vec<u64> {
 /// Returns true if all nodes are within `max(1, 5 %)` of the mean. Both sides are multiplied by `n`.
 fn is_even(counts: &BTreeMap<Incarnation, u64>, total: u128) -> bool {
     let nodes = counts.len() as u128;
-    let band = nodes.max(total / u128::from(Spread::BAND_ONE_IN));
+    let band = nodes.max(total / u128::from(Rebalancer::BAND_ONE_IN));
     let mut counts = counts.values().copied().map(u128::from);
     counts.all(|count| (count * nodes).abs_diff(total) <= band)
 }

@@ -32,7 +32,7 @@ const AGAIN: Span = Span::from_millis(200);
 
 /// Maximum number of requests and releases that are being forwarded at once: a second's worth for a
 /// busy node, at a round trip of a few milliseconds.
-const PASSING_MAX: usize = 1_024;
+const FORWARDED_MAX: usize = 1_024;
 
 /// Connections to the home nodes of keys.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Default for Homes {
     fn default() -> Self {
         Self {
             channels: BTreeMap::new(),
-            room: Arc::new(Semaphore::new(PASSING_MAX)),
+            room: Arc::new(Semaphore::new(FORWARDED_MAX)),
         }
     }
 }

@@ -7,10 +7,10 @@ use aliquot_core::unit::{Span, Tick};
 ///
 /// For a short report, waking this task and the task that carries the answer costs as much as the
 /// report itself. If there are many, handling each at once delays the others. Then sessions are read at
-/// most once in a [`Gathering::PAUSE`], which is also the longest wait. Long reports gain nothing from
+/// most once in a [`ReportCoalescer::PAUSE`], which is also the longest wait. Long reports gain nothing from
 /// this, because reading them costs far more than the wakeups.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gathering {
+pub(super) struct ReportCoalescer {
     /// Start of the current count, and the reports and lines counted since.
     since: Tick,
     reports: u64,
@@ -20,7 +20,7 @@ pub(super) struct Gathering {
     next: Tick,
 }
 
-impl Gathering {
+impl ReportCoalescer {
     /// Time for which reports are collected.
     const PAUSE: Span = Span::from_millis(1);
 
@@ -42,7 +42,7 @@ impl Gathering {
     }
 
     /// Counts reports that were handled together, and all of their lines.
-    pub(super) fn took(&mut self, reports: u64, lines: u64, now: Tick) {
+    pub(super) fn note(&mut self, reports: u64, lines: u64, now: Tick) {
         self.reports = self.reports.saturating_add(reports);
         self.lines = self.lines.saturating_add(lines);
         let counted = now.since(self.since);
@@ -68,36 +68,36 @@ mod tests {
 
     /// Takes one report of `lines` lines every `apart`, for a while. Returns the time and how long
     /// sessions then wait.
-    fn waits(gathering: &mut Gathering, from: Tick, apart: Span, lines: u64) -> (Tick, Span) {
+    fn waits(coalescer: &mut ReportCoalescer, from: Tick, apart: Span, lines: u64) -> (Tick, Span) {
         let mut now = from;
         for _ in 0..200 {
-            gathering.took(1, lines, now);
+            coalescer.note(1, lines, now);
             now = now.after(apart);
         }
-        (now, gathering.next().since(now))
+        (now, coalescer.next().since(now))
     }
 
     #[test]
-    fn few_reports_are_heard_at_once_and_many_together() {
-        let mut gathering = Gathering::new(Tick::default());
-        let (now, wait) = waits(&mut gathering, Tick::default(), Span::from_millis(2), 20);
+    fn few_reports_are_handled_at_once_and_many_together() {
+        let mut coalescer = ReportCoalescer::new(Tick::default());
+        let (now, wait) = waits(&mut coalescer, Tick::default(), Span::from_millis(2), 20);
         assert_eq!(wait, Span::ZERO);
-        let (now, wait) = waits(&mut gathering, now, Span::from_nanos(200_000), 20);
+        let (now, wait) = waits(&mut coalescer, now, Span::from_nanos(200_000), 20);
         assert_eq!(wait, Span::from_nanos(800_000));
         // The first report after a silence does not wait, and neither does the next.
         let now = now.after(Span::from_secs(1));
-        assert!(gathering.next() <= now);
-        gathering.took(1, 20, now);
-        assert!(gathering.next() <= now);
+        assert!(coalescer.next() <= now);
+        coalescer.note(1, 20, now);
+        assert!(coalescer.next() <= now);
     }
 
     #[test]
-    fn long_reports_wait_for_nobody() {
-        let mut gathering = Gathering::new(Tick::default());
+    fn long_reports_do_not_wait() {
+        let mut coalescer = ReportCoalescer::new(Tick::default());
         let often = Span::from_nanos(200_000);
-        let (now, wait) = waits(&mut gathering, Tick::default(), often, 1_000);
+        let (now, wait) = waits(&mut coalescer, Tick::default(), often, 1_000);
         assert_eq!(wait, Span::ZERO);
-        let (_, wait) = waits(&mut gathering, now, often, Gathering::LONG - 1);
+        let (_, wait) = waits(&mut coalescer, now, often, ReportCoalescer::LONG - 1);
         assert_eq!(wait, Span::from_nanos(800_000));
     }
 }

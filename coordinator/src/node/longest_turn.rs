@@ -10,40 +10,40 @@ pub(super) const SLICE: Span = Span::from_millis(8);
 const LONG: Span = Span::from_millis(200);
 
 /// Minimum time between two warnings, and length of the window for the longest turn.
-const TOLD_EVERY: Span = Span::from_secs(60);
+const WARN_EVERY: Span = Span::from_secs(60);
 
 /// The longest turns of the current window and of the one before.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct LongestTurn {
     since: Tick,
     /// Longest turn since the window began, and of the window before.
     longest: Span,
     before: Span,
-    told: Option<Tick>,
+    warned: Option<Tick>,
 }
 
-impl Held {
+impl LongestTurn {
     pub(super) const fn new(now: Tick) -> Self {
         Self {
             since: now,
             longest: Span::ZERO,
             before: Span::ZERO,
-            told: None,
+            warned: None,
         }
     }
 
     /// Records a turn that `cause` began.
     pub(super) fn note(&mut self, cause: &'static str, took: Span, now: Tick) {
-        if now.since(self.since) >= TOLD_EVERY {
+        if now.since(self.since) >= WARN_EVERY {
             self.before = self.longest;
             (self.since, self.longest) = (now, Span::ZERO);
         }
         self.longest = self.longest.max(took);
-        let told = self.told.is_some_and(|at| now.since(at) < TOLD_EVERY);
-        if took > LONG && !told {
-            self.told = Some(now);
+        let warned = self.warned.is_some_and(|at| now.since(at) < WARN_EVERY);
+        if took > LONG && !warned {
+            self.warned = Some(now);
             let ms = took.nanos() / 1_000_000;
-            tracing::warn!(cause, ms, "the loop that renews leases was held for long");
+            tracing::warn!(cause, ms, "a turn of the loop that renews leases took long");
         }
     }
 
@@ -62,13 +62,13 @@ mod tests {
     fn the_longest_turn_is_known_for_a_minute_and_forgotten_after_two() {
         let at = |secs| Tick::default().after(Span::from_secs(secs));
         let (short, long) = (Span::from_millis(1), Span::from_millis(300));
-        let mut held = Held::new(at(0));
-        held.note("a test", long, at(1));
-        held.note("a test", short, at(59));
-        assert_eq!(held.longest(), long);
-        held.note("a test", short, at(61));
-        assert_eq!(held.longest(), long);
-        held.note("a test", short, at(122));
-        assert_eq!(held.longest(), short);
+        let mut turns = LongestTurn::new(at(0));
+        turns.note("a test", long, at(1));
+        turns.note("a test", short, at(59));
+        assert_eq!(turns.longest(), long);
+        turns.note("a test", short, at(61));
+        assert_eq!(turns.longest(), long);
+        turns.note("a test", short, at(122));
+        assert_eq!(turns.longest(), short);
     }
 }

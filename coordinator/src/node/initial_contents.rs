@@ -8,7 +8,7 @@ use rand::RngExt;
 
 /// Initial contents of a new cluster, proposed by its first leader.
 #[derive(Clone, Debug, Default)]
-pub struct Founding {
+pub struct InitialContents {
     /// Maximum drift of any clock.
     pub drift: Drift,
     /// Length of the lease of nodes.
@@ -34,28 +34,28 @@ const YOUNG: u64 = 200;
 impl Actor {
     /// Proposes the settings and then the budgets while this node leads a new cluster, each until it is
     /// applied. Afterwards only operators change them.
-    pub(super) fn keep_founding(&mut self) {
-        let office = self.office.machine().in_office();
+    pub(super) fn propose_initial_contents(&mut self) {
+        let ready = self.leadership.machine().in_office();
         let waits = self
-            .founding
+            .initial_contents
             .asked
             .is_some_and(|asked| self.now.since(asked) < AGAIN);
-        if self.founding.done || !office || waits {
+        if self.initial_contents.done || !ready || waits {
             return;
         }
-        self.founding.asked = Some(self.now);
-        match self.next_of_founding() {
+        self.initial_contents.asked = Some(self.now);
+        match self.next_initial_command() {
             Some(command) => self.propose_anywhere(command),
-            None => self.founding.done = true,
+            None => self.initial_contents.done = true,
         }
     }
 
-    fn next_of_founding(&mut self) -> Option<Command> {
-        let Founding {
+    fn next_initial_command(&mut self) -> Option<Command> {
+        let InitialContents {
             drift,
             lease,
             budgets,
-        } = &self.options.founding;
+        } = &self.options.initial_contents;
         let ruled = self.state.rules().next().is_some();
         if self.state.applied() > YOUNG || ruled {
             return None;
@@ -70,9 +70,9 @@ impl Actor {
             return None;
         }
         let rng = &mut self.rng;
-        let request = self.founding.request;
+        let request = self.initial_contents.request;
         let request = *self
-            .founding
+            .initial_contents
             .request
             .insert(request.unwrap_or_else(|| RequestId::new(rng.random())));
         Some(Command::Apply {

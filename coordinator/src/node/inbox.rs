@@ -1,7 +1,7 @@
 //! Inputs of the actor, and the order in which they are polled.
 
-use super::actor::Passed;
-use super::handle::Question;
+use super::actor::Forwarded;
+use super::handle::Query;
 use super::machine::Log;
 use super::writes::Written;
 use crate::{gossip, session};
@@ -13,11 +13,11 @@ use tokio::sync::{mpsc, oneshot};
 ///
 /// There are three classes, which take turns: messages of peers, which renew leases; the log; and
 /// everything else. However many inputs one class has, the others wait for at most one of them.
-pub(super) struct Ears {
+pub(super) struct Inbox {
     pub(super) links: mpsc::Receiver<gossip::Event>,
     pub(super) log: mpsc::Receiver<Log>,
-    pub(super) questions: mpsc::Receiver<Question>,
-    pub(super) central: mpsc::Receiver<Passed>,
+    pub(super) queries: mpsc::Receiver<Query>,
+    pub(super) central: mpsc::Receiver<Forwarded>,
     pub(super) writes: mpsc::Receiver<(Command, oneshot::Sender<Written>)>,
     pub(super) leave: mpsc::Receiver<oneshot::Sender<()>>,
     pub(super) sessions: mpsc::Receiver<session::Event>,
@@ -53,8 +53,8 @@ pub(super) enum Input {
     Log(Log),
     /// Apply more of the entries that are half applied.
     GoOn,
-    Question(Question),
-    Passed(Passed),
+    Query(Query),
+    Forwarded(Forwarded),
     Write(Command, oneshot::Sender<Written>),
     Leave(oneshot::Sender<()>),
     Session(session::Event),
@@ -70,7 +70,7 @@ pub(super) struct Open {
     pub(super) sessions: bool,
 }
 
-impl Ears {
+impl Inbox {
     /// Polls for the next input, by turns.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, open: Open) -> Poll<Input> {
         let mut class = self.turn;
@@ -100,9 +100,9 @@ impl Ears {
 
     fn poll_rest(&mut self, context: &mut Context<'_>, open: Open) -> Poll<Input> {
         let write = |(command, reply)| Input::Write(command, reply);
-        let mut polled = some(self.questions.poll_recv(context), Input::Question);
+        let mut polled = some(self.queries.poll_recv(context), Input::Query);
         if polled.is_pending() {
-            polled = some(self.central.poll_recv(context), Input::Passed);
+            polled = some(self.central.poll_recv(context), Input::Forwarded);
         }
         if polled.is_pending() {
             polled = some(self.writes.poll_recv(context), write);

@@ -1,6 +1,6 @@
 //! Sessions are balanced from any start, and with outdated counts.
 
-use aliquot_coordinator::session::{Seat, Spread};
+use aliquot_coordinator::session::{Rebalancer, ServingNode};
 use aliquot_core::unit::{Incarnation, Span, Tick};
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 struct Fleet {
     counts: Vec<u64>,
     said: Vec<Vec<u64>>,
-    spreads: Vec<Spread>,
+    rebalancers: Vec<Rebalancer>,
     /// Clients that are moving, with their target.
     under_way: Vec<(usize, u64)>,
     /// Ages, in rounds, of the counts that nodes see. They are used one after the other, in a cycle.
@@ -27,8 +27,8 @@ impl Fleet {
         Self {
             counts: counts.to_vec(),
             said: vec![counts.to_vec(); oldest + 1],
-            spreads: lives
-                .map(|life| Spread::new(Incarnation::new(life)))
+            rebalancers: lives
+                .map(|life| Rebalancer::new(Incarnation::new(life)))
                 .collect(),
             under_way: Vec::new(),
             ages: ages.to_vec(),
@@ -48,7 +48,7 @@ impl Fleet {
             let own = self.counts[node];
             let others = self.others(node);
             let mut left = 0;
-            for ask in self.spreads[node].round(own, &others) {
+            for ask in self.rebalancers[node].round(own, &others) {
                 left += ask.sessions;
                 self.under_way
                     .push((ask.address.parse().unwrap(), ask.sessions));
@@ -62,14 +62,14 @@ impl Fleet {
     }
 
     /// Returns the other nodes as a node sees them.
-    fn others(&mut self, node: usize) -> Vec<Seat> {
+    fn others(&mut self, node: usize) -> Vec<ServingNode> {
         let mut others = Vec::new();
         for other in (0..self.counts.len()).filter(|other| *other != node) {
             let age = self.ages[self.looks % self.ages.len()];
             self.looks += 1;
             let seen = &mut self.seen[node][other];
             *seen = (*seen).max(self.said.len() - 1 - age);
-            others.push(Seat {
+            others.push(ServingNode {
                 life: Incarnation::new(other as u64 + 1),
                 address: other.to_string(),
                 sessions: self.said[*seen][other],
@@ -137,43 +137,50 @@ fn a_node_that_returns_fills_within_half_a_minute() {
 
 /// Simulates a round of two nodes with these counts. They see each other and `third`. Returns the
 /// number of moves.
-fn round_of_two(spreads: &mut [Spread; 2], counts: [u64; 2], third: Option<&Seat>) -> u64 {
-    let seats = [1, 2].map(|life| Seat {
+fn round_of_two(
+    rebalancers: &mut [Rebalancer; 2],
+    counts: [u64; 2],
+    third: Option<&ServingNode>,
+) -> u64 {
+    let nodes_seen = [1, 2].map(|life| ServingNode {
         life: Incarnation::new(life),
         address: life.to_string(),
         sessions: counts[life as usize - 1],
     });
     let mut left = 0;
-    for (node, spread) in spreads.iter_mut().enumerate() {
-        let others: Vec<Seat> = [Some(&seats[1 - node]), third]
+    for (node, rebalancer) in rebalancers.iter_mut().enumerate() {
+        let others: Vec<ServingNode> = [Some(&nodes_seen[1 - node]), third]
             .into_iter()
             .flatten()
             .cloned()
             .collect();
-        let asks = spread.round(counts[node], &others);
-        left += asks.iter().map(|ask| ask.sessions).sum::<u64>();
+        let redirects = rebalancer.round(counts[node], &others);
+        left += redirects
+            .iter()
+            .map(|redirect| redirect.sessions)
+            .sum::<u64>();
     }
     left
 }
 
 #[test]
 fn a_node_that_was_killed_and_is_back_has_its_part_within_seconds() {
-    let mut spreads = [1, 2].map(|life| Spread::new(Incarnation::new(life)));
-    let mut third = Seat {
+    let mut rebalancers = [1, 2].map(|life| Rebalancer::new(Incarnation::new(life)));
+    let mut third = ServingNode {
         life: Incarnation::new(3),
         address: "3".into(),
         sessions: 10,
     };
-    assert_eq!(round_of_two(&mut spreads, [10, 10], Some(&third)), 0);
+    assert_eq!(round_of_two(&mut rebalancers, [10, 10], Some(&third)), 0);
     // Its clients arrive here before the other nodes notice that it is dead.
     for _ in 0..2 {
-        round_of_two(&mut spreads, [15, 15], Some(&third));
+        round_of_two(&mut rebalancers, [15, 15], Some(&third));
     }
-    assert_eq!(round_of_two(&mut spreads, [15, 15], None), 0);
+    assert_eq!(round_of_two(&mut rebalancers, [15, 15], None), 0);
     (third.life, third.sessions) = (Incarnation::new(4), 0);
     let mut counts = [15, 15];
     for _ in 0..6 {
-        let mut left = round_of_two(&mut spreads, counts, Some(&third));
+        let mut left = round_of_two(&mut rebalancers, counts, Some(&third));
         third.sessions += left;
         for count in &mut counts {
             let goes = left.min(1);
@@ -186,19 +193,19 @@ fn a_node_that_was_killed_and_is_back_has_its_part_within_seconds() {
 }
 
 #[test]
-fn who_says_nothing_is_not_heard() {
-    let mut spread = Spread::new(Incarnation::new(1));
+fn a_silent_node_takes_no_clients() {
+    let mut rebalancer = Rebalancer::new(Incarnation::new(1));
     let (life, now) = (Incarnation::new(2), Tick::from_nanos(5_000_000_000));
-    assert!(!spread.hears(life, now));
-    spread.hear(life, now);
-    assert!(spread.hears(life, now.after(Span::from_secs(2))));
-    assert!(!spread.hears(life, now.after(Spread::SILENCE)));
+    assert!(!rebalancer.hears(life, now));
+    rebalancer.hear(life, now);
+    assert!(rebalancer.hears(life, now.after(Span::from_secs(2))));
+    assert!(!rebalancer.hears(life, now.after(Rebalancer::SILENCE)));
 }
 
 #[test]
-fn who_takes_no_clients_is_sent_none() {
-    let mut spread = Spread::new(Incarnation::new(1));
-    assert!(spread.round(1_000, &[]).is_empty());
+fn no_clients_are_sent_where_none_are_taken() {
+    let mut rebalancer = Rebalancer::new(Incarnation::new(1));
+    assert!(rebalancer.round(1_000, &[]).is_empty());
 }
 
 /// Checks that sessions are balanced within a minute and do not move from then on. At most a tenth of

@@ -17,10 +17,10 @@ use std::time::Duration;
 
 /// The leader's state machine, and what the actor keeps beside it.
 ///
-/// `Office` is the leadership of this node. After an election, the machine is ready to lead once an entry
-/// of its own term is applied (`Leader::in_office`).
+/// After an election, the machine is ready to lead once an entry of its own term is applied
+/// (`Leader::in_office`).
 #[derive(Debug)]
-pub(super) struct Office {
+pub(super) struct Leadership {
     machine: Leader,
     leads: Option<Term>,
     /// Time of the last election that this node won.
@@ -29,7 +29,7 @@ pub(super) struct Office {
     warm: bool,
 }
 
-impl Office {
+impl Leadership {
     pub(super) fn new(pace: Pace) -> Self {
         Self {
             machine: Leader::new(pace),
@@ -60,17 +60,17 @@ impl Actor {
     /// Follows a change of Raft's status: an election won or lost, or a change of members.
     pub(super) fn follow_raft(&mut self, status: Status) {
         let leads = status.leads.then(|| Term::new(status.term));
-        if leads != self.office.leads {
-            if self.office.leads.is_some() {
-                self.office.machine.deposed();
+        if leads != self.leadership.leads {
+            if self.leadership.leads.is_some() {
+                self.leadership.machine.deposed();
             }
             // A node that does not lead receives only a part of the reports.
             self.traffic.begin();
-            (self.office.leads, self.office.warm) = (leads, false);
+            (self.leadership.leads, self.leadership.warm) = (leads, false);
             if let Some(term) = leads {
                 tracing::info!(term = term.get(), "elected");
-                self.office.elected = self.now;
-                self.office.machine.elected(term, &self.state, self.now);
+                self.leadership.elected = self.now;
+                self.leadership.machine.elected(term, &self.state, self.now);
                 // The entry that begins the term may have been applied before this node learned that it
                 // leads. This proposal ensures that another entry of the term follows.
                 self.propose_changes(Command::Round(Changes::default()));
@@ -84,10 +84,10 @@ impl Actor {
     /// Takes in the latest report of every node once this leader is ready. Each report builds on what an
     /// earlier leader knew, so that the answer asks the node for all of its demand.
     pub(super) fn warm_up(&mut self) {
-        if self.office.warm || !self.office.machine.in_office() {
+        if self.leadership.warm || !self.leadership.machine.in_office() {
             return;
         }
-        self.office.warm = true;
+        self.leadership.warm = true;
         let records = self.book.records();
         let reports = records.filter(|record| record.value().head.topic == Topic::Report);
         let reports: Vec<_> = reports
@@ -99,7 +99,7 @@ impl Actor {
     }
 
     pub(super) fn tick_leader(&mut self) {
-        let outputs = self.office.machine.tick(&self.state, self.now);
+        let outputs = self.leadership.machine.tick(&self.state, self.now);
         for output in outputs {
             match output {
                 LeaderOutput::Barrier(barrier) => {
@@ -112,7 +112,7 @@ impl Actor {
                 }
             }
         }
-        for answer in self.office.machine.poll_answers(&self.state, self.now) {
+        for answer in self.leadership.machine.poll_answers(&self.state, self.now) {
             self.tell_node(&answer);
         }
     }
@@ -120,11 +120,11 @@ impl Actor {
     /// Takes in a node's report, and answers it if this node leads.
     pub(super) fn lead_report(&mut self, report: &aliquot_core::message::Report) {
         self.traffic.note(report.edge.child, self.now);
-        if self.office.leads.is_none() {
+        if self.leadership.leads.is_none() {
             return;
         }
         self.traffic.hear(report);
-        let machine = &mut self.office.machine;
+        let machine = &mut self.leadership.machine;
         if let Some(answer) = machine.handle_report(report, &self.state, self.now) {
             self.tell_node(&answer);
         }
@@ -140,11 +140,11 @@ impl Actor {
     /// heartbeat.
     fn start_barrier(&self, barrier: Barrier) {
         const AGAIN: Duration = Duration::from_millis(20);
-        let (Some(raft), Some(term)) = (&self.raft, self.office.leads) else {
+        let (Some(raft), Some(term)) = (&self.raft, self.leadership.leads) else {
             return;
         };
         let settled = self.options.pace.report.times_or_max(Self::SETTLING);
-        let asked = match self.now.since(self.office.elected) < settled {
+        let asked = match self.now.since(self.leadership.elected) < settled {
             true => raft.barrier(term.get()),
             false => raft.heartbeat_barrier(term.get()),
         };
@@ -161,10 +161,10 @@ impl Actor {
 
     pub(super) fn barrier_done(&mut self, barrier: Barrier, held: bool) {
         if !held {
-            self.office.machine.failed(barrier);
+            self.leadership.machine.failed(barrier);
             return;
         }
-        let machine = &mut self.office.machine;
+        let machine = &mut self.leadership.machine;
         for answer in machine.acknowledged(barrier, &self.state, self.now) {
             self.tell_node(&answer);
         }
@@ -176,14 +176,14 @@ impl Actor {
         match entry(command) {
             Ok(command) => self.propose_round_after(command, Duration::ZERO),
             Err(error) => {
-                tracing::error!(%error, "a round that nobody could read was not proposed");
-                self.office.machine.halve(&self.state, self.now);
+                tracing::error!(%error, "a round was not proposed: it cannot be decoded");
+                self.leadership.machine.halve(&self.state, self.now);
             }
         }
     }
 
     fn propose_round_after(&self, command: Bytes, delay: Duration) {
-        let (Some(raft), Some(term)) = (self.raft.clone(), self.office.leads) else {
+        let (Some(raft), Some(term)) = (self.raft.clone(), self.leadership.leads) else {
             return;
         };
         let control = self.control.clone();
@@ -214,16 +214,16 @@ impl Actor {
     ) {
         match result {
             Ok(()) | Err(ProposeError::Stopped) => {}
-            Err(_) if self.office.leads != Some(term) => {}
+            Err(_) if self.leadership.leads != Some(term) => {}
             Err(error @ ProposeError::TooLarge { .. }) => {
                 tracing::error!(%error, "a round was not taken");
-                self.office.machine.halve(&self.state, self.now);
+                self.leadership.machine.halve(&self.state, self.now);
             }
             Err(ProposeError::NotLeader { .. }) => {
-                self.office.machine.refused(&self.state, self.now);
+                self.leadership.machine.refused(&self.state, self.now);
                 // A leader that no quorum has acknowledged yet also refuses. The first entry of its
                 // term must be applied before it is ready, so it is proposed again.
-                if !self.office.machine.in_office() {
+                if !self.leadership.machine.in_office() {
                     self.propose_round_after(command, Duration::from_millis(50));
                 }
             }
@@ -241,16 +241,16 @@ impl Actor {
         }
         match Sealed::seal(answer).map(|sealed| Record::of_answer(&sealed)) {
             Ok(record) => self.publish(&record),
-            Err(error) => tracing::error!(%error, "an answer that nobody could read was not sent"),
+            Err(error) => tracing::error!(%error, "an answer was not sent: it cannot be decoded"),
         }
     }
 }
 
-impl Office {
+impl Leadership {
     /// Logs once when this leader is ready.
-    pub(super) fn look(&self, now: Tick) {
+    pub(super) fn log_when_ready(&self, now: Tick) {
         if !self.warm && self.machine.in_office() {
-            tracing::info!(at = now.nanos(), "in office");
+            tracing::info!(at = now.nanos(), "ready to lead");
         }
     }
 }

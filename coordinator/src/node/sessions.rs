@@ -1,9 +1,9 @@
 //! Client sessions: opening them, interning keys, taking reports, and moving clients between nodes.
 
 use super::actor::{Actor, Control};
-use super::office::entry;
+use super::leadership::entry;
 use super::wanted::Wanted;
-use crate::session::{Caller, Event, Name, Opening, Refused, Seat};
+use crate::session::{Caller, Event, Name, Opening, Refused, ServingNode};
 use aliquot_core::budget::Key;
 use aliquot_core::command::Command;
 use aliquot_core::message::{Report, Verdict};
@@ -16,36 +16,36 @@ use std::time::Duration;
 
 /// Work on the keys of sessions that is still to be done.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingKeys {
     wanted: Wanted,
     /// Keys that sessions asked about and that were not looked up yet.
-    unnamed: VecDeque<(Caller, Vec<Key>)>,
-    unnamed_keys: usize,
-    pub(super) stale: Stale,
+    unresolved: VecDeque<(Caller, Vec<Key>)>,
+    unresolved_keys: usize,
+    pub(super) stale: StaleKeys,
     /// Time until which no session is told of changed names.
     quiet: Tick,
     swept: Tick,
-    spread: Tick,
+    rebalanced: Tick,
 }
 
-impl Pending {
+impl PendingKeys {
     /// Maximum number of keys that wait to be looked up: about a quarter of a second of work. Above it,
     /// no more session events are read.
-    const UNNAMED_MAX: usize = 1 << 18;
+    const UNRESOLVED_MAX: usize = 1 << 18;
 
     /// Returns true if no key waits for a budget or a name.
     pub(super) fn is_empty(&self) -> bool {
-        self.wanted.is_empty() && self.stale.is_empty() && self.unnamed.is_empty()
+        self.wanted.is_empty() && self.stale.is_empty() && self.unresolved.is_empty()
     }
 
     /// Returns true if there are keys that can be looked up at once.
     pub(super) fn is_behind(&self) -> bool {
-        !self.unnamed.is_empty()
+        !self.unresolved.is_empty()
     }
 
     /// Returns true if sessions may ask about more keys.
     pub(super) const fn has_room(&self) -> bool {
-        self.unnamed_keys < Self::UNNAMED_MAX
+        self.unresolved_keys < Self::UNRESOLVED_MAX
     }
 
     /// Returns the number of keys whose budgets were requested and do not exist yet.
@@ -56,7 +56,7 @@ impl Pending {
 
 /// Keys whose names may have changed with the entries that were applied.
 #[derive(Debug, Default)]
-pub(super) struct Stale {
+pub(super) struct StaleKeys {
     keys: BTreeSet<Key>,
     /// Position of the sweep over all keys: after a key, or `Some(None)` at the start.
     sweep: Option<Option<Key>>,
@@ -64,7 +64,7 @@ pub(super) struct Stale {
     again: bool,
 }
 
-impl Stale {
+impl StaleKeys {
     fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.sweep.is_none()
     }
@@ -109,7 +109,7 @@ const SWEEP: Span = Span::from_millis(20);
 const SWEEP_PARTS: usize = 10;
 
 /// Interval at which sessions are balanced between nodes.
-const SPREAD: Span = Span::from_secs(1);
+const REBALANCE: Span = Span::from_secs(1);
 
 /// At each tick, a leaving node asks one in this many of its clients to move: all of them within half a
 /// second, but never all at once.
@@ -218,8 +218,8 @@ impl Actor {
     fn names(&mut self, caller: Caller, mut keys: Vec<Key>) -> Vec<Interned> {
         if keys.len() > KEYS_A_TURN {
             let rest = keys.split_off(KEYS_A_TURN);
-            self.pending.unnamed_keys += rest.len();
-            self.pending.unnamed.push_back((caller, rest));
+            self.pending.unresolved_keys += rest.len();
+            self.pending.unresolved.push_back((caller, rest));
         }
         let mut names = Vec::with_capacity(keys.len());
         for key in keys {
@@ -249,10 +249,10 @@ impl Actor {
 
     /// Looks up the next keys that sessions asked about.
     pub(super) fn name_more(&mut self) {
-        let Some((caller, keys)) = self.pending.unnamed.pop_front() else {
+        let Some((caller, keys)) = self.pending.unresolved.pop_front() else {
             return;
         };
-        self.pending.unnamed_keys -= keys.len();
+        self.pending.unresolved_keys -= keys.len();
         if self.sessions.is_current(&caller) {
             self.tell_names(caller, keys);
         }
@@ -272,7 +272,7 @@ impl Actor {
             let entry = match entry(command) {
                 Ok(entry) => entry,
                 Err(error) => {
-                    tracing::error!(%error, "keys that nobody could read were not proposed");
+                    tracing::error!(%error, "new keys were not proposed: the command cannot be decoded");
                     self.pending.wanted.landed(number, self.now, &mut self.rng);
                     continue;
                 }
@@ -367,12 +367,12 @@ impl Actor {
                 self.sessions.sweep(part, open);
             }
         }
-        let due = self.now.since(self.pending.spread) >= SPREAD;
+        let due = self.now.since(self.pending.rebalanced) >= REBALANCE;
         if due {
-            self.pending.spread = self.now;
+            self.pending.rebalanced = self.now;
         }
         match (self.departs, due) {
-            (false, true) => self.spread_sessions(),
+            (false, true) => self.rebalance_sessions(),
             (false, false) => {}
             (true, due) => {
                 if due {
@@ -380,25 +380,27 @@ impl Actor {
                     // another one.
                     self.sessions.forget_asked();
                 }
-                self.send_away();
+                self.redirect_clients();
             }
         }
     }
 
-    fn spread_sessions(&mut self) {
-        let others = self.seats();
+    fn rebalance_sessions(&mut self) {
+        let others = self.serving_nodes();
         let own = self.sessions.staying(self.now);
-        for ask in self.spread.round(own as u64, &others) {
-            let count = usize::try_from(ask.sessions).unwrap_or(usize::MAX);
-            let asked = self.sessions.ask_to_move(count, &ask.address, self.now);
+        for redirect in self.rebalancer.round(own as u64, &others) {
+            let count = usize::try_from(redirect.sessions).unwrap_or(usize::MAX);
+            let asked = self
+                .sessions
+                .ask_to_move(count, &redirect.address, self.now);
             self.counts.moved += asked as u64;
-            tracing::debug!(asked, to = %ask.address, "clients were asked to move");
+            tracing::debug!(asked, to = %redirect.address, "clients were asked to move");
         }
     }
 
     /// Returns the other nodes that take clients now and were heard from lately. Each is listed in its
     /// latest incarnation only: earlier ones, those of this node too, may not be reclaimed yet.
-    fn seats(&self) -> Vec<Seat> {
+    fn serving_nodes(&self) -> Vec<ServingNode> {
         let records = self.book.records();
         let presences = records
             .filter(|record| record.value().head.topic == Topic::Presence)
@@ -407,34 +409,34 @@ impl Actor {
         let mut latest = BTreeMap::new();
         for presence in presences {
             if let Some(member) = self.state.member(presence.life) {
-                let seat: &mut Presence = latest.entry(member.node).or_default();
-                if presence.life > seat.life {
-                    *seat = presence;
+                let node: &mut Presence = latest.entry(member.node).or_default();
+                if presence.life > node.life {
+                    *node = presence;
                 }
             }
         }
         latest.remove(&self.options.node);
-        let seats = latest.into_values();
-        let mut seats: Vec<Seat> = seats
+        let nodes = latest.into_values();
+        let mut nodes: Vec<ServingNode> = nodes
             .filter(|presence| !presence.address.is_empty())
-            .filter(|presence| self.spread.hears(presence.life, self.now))
-            .map(|presence| Seat {
+            .filter(|presence| self.rebalancer.hears(presence.life, self.now))
+            .map(|presence| ServingNode {
                 life: presence.life,
                 address: presence.address,
                 sessions: presence.sessions,
             })
             .collect();
-        seats.sort_unstable_by_key(|seat| seat.life);
-        seats
+        nodes.sort_unstable_by_key(|node| node.life);
+        nodes
     }
 
     /// Asks the clients of this leaving node to move, spread over the other nodes.
-    fn send_away(&mut self) {
-        let seats = self.seats();
+    fn redirect_clients(&mut self) {
+        let nodes = self.serving_nodes();
         let batch = (self.sessions.connected() / LEAVE_ONE_IN).max(4);
-        for seat in &seats {
-            let count = batch.div_ceil(seats.len());
-            self.sessions.ask_to_move(count, &seat.address, self.now);
+        for node in &nodes {
+            let count = batch.div_ceil(nodes.len());
+            self.sessions.ask_to_move(count, &node.address, self.now);
         }
     }
 }
