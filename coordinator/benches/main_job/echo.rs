@@ -74,16 +74,17 @@ pub(crate) async fn serve(manner: &str, port: u16) -> Outcome {
         "lines" => Manner::Lines,
         _ => Manner::Bytes,
     };
-    let service = SessionServer::new(Echo(manner)).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let service =
+        SessionServer::new(EchoService(manner)).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let server = Server::builder().tcp_nodelay(true).add_service(service);
     Ok(server.serve(address).await?)
 }
 
-struct Echo(Manner);
+struct EchoService(Manner);
 
 #[tonic::async_trait]
-impl Session for Echo {
+impl Session for EchoService {
     type OpenStream = Pin<Box<dyn Stream<Item = Result<pb::NodeMessage, Status>> + Send>>;
 
     async fn open(

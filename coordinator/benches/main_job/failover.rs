@@ -7,7 +7,7 @@ use crate::load::{Load, slack};
 use crate::table::{Samples, Table, load_average};
 use aliquot_client::{Span, Tick};
 use aliquot_coordinator::demo::cluster::NODES;
-use aliquot_coordinator::demo::verdict::Course;
+use aliquot_coordinator::demo::verdict::Admissions;
 
 const RUNS: usize = 20;
 const PER_SECOND: u64 = 1_000;
@@ -47,13 +47,13 @@ pub(crate) async fn run() -> Outcome {
     }
     let admitted = load.end().await;
     let slack = slack(&budget, &admitted);
-    let course = Course::new(admitted.into_iter().map(|at| (at, 1)));
-    show(&kills, &course, slack);
+    let admissions = Admissions::new(admitted.into_iter().map(|at| (at, 1)));
+    show(&kills, &admissions, slack);
     assert!(slack >= 0.0, "admitted beyond the limit: {slack} tokens");
     Ok(())
 }
 
-fn show(kills: &[Kill], course: &Course, slack: f64) {
+fn show(kills: &[Kill], admissions: &Admissions, slack: f64) {
     let columns = [
         "killed",
         "load",
@@ -74,12 +74,12 @@ fn show(kills: &[Kill], course: &Course, slack: f64) {
                 kill.at.after(Span::from_millis(to)),
             );
             100.0
-                * course
+                * admissions
                     .utilisation(PER_SECOND as f64, from, to)
                     .unwrap_or(f64::NAN)
         };
         let before = kill.at.nanos().saturating_sub(1_000_000_000);
-        let before = course.utilisation(PER_SECOND as f64, Tick::from_nanos(before), kill.at);
+        let before = admissions.utilisation(PER_SECOND as f64, Tick::from_nanos(before), kill.at);
         let worst = (0..5).map(|second| part(second * 1_000, second * 1_000 + 1_000));
         let worst = worst.fold(f64::INFINITY, f64::min);
         // End of the last second with less than 99 %, in steps of 100 ms.

@@ -8,7 +8,7 @@ use crate::rows::Rows;
 use crate::table::ms;
 use crate::{Failed, fleet};
 use aliquot_client::{Limiter, Span, Tick};
-use aliquot_coordinator::demo::verdict::Course;
+use aliquot_coordinator::demo::verdict::Admissions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -74,9 +74,9 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
             at,
             tries: trying.await?,
         };
-        let course = Course::new(load.end().await.into_iter().map(|at| (at, 1)));
+        let admissions = Admissions::new(load.end().await.into_iter().map(|at| (at, 1)));
         let of_shared = |from: u64| {
-            let part = course.utilisation(
+            let part = admissions.utilisation(
                 PER_SECOND as f64,
                 at.after(Span::from_millis(from)),
                 at.after(Span::from_millis(from + 1_000)),
