@@ -1,4 +1,4 @@
-//! What is taken while the edge is being changed, in every interleaving that loom finds.
+//! Charges made while the edge is being changed, in every interleaving that loom finds.
 
 use super::thread_caches::{dealt, part};
 use super::{NOW, PERIOD, explore, joined, key_state};

@@ -45,6 +45,8 @@ extern crate alloc;
 #[cfg(any(test, feature = "planted"))]
 extern crate std;
 
+mod few;
+mod interner;
 pub mod planted;
 pub mod unit;
 
@@ -61,9 +63,6 @@ pub mod demand;
 pub mod central;
 pub mod message;
 mod window;
-
-mod few;
-mod interner;
 
 pub mod account;
 pub mod command;

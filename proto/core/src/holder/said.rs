@@ -43,7 +43,7 @@ struct Entry {
     changed: u64,
 }
 
-/// What the holder knows of a budget beside its line.
+/// State of a budget that its line does not tell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     /// Set if something of it was ever granted.
