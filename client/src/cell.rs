@@ -175,7 +175,7 @@ pub(crate) enum No {
     /// The key has no budget.
     Unruled,
     /// There is a budget for the key, and no room for another key.
-    NoRoom,
+    Full,
     /// The lease has ended, or the floor that outlived it.
     Lapsed,
     /// The client was closed.
@@ -268,7 +268,7 @@ impl Cell {
             AdmissionMode::Open => return open(slot, word, ask),
             AdmissionMode::Cold => return Err(No::Cold),
             AdmissionMode::NoBudget => return Err(No::Unruled),
-            AdmissionMode::NoRoom => return Err(No::NoRoom),
+            AdmissionMode::NoRoom => return Err(No::Full),
             AdmissionMode::Closed => return Err(No::Closed),
         }
         let cost = self.cost(slot, ask)?;

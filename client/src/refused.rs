@@ -182,7 +182,7 @@ impl Refused {
         let (reason, retry_after) = match no {
             No::Cold => (Reason::Cold, Some(Self::SOON)),
             No::Unruled => (Reason::NoBudget, None),
-            No::NoRoom => (Reason::NoRoom, Some(Self::ROOM)),
+            No::Full => (Reason::NoRoom, Some(Self::ROOM)),
             No::Lapsed => (Reason::Lapsed, Some(Self::LATER)),
             No::Closed => (Reason::Closed, None),
             No::Frozen => (Reason::Frozen, None),

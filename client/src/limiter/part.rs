@@ -40,7 +40,7 @@ impl Limiter {
             AdmissionMode::Leased if now.nanos() < lease => return Ok(()),
             AdmissionMode::Cold => No::Cold,
             AdmissionMode::NoBudget => No::Unruled,
-            AdmissionMode::NoRoom => No::NoRoom,
+            AdmissionMode::NoRoom => No::Full,
             AdmissionMode::Closed => self.seen(No::Closed),
             _ => No::Lapsed,
         };

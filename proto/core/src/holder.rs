@@ -34,10 +34,6 @@ use said::Said;
 
 /// Actions that the owner must carry out, at once and in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all outputs are adjustments, and each is dropped as soon as it is carried out"
-)]
 pub enum Output {
     /// The lease ran out: stop using what is held, apply each budget's policy, and give back all that is
     /// provably unused.

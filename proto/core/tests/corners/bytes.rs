@@ -22,6 +22,7 @@ fn resident() -> u64 {
 }
 
 /// Prints the bytes for each key that `make` leaves resident, and returns what it made.
+#[expect(clippy::print_stdout, reason = "the figures are what it is for")]
 fn measured<T>(of: &str, make: impl FnOnce() -> T) -> T {
     let before = resident();
     let made = make();
