@@ -417,3 +417,34 @@ fn a_demand_that_falls_a_little_is_reported_once_a_second() {
     let never = || reported(500, 9_000);
     assert_eq!(planted::with(Some(Bug::SmallFallUnsaid), never), None);
 }
+
+/// Lines that a client reports for one request within 15 seconds, with a report every 200 ms.
+fn lines_of_a_request() -> usize {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let mut client = leased(&budget, 0, given(&budget, [10, 10, 10, 0]));
+    let mut lines = 0;
+    for step in 1..=75 {
+        let now = at(step * 200);
+        if step == 10 {
+            let taken = client.try_acquire_at(B, token(&budget), now);
+            assert!(taken.is_ok());
+        }
+        let report = client.report(now, 0).expect("a report");
+        lines += report.lines.len();
+        let known = answer(
+            edge(1, 1),
+            report.seq.get(),
+            &budget,
+            0,
+            given(&budget, [10, 10, 10, 0]),
+        );
+        client.handle_answer(&known, now);
+    }
+    lines
+}
+
+#[test]
+fn a_request_costs_about_one_line_a_second_until_it_is_forgotten() {
+    let lines = lines_of_a_request();
+    assert!((8..=16).contains(&lines), "{lines}");
+}
