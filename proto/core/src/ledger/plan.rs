@@ -81,14 +81,15 @@ pub struct Wish {
 /// State of a budget that a ledger keeps between plans, unless it is empty.
 #[derive(Debug, Default, Hash)]
 pub(super) struct Standing {
-    /// Kept only for many claimants: few are divided as fast without it.
+    /// Kept only for several claimants: two or three are divided as fast without it, and most keys have no
+    /// more.
     warm: Option<Box<Warm>>,
     pub(super) keeping: Keeping,
 }
 
 impl Standing {
     /// Number of claimants from which on a division profits from the last one.
-    const MANY: usize = 9;
+    const MANY: usize = 4;
 
     /// Returns true if nothing needs to be kept.
     pub(super) fn is_empty(&self) -> bool {
