@@ -308,28 +308,25 @@ impl Cell {
         }
     }
 
-    /// Charges `n` tokens more than were asked for, whether they are there or not: the true cost became known
-    /// only now. A quota is charged at most what it has. Returns false, and charges nothing, if the debt
-    /// would not fit the word, or if the right to the capacity is gone.
-    pub(crate) fn exact(&self, charge: &BucketCharge, n: u64, now: Tick) -> bool {
+    /// Charges up to `n` tokens more than were asked for, whether they are there or not: the true cost became
+    /// known only now. Returns how many were charged: a quota has no more than it has, a debt no more than
+    /// fits the word, and there is none if the right to the capacity is gone.
+    pub(crate) fn exact(&self, charge: &BucketCharge, n: u64, now: Tick) -> u64 {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
             // An odd era will do: tokens that are taken beyond what is due do no harm.
             if self.era() != charge.era {
-                return false;
+                return 0;
             }
             let scale = self.hot.scale.load(Ordering::Relaxed);
             let WordView { word, slot, .. } = self.word_view(seen);
             let unknown = slot.mode == AdmissionMode::Cold;
             if unknown || self.period(&slot, word.epoch) != charge.period {
-                return false;
+                return 0;
             }
             if slot.mode == AdmissionMode::Open {
-                return true;
+                return n;
             }
-            let Some(cost) = slot.cost(u128::from(n) * u128::from(scale)) else {
-                return false;
-            };
             let (now, floor) = (now.max(charge.at), self.floor(&slot, 0));
             let (made, more) = slot.made(now);
             let made = made.saturating_add(floor);
@@ -338,15 +335,17 @@ impl Cell {
                 true => owed,
                 false => made.saturating_add(u64::from(more)),
             };
-            let mut debt = start.saturating_add(cost);
-            if slot.kind == Kind::Quota {
-                debt = debt.min(slot.burst.max(word.debt));
-            }
-            if debt > Word::DEBT_MAX {
-                return false;
-            }
+            let most = match slot.kind {
+                Kind::Quota => slot.burst,
+                _ => Word::DEBT_MAX,
+            };
+            let room = most.saturating_sub(start);
+            let Some((tokens, cost)) = slot.affordable(n, scale, room) else {
+                return 0;
+            };
+            let debt = start + cost;
             match self.swap(seen, Word { debt, ..word }) {
-                Ok(()) => return true,
+                Ok(()) => return tokens,
                 Err(found) => seen = found,
             }
         }

@@ -222,6 +222,16 @@ impl Slot {
         fast.then_some((burst, places, meta >> Self::TAG_AT))
     }
 
+    /// Returns the number of tokens, of `n` with `scale` grains each, for which `room` units are enough, and
+    /// their cost in units; `None` for none.
+    pub(crate) fn affordable(&self, n: u64, scale: u64, room: u64) -> Option<(u64, u64)> {
+        let room = u128::from(room.min(Self::UNITS_MAX)) << self.shift;
+        let there = room / u128::from(scale.max(1));
+        let tokens = n.min(u64::try_from(there).unwrap_or(u64::MAX));
+        let cost = self.cost(u128::from(tokens) * u128::from(scale))?;
+        (tokens > 0).then_some((tokens, cost))
+    }
+
     pub(crate) const fn pack(&self) -> [u64; 3] {
         let meta = self.burst
             | (self.places as u64) << Self::BURST_BITS

@@ -201,24 +201,21 @@ impl Keyed {
         }
     }
 
-    /// Takes `n` tokens, whether they are there or not. Returns false, and takes nothing, if the debt would
-    /// exceed the burst by more than half an hour's tokens.
-    fn owe(&self, class: u16, key: &str, n: u64, now: Tick) -> bool {
+    /// Takes up to `n` tokens, whether they are there or not, and returns how many it took: no more than make
+    /// a debt of the burst and half an hour's tokens.
+    fn owe(&self, class: u16, key: &str, n: u64, now: Tick) -> u64 {
         let Some(class_of) = self.classes.get(usize::from(class)) else {
-            return false;
+            return 0;
         };
         let Some(slot) = &class_of.slot else {
-            return true;
+            return n;
         };
-        let Some(grains) = n.checked_mul(class_of.grains_per_token) else {
-            return false;
-        };
-        let (cost, most) = (slot.units(grains), class_of.most);
+        let (per_token, most) = (class_of.grains_per_token, class_of.most);
         let deferral = class_of.deferral;
         let price = Price {
             slot,
             most,
-            cost,
+            cost: 0,
             deferral,
         };
         // The other half of the maximum debt is for a clock that steps back.
@@ -231,16 +228,19 @@ impl Keyed {
             loop {
                 let found = self.table.find(&name).map_or_else(|| self.claim(&name, now), Ok);
                 let Ok(found) = found else {
-                    return false;
+                    return 0;
                 };
                 let word = found.word();
-                let debt = price.owed(word, (made, more)).max(full).saturating_add(cost);
-                let next = deferral.with(word, debt).filter(|_| debt.saturating_sub(made) <= most);
-                let Some(next) = next else {
-                    return false;
+                let owed = price.owed(word, (made, more)).max(full);
+                let room = made.saturating_add(most).saturating_sub(owed);
+                let Some((tokens, cost)) = slot.affordable(n, per_token, room) else {
+                    return 0;
+                };
+                let Some(next) = deferral.with(word, owed + cost) else {
+                    return 0;
                 };
                 match found.charge(word, next) {
-                    Ok(()) => return true,
+                    Ok(()) => return tokens,
                     Err(No::Lost | No::Changed(_)) => {}
                 }
             }
@@ -285,9 +285,6 @@ impl Tier for KeyTier<'_> {
 
     fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
         let now = receipt.charged().map_or(now, |charged| now.max(charged.at));
-        match self.store.owe(self.class, self.key, n, now) {
-            true => n,
-            false => 0,
-        }
+        self.store.owe(self.class, self.key, n, now)
     }
 }

@@ -235,12 +235,12 @@ impl Limiter {
 
     /// Charges `n` tokens that a request granted by the home node cost beyond its estimate. They are taken
     /// here if the budget is dealt by now; otherwise the home node is asked for them before anything else.
-    /// Returns false, and owes nothing, for kinds other than rates.
-    pub(super) fn owe_at_home(&self, n: u64, now: Tick) -> bool {
+    /// Returns how many are owed: none for kinds other than rates.
+    pub(super) fn owe_at_home(&self, n: u64, now: Tick) -> u64 {
         let (cell, home) = (&self.key_state.cell, &self.key_state.home);
         let slot = cell.view(now).slot;
         if slot.kind != Kind::Rate {
-            return false;
+            return 0;
         }
         let dealt = !home.is_central() && slot.burst > 0;
         let lease = &self.handle.shared.lease.0;
@@ -250,10 +250,14 @@ impl Limiter {
             let would = cell.would(Ask::Tokens(0), now, lease);
             matches!(would, Ok(()) | Err(No::NotYet(_)))
         };
-        if !(dealt && holds() && cell.exact(&here, n, now)) {
-            home.owe(n);
+        let taken = match dealt && holds() {
+            true => cell.exact(&here, n, now),
+            false => 0,
+        };
+        if taken < n {
+            home.owe(n - taken);
         }
-        true
+        n
     }
 
     /// Returns the admission of a caller that asked once.

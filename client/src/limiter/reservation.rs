@@ -237,15 +237,18 @@ impl Limiter {
         Ok(charge)
     }
 
-    /// Takes `n` more tokens than were asked for. Returns false if that was impossible.
-    pub(super) fn owe(&self, charge: &BucketCharge, n: u64, now: Tick) -> bool {
-        let owes = || self.key_state.cell.exact(charge, n, now);
-        // The base may be so far behind that the word has no room for them.
-        owes()
-            || self.own.as_ref().is_some_and(|own| {
+    /// Takes up to `n` more tokens than were asked for, and returns how many it took.
+    pub(super) fn owe(&self, charge: &BucketCharge, n: u64, now: Tick) -> u64 {
+        let cell = &self.key_state.cell;
+        let taken = cell.exact(charge, n, now);
+        match &self.own {
+            // The base may be so far behind that the word has no room for the rest.
+            Some(own) if taken < n => {
                 own.renew(now);
-                owes()
-            })
+                taken + cell.exact(charge, n - taken, now)
+            }
+            _ => taken,
+        }
     }
 
     /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
@@ -332,7 +335,8 @@ impl Reservation {
     ///   have overflowed with in the meantime is lost, so a refund counts in full only while less than
     ///   `(burst − tokens) ÷ rate` has passed.
     /// - If the cost is higher, the rest is taken, whether it is there or not, and later requests wait for
-    ///   it. Of a quota, all that is there is taken.
+    ///   it. If the limiter cannot owe as much, it takes as much as it can owe. Of a quota, all that is there
+    ///   is taken.
     ///
     /// For a leased limit this holds within this process's part. If a part was recalled, a debt that went
     /// with it is not put back any more. Nothing is put back once the part itself is another one: the session
@@ -357,17 +361,14 @@ impl Reservation {
         }
         let now = clock();
         let more = actual - self.tokens;
-        let done = match self.charge.is_at_home() {
+        let taken = match self.charge.is_at_home() {
             true => self.limiter.owe_at_home(more, now),
             false => self.limiter.owe(&self.charge, more, now),
         };
-        if done {
-            self.limiter.admitted_here(more);
+        if taken > 0 {
+            self.limiter.admitted_here(taken);
         }
-        Settled {
-            restored: 0,
-            taken: if done { more } else { 0 },
-        }
+        Settled { restored: 0, taken }
     }
 }
 
@@ -376,7 +377,7 @@ impl Reservation {
 pub struct Settled {
     /// Tokens put back, rounded down.
     pub restored: u64,
-    /// Additional tokens taken. Zero also if that was impossible: the edge under which the first tokens were
-    /// taken is gone, or the limiter cannot owe as many.
+    /// Additional tokens taken: fewer than the cost if the limiter cannot owe as many, and zero if the edge is
+    /// gone under which the first tokens were taken.
     pub taken: u64,
 }

@@ -90,10 +90,10 @@ impl Tier for Limiter {
 
     fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
         let owes = |charge| self.owe(charge, n, now);
-        if !receipt.charge().is_some_and(owes) {
-            return 0;
+        let taken = receipt.charge().map_or(0, owes);
+        if taken > 0 {
+            self.admitted_here(taken);
         }
-        self.admitted_here(n);
-        n
+        taken
     }
 }
