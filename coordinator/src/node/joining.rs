@@ -3,7 +3,8 @@
 use super::actor::Actor;
 use super::leadership::entry;
 use aliquot_core::command::Command;
-use aliquot_core::unit::{RequestId, Span, Tick};
+use aliquot_core::state::Effect;
+use aliquot_core::unit::{Incarnation, RequestId, Span, Tick};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use std::time::Duration;
@@ -25,12 +26,31 @@ impl Joining {
         }
     }
 
-    pub(super) fn is_mine(&self, request: RequestId) -> bool {
-        self.wanted && request == self.request
+    /// Follows an effect of the log. Returns the incarnation that this node got, if that is what it says.
+    ///
+    /// If the log says that the request is an old one, the incarnation that it brought is unknown: it was
+    /// issued in entries that this node got as a snapshot. Then the node asks for another one, and the
+    /// unknown one, which holds nothing, is reclaimed.
+    pub(super) fn follow(&mut self, effect: &Effect, rng: &mut StdRng) -> Option<Incarnation> {
+        match effect {
+            Effect::Joined {
+                incarnation,
+                request,
+                ..
+            } if self.is_mine(*request) => {
+                self.wanted = false;
+                Some(*incarnation)
+            }
+            Effect::Repeated(request) if self.is_mine(*request) => {
+                *self = Self::new(rng);
+                None
+            }
+            _ => None,
+        }
     }
 
-    pub(super) const fn done(&mut self) {
-        self.wanted = false;
+    fn is_mine(&self, request: RequestId) -> bool {
+        self.wanted && request == self.request
     }
 }
 
@@ -77,5 +97,43 @@ impl Actor {
                 tracing::debug!(%error, "a command was not taken yet");
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aliquot_core::state::State;
+    use aliquot_core::unit::NodeId;
+    use rand::SeedableRng;
+
+    #[test]
+    fn a_node_that_missed_its_own_join_in_a_snapshot_joins_with_another_request() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut joining = Joining::new(&mut rng);
+        let mut state = State::new();
+        let mut asks = |index, joining: &mut Joining, heard: bool| {
+            let join = Command::Join {
+                node: NodeId::new(7),
+                request: joining.request,
+            };
+            let effects = state.apply(index, Some(&join));
+            let effects = effects.iter().filter(|_| heard);
+            effects
+                .filter_map(|effect| joining.follow(effect, &mut rng))
+                .last()
+        };
+        assert_eq!(
+            asks(1, &mut joining, false),
+            None,
+            "the entry came in a snapshot"
+        );
+        assert_eq!(
+            asks(2, &mut joining, true),
+            None,
+            "a repeated request joins nobody"
+        );
+        let joined = asks(3, &mut joining, true).expect("another request");
+        assert!(!joining.wanted && joined > Incarnation::new(1));
     }
 }

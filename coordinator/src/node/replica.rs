@@ -10,7 +10,7 @@ use aliquot_core::message::{Answer, Heard, Verdict};
 use aliquot_core::node::Node;
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{BudgetId, Seq, Span, Term};
+use aliquot_core::unit::{BudgetId, Incarnation, Seq, Span, Term};
 use aliquot_wire::Wire;
 use aliquot_wire::log::LogEntry;
 use bytes::Bytes;
@@ -116,23 +116,23 @@ impl Actor {
         }
     }
 
+    /// Goes on as another incarnation, which holds nothing yet.
+    fn joined(&mut self, incarnation: Incarnation) {
+        tracing::info!(life = incarnation.get(), "joined");
+        let mut machine = Node::new(incarnation, self.state.drift());
+        machine.set_lease(self.state.lease());
+        self.book.set_life(incarnation);
+        self.node = Some(machine);
+        self.send_times.begin_incarnation(self.now);
+        self.rebalancer = Rebalancer::new(incarnation);
+        self.sessions.clear(&Refused::Lapsed);
+    }
+
     fn follow(&mut self, effect: &Effect) {
+        if let Some(incarnation) = self.join.follow(effect, &mut self.rng) {
+            self.joined(incarnation);
+        }
         match effect {
-            Effect::Joined {
-                node,
-                incarnation,
-                request,
-            } if *node == self.options.node && self.join.is_mine(*request) => {
-                tracing::info!(life = incarnation.get(), "joined");
-                let mut machine = Node::new(*incarnation, self.state.drift());
-                machine.set_lease(self.state.lease());
-                self.book.set_life(*incarnation);
-                self.node = Some(machine);
-                self.join.done();
-                self.send_times.begin_incarnation(self.now);
-                self.rebalancer = Rebalancer::new(*incarnation);
-                self.sessions.clear(&Refused::Lapsed);
-            }
             Effect::Leaving(life) if self.node.as_ref().is_some_and(|it| it.life() == *life) => {
                 tracing::error!(
                     "this node was removed from the cluster: it takes no clients any more, and hands back what it has; \
