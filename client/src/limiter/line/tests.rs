@@ -251,7 +251,7 @@ fn debt_to_a_home_is_charged_to_the_next_share() {
         let dealt = |part: &mut Part| part.agree(terms());
         let owe = |part: &Part| {
             let now = part.clock.now();
-            assert!(part.limiter.owe_at_home(30, now));
+            assert_eq!(part.limiter.owe_at_home(30, now), 30);
         };
         match late {
             true => {
