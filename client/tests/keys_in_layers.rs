@@ -121,7 +121,8 @@ fn a_key_that_owes_is_not_forgotten_and_one_that_was_owes_anew() {
         Some(Duration::from_secs(4))
     );
     // Half an hour beyond its burst, and no more.
-    assert_eq!(key.owe_at(&receipt, 2_000, at(12_000)), 0);
+    assert_eq!(key.owe_at(&receipt, 2_000, at(12_000)), 1_797);
+    assert_eq!(key.owe_at(&receipt, 1, at(12_000)), 0);
 }
 
 #[test]
