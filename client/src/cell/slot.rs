@@ -64,7 +64,7 @@ const fn tag(mode: AdmissionMode, kind: Kind) -> u64 {
     kind * AdmissionMode::ALL.len() as u64 + mode as u64
 }
 
-/// What each tag stands for.
+/// Mark and kind of each tag.
 const TAGS: [(AdmissionMode, Kind); 32] = {
     let mut tags = [(AdmissionMode::Cold, Kind::Rate); 32];
     let kinds = [Kind::Rate, Kind::Quota, Kind::Concurrency];
