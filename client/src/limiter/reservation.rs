@@ -342,8 +342,8 @@ impl Reservation {
     /// with it is not put back any more. Nothing is put back once the part itself is another one: the session
     /// began anew on another edge, or the period of the quota is over.
     ///
-    /// What a home node granted ([`Reservation::is_from_home`]) is not put back. If it cost more than its
-    /// estimate, this process asks the home node for the difference before it asks for anything else, so
+    /// Tokens that a home node granted ([`Reservation::is_from_home`]) are not put back. If the call cost more
+    /// than its estimate, this process asks the home node for the difference before it asks for anything else, so
     /// later requests wait for it too. Of a quota the difference is not taken.
     pub fn settle(self, actual: u64) -> Settled {
         self.settle_by(actual, || self.limiter.now())

@@ -229,9 +229,6 @@ impl Actor {
                 // The session's edge was closed meanwhile.
                 break;
             };
-            if interned.budget == Err(KeyRefusal::SessionFull) {
-                self.counts.keys_shed += 1;
-            }
             let waits = interned.budget == Err(KeyRefusal::NotYet);
             if waits && !self.pending.wanted.want(&interned.key) {
                 self.counts.keys_shed += 1;
