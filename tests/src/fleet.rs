@@ -230,6 +230,21 @@ impl Fleet {
         until(&what, SOON, async || node.end()).await
     }
 
+    /// Waits for one of some nodes to end by itself. Returns which one did first, and how.
+    ///
+    /// # Panics
+    ///
+    /// If all of them still run after [`SOON`].
+    pub async fn first_to_end(&mut self, indexes: &[usize]) -> (usize, End) {
+        let what = format!("one of the nodes {indexes:?} ends");
+        let nodes = &mut self.nodes;
+        until(&what, SOON, async || {
+            let mut ends = indexes.iter();
+            ends.find_map(|&index| Some((index, nodes[index].end()?)))
+        })
+        .await
+    }
+
     /// Sends a signal to a node.
     ///
     /// # Panics

@@ -81,14 +81,15 @@ async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_i
     let (most, index) = plant(&fleet);
     let (other, third) = ((most + 1) % 3, (most + 2) % 3);
 
-    // These two nodes commit it. It stops the leader, which only the node with that log can be, and the other
-    // node as soon as it learns of the commit. A restart does not help.
+    // These two nodes commit it. That stops the leader, and the other node as soon as it learns of the commit. At
+    // first only the node with that log can lead. Once the other has copied the entry, either of them can, and
+    // a follower whose leader has stopped waits for another one. A restart does not help.
     let mut named = String::new();
     for _ in 0..2 {
         fleet.start(most);
         fleet.start(other);
-        let end = fleet.ended(most).await;
-        fleet.kill(other);
+        let (ended, end) = fleet.first_to_end(&[most, other]).await;
+        fleet.kill(most + other - ended);
         assert_eq!(end.status.code(), Some(4), "{}", end.log);
         let last = end.log.lines().last().unwrap_or_default();
         let said = format!("aliquot: entry {index} of the log (checksum ");
@@ -107,9 +108,9 @@ async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_i
         fleet.node_mut(node).flag(&wrong);
         fleet.start(node);
     }
-    let end = fleet.ended(most).await;
+    let (ended, end) = fleet.first_to_end(&[most, other]).await;
     assert_eq!(end.status.code(), Some(2), "{}", end.log);
-    fleet.kill(other);
+    fleet.kill(most + other - ended);
     for node in [most, other] {
         fleet.node_mut(node).instead("--skip-entry", &named);
         fleet.start(node);
