@@ -246,6 +246,13 @@ impl Ledger {
         self.children.get(child).is_some_and(Child::is_told_more)
     }
 
+    /// Returns the number of lines that were sent to a child and that it has not echoed. Lines that it echoed
+    /// count until its next answer is made.
+    #[must_use]
+    pub fn unheard(&self, child: Incarnation) -> usize {
+        self.children.get(child).map_or(0, Child::unheard)
+    }
+
     /// Returns true if a child receives its parent's answers: it echoed one that was sent less than `lease`
     /// ago, or has been listened to for a shorter time than that.
     #[must_use]

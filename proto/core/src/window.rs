@@ -115,6 +115,11 @@ impl Window {
         self.said.iter().copied().collect()
     }
 
+    /// Returns the number of lines in the window.
+    pub(crate) fn said_len(&self) -> usize {
+        self.said.len()
+    }
+
     /// Returns true if a line is in the queue.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()

@@ -232,6 +232,11 @@ impl Child {
         self.telling.has_waiting()
     }
 
+    /// Returns the number of lines that were sent and not echoed, or echoed since the last answer.
+    pub(super) fn unheard(&self) -> usize {
+        self.telling.said_len()
+    }
+
     /// Has the next answer examine this budget.
     pub(super) fn tell(&mut self, budget: BudgetId) {
         let claim = self.claims.get(&budget);

@@ -330,6 +330,9 @@ impl Node {
 
     /// Answers every client that reported. Then answers clients whose holdings or targets changed, in
     /// rotation and within the bound of `telling`.
+    ///
+    /// An answer repeats every line that its client has not echoed. A client with many of those is answered
+    /// when it reports: before that, each change of one line would cost as much as all of them.
     pub(super) fn push_answers(&mut self, now: Tick) {
         while let Some(client) = self.asking.pop_first() {
             self.told.remove(&client);
@@ -348,6 +351,9 @@ impl Node {
             };
             self.told.remove(&client);
             self.turn = client;
+            if self.ledger.unheard(client) > Self::LINES_PER_ANSWER {
+                continue;
+            }
             let lines = self.push_answer(client, now);
             done = done
                 .saturating_add(1)
