@@ -1,4 +1,4 @@
-//! The measurements to take, and their greatest size.
+//! The measurements to take, and the range of their sizes.
 
 use crate::Failed;
 use std::time::Duration;
@@ -18,6 +18,8 @@ pub(crate) struct Options {
     pub(crate) names: Vec<String>,
     /// Small sizes and short waits: all of it within three minutes.
     pub(crate) is_quick: bool,
+    /// The smallest size of a full run.
+    from: u64,
     /// The largest size.
     to: u64,
     /// Runs, of which medians are shown.
@@ -32,6 +34,7 @@ impl Options {
         let mut options = Self {
             names: Vec::new(),
             is_quick: true,
+            from: 0,
             to: FULL_TO,
             runs: 1,
             json: false,
@@ -47,6 +50,7 @@ impl Options {
             match arg.as_str() {
                 "--quick" => options.is_quick = true,
                 "--full" => options.is_quick = false,
+                "--from" => options.from = number("--from")?,
                 "--to" => options.to = number("--to")?,
                 "--runs" => options.runs = usize::try_from(number("--runs")?)?,
                 "--json" => options.json = true,
@@ -54,7 +58,7 @@ impl Options {
                 flag if ["--bench", "--test"].contains(&flag) => {}
                 other => {
                     return Err(format!(
-                        "{other}: must be --quick, --full, --to N, --runs N, --json or one of {}",
+                        "{other}: must be --quick, --full, --from N, --to N, --runs N, --json or one of {}",
                         ALL.join(", ")
                     )
                     .into());
@@ -67,12 +71,13 @@ impl Options {
         Ok(options)
     }
 
-    /// The short sizes, or the full ones up to the largest that was asked for, and that.
+    /// The short sizes, or the full ones within the requested range, and its end if that is beyond them.
     pub(crate) fn sizes(&self, quick: &[u64], full: &[u64]) -> Vec<u64> {
         if self.is_quick {
             return quick.to_vec();
         }
-        let mut sizes: Vec<u64> = full.iter().copied().filter(|n| *n <= self.to).collect();
+        let mut sizes: Vec<u64> = full.to_vec();
+        sizes.retain(|size| (self.from..=self.to).contains(size));
         if self.to > FULL_TO && sizes.last() != Some(&self.to) {
             sizes.push(self.to);
         }

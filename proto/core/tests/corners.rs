@@ -12,6 +12,8 @@ mod children;
 mod floors;
 #[path = "corners/haste.rs"]
 mod haste;
+#[path = "corners/long.rs"]
+mod long;
 #[path = "corners/many.rs"]
 mod many;
 #[path = "corners/office.rs"]

@@ -3,7 +3,7 @@
 use crate::support::{setup, together, usage};
 use aliquot_client::Client;
 use aliquot_coordinator::store::{Disk, LogItem, SledDisk};
-use aliquot_tests::fleet::{Fleet, Node, SOON, until};
+use aliquot_tests::fleet::{End, Fleet, Node, SOON, until};
 use aliquot_wire::Wire;
 use aliquot_wire::raft::{Entry, LogId, Payload};
 
@@ -51,6 +51,20 @@ fn consent(log: &str) -> String {
     rest.split_once('"').unwrap().0.to_owned()
 }
 
+/// Asserts that a node stopped because of the entry. Returns the consent that its log asks for.
+fn stopped_at(index: u64, end: &End) -> String {
+    assert_eq!(end.status.code(), Some(4), "{}", end.log);
+    let last = end.log.lines().last().unwrap_or_default();
+    let said = format!("aliquot: entry {index} of the log (checksum ");
+    assert!(
+        last.starts_with(&said) && last.contains("needs = 99"),
+        "{}",
+        end.log
+    );
+    assert!(end.log.contains("ERROR"), "{}", end.log);
+    consent(last)
+}
+
 /// Spends 300 of the quota and waits until no process holds any of it.
 async fn spend_300(fleet: &Fleet) {
     let client = Client::connect(fleet.addresses()).unwrap();
@@ -90,16 +104,7 @@ async fn an_entry_that_cannot_be_read_stops_all_nodes_until_their_operator_has_i
         fleet.start(other);
         let (ended, end) = fleet.first_to_end(&[most, other]).await;
         fleet.kill(most + other - ended);
-        assert_eq!(end.status.code(), Some(4), "{}", end.log);
-        let last = end.log.lines().last().unwrap_or_default();
-        let said = format!("aliquot: entry {index} of the log (checksum ");
-        assert!(
-            last.starts_with(&said) && last.contains("needs = 99"),
-            "{}",
-            end.log
-        );
-        assert!(end.log.contains("ERROR"), "{}", end.log);
-        named = consent(last);
+        named = stopped_at(index, &end);
     }
     // A consent with another checksum changes nothing.
     let wrong = format!("{index}:0000000000000001");
