@@ -239,9 +239,11 @@ impl Limiter {
     ///   250 ms is used.
     /// - If the budget is not known yet, the call waits for it, at most
     ///   [`ClientBuilder::cold_wait`](crate::ClientBuilder::cold_wait).
-    /// - If a quota's tokens were not dealt here yet, or the cost exceeds what the part held here can ever
-    ///   have, the call waits at most 250 ms for more. While a quota's tokens do not come, one caller a
-    ///   second waits, and the others are refused at once.
+    /// - If the tokens were not dealt here yet and the rest of the budget may have them, the call waits at
+    ///   most 250 ms for more: for a quota, for a cost above what the part held here can ever have, and for a
+    ///   part of a rate whose tokens are spent. While no tokens come, one caller a second waits, and the others
+    ///   are refused at once.
+    /// - If the lease ended less than a second ago, the call waits at most 250 ms for the next one.
     ///
     /// # Errors
     ///
@@ -261,7 +263,7 @@ impl Limiter {
                 let grant = self.check_at_home(n, no).await?;
                 Ok(self.checked(n, grant))
             }
-            no if Self::may_come(no) => {
+            no if self.may_come(no, n) => {
                 self.probe(n, no)?;
                 let outcome = self.wait(n, Some(self.once_within()), Manner::Once).await;
                 self.probed(n, no, outcome)

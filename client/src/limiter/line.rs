@@ -81,7 +81,12 @@ impl Limiter {
                 Err(_) => {}
             }
         }
-        if let Some(late) = self.too_late(n, began, most) {
+        // A caller that asks once may be served by more of the budget, whatever time makes here.
+        let late = match manner {
+            Manner::Waits => self.too_late(n, began, most),
+            Manner::Once => None,
+        };
+        if let Some(late) = late {
             return Err(self.refuse(n, late));
         }
         let wait = Wait {
@@ -243,9 +248,10 @@ impl Limiter {
             No::Aged => Duration::from_millis(1),
             _ => rest,
         };
-        match rest.is_zero() || nap > rest {
+        let late = nap > rest && wait.manner == Manner::Waits;
+        match rest.is_zero() || late {
             true => Err(Refused::of(no)),
-            false => Ok(nap),
+            false => Ok(nap.min(rest)),
         }
     }
 
