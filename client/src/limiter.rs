@@ -1,6 +1,7 @@
 //! The handle that decides requests of one key.
 
 mod central;
+mod described;
 mod fast_path;
 mod keyed;
 mod line;
@@ -167,7 +168,20 @@ impl Limiter {
     }
 
     fn refuse(&self, n: u64, no: No) -> Refused {
-        self.deny(n, Refused::of(no))
+        self.deny(n, self.refusal(n, no))
+    }
+
+    /// Converts a cell's refusal. A limit of this process that can owe no more says when it has what is asked.
+    fn refusal(&self, n: u64, no: No) -> Refused {
+        let refused = Refused::of(no);
+        if no != No::Aged || self.own.is_none() {
+            return refused;
+        }
+        let wait = self.key_state.cell.view(self.now()).wait_for(n);
+        Refused {
+            retry_after: wait.map(|wait| Duration::from_nanos(wait.nanos())),
+            ..refused
+        }
     }
 
     /// Counts a refusal: the session reports it as demand.
