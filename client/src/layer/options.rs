@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What becomes of a request that has no key.
+/// Treatment of a request that has no key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NoKey {
     /// It is refused with status 400, or `INVALID_ARGUMENT`.
@@ -19,7 +19,7 @@ pub enum NoKey {
     Admit,
 }
 
-/// What becomes of a request for which the limit is not set up: no budget matches its key, or the budget is of
+/// Treatment of a request for which the limit is not set up: no budget matches its key, or the budget is of
 /// a kind that a layer cannot use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Misconfigured {

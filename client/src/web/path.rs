@@ -16,8 +16,8 @@ pub(super) fn segments(path: &str) -> Vec<Vec<u8>> {
 pub(crate) fn resolved(path: &str) -> String {
     let decoded = decoded(path.as_bytes());
     let parts = decoded.split(|byte| matches!(byte, b'/' | b'\\'));
-    let below = parts.clone().last();
-    let is_folder = below.is_some_and(|last| matches!(last, b"" | b"." | b".."));
+    let last = parts.clone().next_back();
+    let is_folder = last.is_some_and(|last| matches!(last, b"" | b"." | b".."));
     let mut path = String::new();
     for segment in resolved_of(parts.map(<[u8]>::to_vec)) {
         path.push('/');

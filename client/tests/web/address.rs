@@ -197,6 +197,11 @@ fn requests_have_keys() {
     said(user(&head), Some("user/a%2Fb%20%2A%25"));
     let user = key::user_or_ip("none", key::peer, Proxies::none());
     said(user(&head), Some("ip/203.0.113.7"));
+}
+
+#[test]
+fn addresses_are_counted_by_prefix() {
+    let said = |key: Option<String>, expect: Option<&str>| assert_eq!(key.as_deref(), expect);
     let address = |address: &str, bits| {
         let address: IpAddr = address.parse().expect("an address");
         let head = parts(Request::builder().extension(address));

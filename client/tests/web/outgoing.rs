@@ -184,12 +184,12 @@ async fn a_later_shorter_wait_does_not_replace_a_longer_one() {
         Arc::new(AtomicU32::new(0)),
         Arc::new(tokio::sync::Semaphore::new(0)),
     );
-    let gate = Arc::clone(&answers);
+    let held = Arc::clone(&answers);
     let service = layer.layer(service_fn(move |_: Request<()>| {
         let call = calls.fetch_add(1, Ordering::AcqRel);
-        let gate = Arc::clone(&gate);
+        let held = Arc::clone(&held);
         async move {
-            gate.acquire().await.expect("it stays open").forget();
+            held.acquire().await.expect("it stays open").forget();
             let mut answer = Response::new(call);
             if let Some(wait) = ["60", "10"].get(call as usize) {
                 *answer.status_mut() = StatusCode::TOO_MANY_REQUESTS;
