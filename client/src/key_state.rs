@@ -238,7 +238,12 @@ impl Home {
         self.central.load(Ordering::Acquire) != 0
     }
 
-    /// Time in which a quota's tokens that did not come are not waited for again.
+    /// Returns the maximum cost that can ever be served, in tokens; zero if it is not known.
+    pub(crate) fn largest(&self) -> u64 {
+        self.largest.load(Ordering::Acquire)
+    }
+
+    /// Time in which tokens that did not come are not waited for again.
     const IN_VAIN: Span = Span::from_secs(1);
 
     /// Records that a caller waited for this cost in vain.
@@ -248,8 +253,14 @@ impl Home {
         self.vain_until.store(until.nanos(), Ordering::Release);
     }
 
+    /// Forgets that a caller waited in vain, because another one was served since.
+    pub(crate) fn waited_with_success(&self) {
+        self.vain_until.store(0, Ordering::Release);
+    }
+
     /// Returns how long to wait before a cost that did not come is waited for again. `None` lets the caller
-    /// wait now; others are then refused for `wait`, while this caller finds out more.
+    /// wait now; others are then refused for `wait`, while this caller finds out more. If no caller came for
+    /// as long again, nothing is known any more, and all callers may wait.
     pub(crate) fn probe(&self, cost: u64, wait: Span, now: Tick) -> Option<Span> {
         let until = self.vain_until.load(Ordering::Acquire);
         if until == 0 || cost < self.vain.load(Ordering::Relaxed) {
@@ -259,9 +270,15 @@ impl Home {
         if now < end {
             return Some(end.since(now));
         }
-        let next = now.after(wait).nanos();
+        let next = match now.since(end) >= Self::IN_VAIN {
+            true => 0,
+            false => now.after(wait).nanos(),
+        };
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
         let won = self.vain_until.compare_exchange(until, next, done, found);
+        if next == 0 {
+            return None;
+        }
         won.is_err().then_some(wait)
     }
 

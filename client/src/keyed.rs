@@ -17,6 +17,7 @@ pub(crate) use tier::Charged;
 use crate::cell::Slot;
 use crate::cell::prepared_limit::PreparedLimit;
 use crate::clock::Source;
+use crate::described::Bucket;
 use crate::limit::{Limit, LimitError};
 use crate::refused::Refused;
 use aliquot_core::unit::{Span, Tick};
@@ -87,6 +88,8 @@ pub(crate) struct Held {
 /// Limit of a class.
 #[derive(Clone, Copy, Debug)]
 struct Class {
+    /// The limit as it was written.
+    limit: Limit,
     /// `None` if the class has no limit.
     slot: Option<Slot>,
     prepared: PreparedLimit,
@@ -164,9 +167,15 @@ impl Keyed {
     /// `u64::MAX` if there is no limit.
     #[must_use]
     pub fn tokens_at(&self, key: &str, now: Tick) -> u64 {
-        let (Some(slot), scale) = (self.classes[0].slot, self.classes[0].grains_per_token) else {
-            return u64::MAX;
-        };
+        self.bucket_at(key, now).map_or(u64::MAX, |bucket| {
+            bucket.burst.saturating_sub(bucket.missing) / bucket.scale
+        })
+    }
+
+    /// Returns the bucket of a key of class 0; `None` if there is no limit.
+    pub(crate) fn bucket_at(&self, key: &str, now: Tick) -> Option<Bucket> {
+        let class = &self.classes[0];
+        let slot = class.slot?;
         let owed = by_words!(key, W => {
             let name = self.table.maker().name::<W>(0, key);
             let found = self.table.find(&name.spelled());
@@ -175,8 +184,17 @@ impl Keyed {
                 |found| self.deferral.owed(found.settled(self), slot.made_up(now)),
             )
         });
-        let missing = owed.saturating_sub(slot.made(now).0);
-        slot.grains(slot.burst.saturating_sub(missing)) / scale
+        Some(Bucket {
+            rate: slot.rate_grains(),
+            burst: slot.grains(slot.burst),
+            missing: slot.grains(owed.saturating_sub(slot.made(now).0)),
+            scale: class.grains_per_token,
+        })
+    }
+
+    /// Returns the limit of class 0 as it was written.
+    pub(crate) fn first_limit(&self) -> Limit {
+        self.classes[0].limit
     }
 
     /// Returns the limit of class 0 and the tokens of a key; `None` if there is no limit.

@@ -13,25 +13,32 @@
 
 mod answer;
 mod decide;
+mod options;
+mod permits;
 mod tiers;
 
 pub use answer::{Answers, Fields, Plain, Problems};
+pub use options::{Misconfigured, NoKey, Reset};
+pub use permits::{PermitBody, PermitLayer, Permitted};
 pub use tiers::{Tiers, TiersError};
 
 use crate::client::Client;
+use crate::clock::SharedClock;
 use crate::keyed::Keyed;
 use crate::limiter::Limiter;
 use crate::refused::Admission;
 use crate::switched::Switched;
 use decide::{Limits, Outcome, Which};
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
+use options::Options;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -43,8 +50,13 @@ type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 /// A refused request is answered with status 429, or with 503 if the reason is
 /// [`Reason::Closed`](crate::Reason::Closed), [`Reason::Frozen`](crate::Reason::Frozen),
 /// [`Reason::Broken`](crate::Reason::Broken) or [`Reason::Shed`](crate::Reason::Shed). A gRPC call is
-/// answered with `RESOURCE_EXHAUSTED` or `UNAVAILABLE`. A request whose key is not valid is answered with 400
-/// or `INVALID_ARGUMENT`.
+/// answered with `RESOURCE_EXHAUSTED` or `UNAVAILABLE`. A request whose key is missing or not valid is answered
+/// with 400 or `INVALID_ARGUMENT` ([`LimitLayer::without_key`]). If the limit is not set up, because no budget
+/// matches the key or the budget is of the wrong kind, the answer is 500 or `INTERNAL`
+/// ([`LimitLayer::misconfigured`]).
+///
+/// This layer counts tokens. For permits, which are held until the response has been sent, use
+/// [`PermitLayer`].
 ///
 /// ```no_run
 /// use aliquot_client::web::key;
@@ -52,7 +64,7 @@ type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 ///
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect(["a:7001", "b:7001"])?;
-/// // A limit for each tenant; requests without one are not limited.
+/// // A limit for each tenant; requests without one are refused.
 /// let tenant = key::all((key::text("tenant"), key::header("x-tenant"), key::text("requests")));
 /// let layer = LimitLayer::by_key(&client, tenant)
 ///     .cost(|request| if request.method == "POST" { 5 } else { 1 })
@@ -72,7 +84,7 @@ struct Rules {
     limits: Limits,
     cost: Of<u64>,
     except: Vec<Box<str>>,
-    fields: Fields,
+    options: Options,
     on_admit: Option<Hook>,
 }
 
@@ -86,7 +98,7 @@ impl<A> fmt::Debug for LimitLayer<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LimitLayer")
             .field("except", &self.rules.except)
-            .field("fields", &self.rules.fields)
+            .field("options", &self.rules.options)
             .finish_non_exhaustive()
     }
 }
@@ -98,8 +110,8 @@ impl LimitLayer {
         Self::with_limits(Limits::One(Which::Limiter(limiter)))
     }
 
-    /// Counts each request against the limiter of its key. A request without a key (`None`) is not limited.
-    /// Finding the limiter takes a lock for one lookup. [`key`](crate::web::key) has functions that make
+    /// Counts each request against the limiter of its key. A request without a key (`None`) is refused, unless
+    /// [`LimitLayer::without_key`] says otherwise. Finding the limiter takes a lock for one lookup. [`key`](crate::web::key) has functions that make
     /// keys.
     #[must_use]
     pub fn by_key<F>(client: &Client, key: F) -> Self
@@ -110,7 +122,8 @@ impl LimitLayer {
     }
 
     /// Counts each request against its key's bucket in a store of this process. A request without a key
-    /// (`None`) is not limited. The store may have a mode: [`Switched`].
+    /// (`None`) is refused, unless [`LimitLayer::without_key`] says otherwise. The store may have a mode:
+    /// [`Switched`].
     ///
     /// ```
     /// use aliquot_client::web::{Proxies, key};
@@ -143,7 +156,7 @@ impl LimitLayer {
             limits,
             cost: Arc::new(|_| 1),
             except: Vec::new(),
-            fields: Fields::default(),
+            options: Options::default(),
             on_admit: None,
         }))
     }
@@ -177,6 +190,8 @@ impl<A> LimitLayer<A> {
 
     /// Adds paths that are not limited, such as health checks and metrics. A path that ends in `/*` matches
     /// everything below it. The paths of several calls add up.
+    ///
+    /// A path is left out only as it is written here: neither percent-encoding nor `..` leads out of a limit.
     #[must_use]
     pub fn except<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         let paths = paths.into_iter().map(|path| path.into().into_boxed_str());
@@ -187,8 +202,58 @@ impl<A> LimitLayer<A> {
     /// Sets the fields that answers carry. The default is [`Fields::Standard`].
     #[must_use]
     pub fn fields(mut self, fields: Fields) -> Self {
-        Arc::make_mut(&mut self.rules).fields = fields;
+        self.options().fields = fields;
         self
+    }
+
+    /// Sets the form of `X-RateLimit-Reset`. The default is [`Reset::Delta`].
+    #[must_use]
+    pub fn reset(mut self, reset: Reset) -> Self {
+        self.options().reset = reset;
+        self
+    }
+
+    /// Adds a random time up to `most` to each `Retry-After` and to gRPC's pushback, so that callers that were
+    /// refused together do not return together. The default is zero.
+    #[must_use]
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.options().jitter = most;
+        self
+    }
+
+    /// Sets what becomes of a request without a key. The default is [`NoKey::Refuse`]. Among several limits
+    /// each has a setting of its own: [`Tiers::without_key`].
+    #[must_use]
+    pub fn without_key(mut self, no_key: NoKey) -> Self {
+        self.options().no_key = no_key;
+        self
+    }
+
+    /// Sets what becomes of a request for which the limit is not set up. The default is
+    /// [`Misconfigured::Refuse`]. Either is logged.
+    #[must_use]
+    pub fn misconfigured(mut self, misconfigured: Misconfigured) -> Self {
+        self.options().misconfigured = misconfigured;
+        self
+    }
+
+    /// Sets the status of a request whose cost can never be served, such as 413 or 422. The default is 429.
+    /// Such an answer has no `Retry-After`, and no field says that anything remains.
+    #[must_use]
+    pub fn never(mut self, status: StatusCode) -> Self {
+        self.options().never = status;
+        self
+    }
+
+    /// Sets the clock that [`Reset::Epoch`] is told by. The default is the [`HostClock`](crate::HostClock).
+    #[must_use]
+    pub fn clock(mut self, clock: SharedClock) -> Self {
+        self.options().clock = clock;
+        self
+    }
+
+    fn options(&mut self) -> &mut Options {
+        &mut Arc::make_mut(&mut self.rules).options
     }
 
     /// Calls `hook` with each admission, before the service is called, for audits. With several limits it is
@@ -264,23 +329,19 @@ where
         let rules = Arc::clone(&self.rules);
         Box::pin(async move {
             let (parts, body) = request.into_parts();
+            let options = &rules.options;
             match rules.decide(&parts).await {
                 Outcome::Free => inner.call(Request::from_parts(parts, body)).await,
                 Outcome::Admitted(meters) => {
                     let mut response = inner.call(Request::from_parts(parts, body)).await?;
                     if let Some((name, held)) = meters.tightest() {
-                        rules.fields.write(response.headers_mut(), name, &held);
+                        options.describe(response.headers_mut(), name, &held);
                     }
                     Ok(response)
                 }
-                Outcome::Refused(asked, refused) => {
-                    let mut response = answer::refuse::<A, R>(&parts, asked.name, refused);
-                    if let Some((name, held)) = asked.read() {
-                        rules.fields.write(response.headers_mut(), name, &held);
-                    }
-                    Ok(response)
-                }
+                Outcome::Refused(refusal) => Ok(refusal.answer::<A, R>(&parts, options)),
                 Outcome::NoKey(refused) => Ok(answer::no_key::<A, R>(&parts, &refused)),
+                Outcome::Missing(name) => Ok(answer::missing_key::<A, R>(&parts, name)),
             }
         })
     }

@@ -90,7 +90,7 @@
 //! | windows, a leaky bucket, strict spacing | [`shape`] |
 //! | concurrency or a rate that adapts to a dependency | [`adaptive`] |
 //! | protection of a backend that rejects or does not answer | [`adaptive::Throttle`], [`Breaker`] |
-//! | limits in front of a service | [`LimitLayer`], with keys from [`web::key`] |
+//! | limits in front of a service | [`LimitLayer`], with keys from [`web::key`]; [`PermitLayer`] for requests in flight |
 //! | outgoing calls that obey `Retry-After` | [`web::RetryAfterLayer`] |
 //! | dry runs and emergency switches | [`Mode`], [`Switched`] |
 //! | one action for many events | [`debounce`] |
@@ -154,6 +154,7 @@ mod counters;
 pub mod debounce;
 #[cfg(test)]
 mod deferred_keys;
+mod described;
 mod error;
 mod key_state;
 mod keyed;
@@ -187,7 +188,10 @@ pub use counters::Waits;
 pub use error::{BuildError, KeyRefused};
 pub use keyed::tier::KeyTier;
 pub use keyed::{Keyed, KeyedBuilder};
-pub use layer::{Answers, Fields, LimitLayer, Limited, Plain, Problems, Tiers, TiersError};
+pub use layer::{
+    Answers, Fields, LimitLayer, Limited, Misconfigured, NoKey, PermitBody, PermitLayer, Permitted,
+    Plain, Problems, Reset, Tiers, TiersError,
+};
 pub use layers::{Charge, LayerRefused, Layers};
 pub use limit::{Limit, LimitError};
 pub use limiter::{Batches, Limiter, LimiterState, Reservation, Settled, Snapshot};

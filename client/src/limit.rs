@@ -191,6 +191,11 @@ impl Limit {
         }
     }
 
+    /// Returns the tokens and the span that the limit was made of; `None` without a limit.
+    pub(crate) const fn per_span(self) -> Option<(u64, Span)> {
+        self.rate
+    }
+
     /// Returns true if everything is admitted.
     #[must_use]
     pub const fn is_unlimited(self) -> bool {

@@ -1,6 +1,7 @@
 //! The handle that decides requests of one key.
 
 mod central;
+mod described;
 mod fast_path;
 mod keyed;
 mod line;
@@ -167,7 +168,20 @@ impl Limiter {
     }
 
     fn refuse(&self, n: u64, no: No) -> Refused {
-        self.deny(n, Refused::of(no))
+        self.deny(n, self.refusal(n, no))
+    }
+
+    /// Converts a cell's refusal. A limit of this process that can owe no more says when it has what is asked.
+    fn refusal(&self, n: u64, no: No) -> Refused {
+        let refused = Refused::of(no);
+        if no != No::Aged || self.own.is_none() {
+            return refused;
+        }
+        let wait = self.key_state.cell.view(self.now()).wait_for(n);
+        Refused {
+            retry_after: wait.map(|wait| Duration::from_nanos(wait.nanos())),
+            ..refused
+        }
     }
 
     /// Counts a refusal: the session reports it as demand.
@@ -239,9 +253,11 @@ impl Limiter {
     ///   250 ms is used.
     /// - If the budget is not known yet, the call waits for it, at most
     ///   [`ClientBuilder::cold_wait`](crate::ClientBuilder::cold_wait).
-    /// - If a quota's tokens were not dealt here yet, or the cost exceeds what the part held here can ever
-    ///   have, the call waits at most 250 ms for more. While a quota's tokens do not come, one caller a
-    ///   second waits, and the others are refused at once.
+    /// - If the tokens were not dealt here yet and the rest of the budget may have them, the call waits at
+    ///   most 250 ms for more: for a quota, for a cost above what the part held here can ever have, and for a
+    ///   part of a rate whose tokens are spent. While no tokens come, one caller a second waits, and the others
+    ///   are refused at once.
+    /// - If the lease ended less than a second ago, the call waits at most 250 ms for the next one.
     ///
     /// # Errors
     ///
@@ -261,7 +277,7 @@ impl Limiter {
                 let grant = self.check_at_home(n, no).await?;
                 Ok(self.checked(n, grant))
             }
-            no if Self::may_come(no) => {
+            no if self.may_come(no, n) => {
                 self.probe(n, no)?;
                 let outcome = self.wait(n, Some(self.once_within()), Manner::Once).await;
                 self.probed(n, no, outcome)

@@ -10,6 +10,7 @@
 
 pub mod key;
 mod outgoing;
+pub(crate) mod path;
 mod proxies;
 mod retry;
 

@@ -148,6 +148,7 @@ impl KeyedBuilder {
                 false => PreparedLimit::MADE_MAX,
             };
             Ok(Class {
+                limit,
                 prepared: match limit.is_unlimited() {
                     true => PreparedLimit::default(),
                     false => PreparedLimit::of(&slot, grains_per_token, made_max),

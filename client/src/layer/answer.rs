@@ -1,9 +1,10 @@
 //! Answers to refused requests.
 
+use super::decide::Refusal;
+use super::options::{Options, Reset, is_misconfigured};
+use crate::described::Described;
 use crate::error::KeyRefused;
-use crate::limiter::Snapshot;
-use crate::refused::{Reason, Refused};
-use aliquot_core::share::Kind;
+use crate::refused::Reason;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
@@ -28,8 +29,8 @@ pub enum Fields {
     /// [draft-ietf-httpapi-ratelimit-headers](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
     #[default]
     Standard,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the last in seconds from now.
-    /// Many clients know them, but no standard defines them.
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the last in the form of
+    /// [`Reset`]. Many clients know them, but no standard defines them.
     Legacy,
     /// The fields of [`Fields::Standard`] and [`Fields::Legacy`].
     Both,
@@ -40,6 +41,7 @@ pub enum Fields {
 enum Grpc {
     InvalidArgument = 3,
     ResourceExhausted = 8,
+    Internal = 13,
     Unavailable = 14,
 }
 
@@ -92,25 +94,59 @@ struct Problem<'a> {
     wait: Option<Duration>,
 }
 
-/// Answers a refused request: with an HTTP answer, or with a gRPC answer without a message.
-pub(super) fn refuse<A: Answers<R>, R>(
-    parts: &Parts,
-    layer: Option<&str>,
-    refused: Refused,
-) -> Response<R> {
-    let (status, grpc) = match refused.reason {
-        Reason::Closed | Reason::Frozen | Reason::Broken | Reason::Shed => {
-            (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable)
+impl Refusal<'_> {
+    /// Answers the request: with an HTTP answer, or with a gRPC answer without a message.
+    pub(super) fn answer<A: Answers<R>, R>(&self, parts: &Parts, options: &Options) -> Response<R> {
+        let reason = self.refused.reason;
+        let is_final = self.is_final();
+        let (status, grpc) = match reason {
+            Reason::Closed | Reason::Frozen | Reason::Broken | Reason::Shed => {
+                (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable)
+            }
+            _ if is_misconfigured(reason) => (StatusCode::INTERNAL_SERVER_ERROR, Grpc::Internal),
+            _ if is_final => (options.never, Grpc::ResourceExhausted),
+            _ => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
+        };
+        // More of the budget may be moved here, even if it did not come this time.
+        let later = (reason == Reason::ExceedsBurst).then_some(Duration::from_secs(1));
+        let wait = match is_final || is_misconfigured(reason) {
+            true => None,
+            false => self.refused.retry_after.or(later),
+        };
+        let problem = Problem {
+            status,
+            grpc,
+            word: reason.word(),
+            detail: reason.to_string(),
+            layer: self.asked.name,
+            wait: wait.map(|wait| options.spread(wait)),
+        };
+        let mut response = problem.answer::<A, R>(parts);
+        match self.asked.read() {
+            Some((name, held)) if is_final => options.policy(response.headers_mut(), name, &held),
+            Some((name, held)) => {
+                // `Retry-After` must not be earlier than the end of the window.
+                let reset = held
+                    .reset
+                    .map(|reset| wait.map_or(reset, |wait| reset.min(wait)));
+                let held = Described { reset, ..held };
+                options.describe(response.headers_mut(), name, &held);
+            }
+            None => {}
         }
-        _ => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
-    };
+        response
+    }
+}
+
+/// Answers a request that has no key for a limit.
+pub(super) fn missing_key<A: Answers<R>, R>(parts: &Parts, layer: Option<&str>) -> Response<R> {
     let problem = Problem {
-        status,
-        grpc,
-        word: refused.reason.word(),
-        detail: refused.reason.to_string(),
+        status: StatusCode::BAD_REQUEST,
+        grpc: Grpc::InvalidArgument,
+        word: "no_key",
+        detail: "the request does not say what it is counted under".into(),
         layer,
-        wait: refused.retry_after,
+        wait: None,
     };
     problem.answer::<A, R>(parts)
 }
@@ -152,13 +188,12 @@ pub(super) fn no_key<A: Answers<R>, R>(parts: &Parts, refused: &KeyRefused) -> R
 
 impl Problem<'_> {
     fn answer<A: Answers<R>, R>(&self, parts: &Parts) -> Response<R> {
-        let content = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let mut response;
-        if content.is_some_and(|content| content.starts_with(b"application/grpc")) {
+        if let Some(content) = grpc_type(&parts.headers) {
             // Trailers only: the whole answer is in its header.
             response = Response::new(A::empty());
             let headers = response.headers_mut();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+            headers.insert(CONTENT_TYPE, content);
             headers.insert(GRPC_STATUS, HeaderValue::from(self.grpc as u16));
             headers.insert(GRPC_MESSAGE, HeaderValue::from_static(self.word));
             if let Some(wait) = self.wait {
@@ -194,7 +229,10 @@ impl Problem<'_> {
                 "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
                 "Request cannot be satisfied due to temporary server capacity constraints",
             ),
-            _ => ("about:blank", "Bad Request"),
+            status => (
+                "about:blank",
+                status.canonical_reason().unwrap_or("Request refused"),
+            ),
         };
         let wait = self.wait.map(ms_up);
         let wait = wait.map(|ms| format!(",\"retry_after_ms\":{ms}"));
@@ -227,43 +265,88 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
+/// Returns the content type to answer a gRPC call with: that of the call, without its parameters. `None` if the
+/// request is no gRPC call. Media types are the same in upper and lower case.
+fn grpc_type(headers: &HeaderMap) -> Option<HeaderValue> {
+    let content = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let kind = content.split(';').next()?.trim().to_ascii_lowercase();
+    let (name, format) = kind.split_once('+').unwrap_or((&kind, ""));
+    match name {
+        "application/grpc" => Some(HeaderValue::from_static("application/grpc")),
+        // Its readers go by the format.
+        "application/grpc-web" | "application/grpc-web-text" if format.is_empty() => {
+            HeaderValue::from_str(name).ok()
+        }
+        "application/grpc-web" | "application/grpc-web-text" => HeaderValue::from_str(&kind).ok(),
+        _ => None,
+    }
+}
+
 impl Fields {
-    /// Writes the `RateLimit` fields, as structured fields (RFC 9651), with the part of this process.
+    const fn standard(self) -> bool {
+        matches!(self, Self::Standard | Self::Both)
+    }
+
+    const fn legacy(self) -> bool {
+        matches!(self, Self::Legacy | Self::Both)
+    }
+}
+
+impl Options {
+    /// Writes the policy: `q` tokens in `w` seconds. `name` must be visible ASCII without quotes.
+    pub(super) fn policy(&self, headers: &mut HeaderMap, name: &str, held: &Described) {
+        let limit = held.limit;
+        if self.fields.standard() {
+            let window = held.window.map(|window| format!(";w={window}"));
+            let window = window.unwrap_or_default();
+            insert(
+                headers,
+                RATE_LIMIT_POLICY,
+                format!("\"{name}\";q={limit}{window}"),
+            );
+        }
+        if self.fields.legacy() {
+            insert(headers, X_LIMIT, limit.to_string());
+        }
+    }
+
+    /// Writes the policy and the state: `r` tokens are there now, and after `t` seconds there are more. The
+    /// legacy fields carry the same numbers.
     ///
-    /// `q` is the burst, and `w` the seconds in which the rate makes it, rounded up. `r` is the number of
-    /// tokens now, and `t` the seconds until the bucket is full. `name` must be visible ASCII without quotes.
-    /// The legacy fields carry `q`, `r` and `t`.
-    pub(super) fn write(self, headers: &mut HeaderMap, name: &str, held: &Snapshot) {
-        let (standard, legacy) = match self {
-            Self::None => return,
-            Self::Standard => (true, false),
-            Self::Legacy => (false, true),
-            Self::Both => (true, true),
-        };
-        let mut insert = |name, text: String| {
-            if let Ok(value) = HeaderValue::try_from(text) {
-                headers.insert(name, value);
-            }
-        };
-        let (burst, level) = (held.burst, held.level.min(held.burst));
-        let makes = held.kind == Kind::Rate && held.rate > 0;
-        let window = makes.then(|| burst.div_ceil(held.rate).max(1));
-        let full = makes.then(|| (burst - level).div_ceil(held.rate));
-        if standard {
-            let window = window
-                .map(|window| format!(";w={window}"))
-                .unwrap_or_default();
-            let full = full.map(|full| format!(";t={full}")).unwrap_or_default();
-            insert(RATE_LIMIT_POLICY, format!("\"{name}\";q={burst}{window}"));
-            insert(RATE_LIMIT, format!("\"{name}\";r={level}{full}"));
+    /// The fields of the draft are structured fields (RFC 9651).
+    pub(super) fn describe(&self, headers: &mut HeaderMap, name: &str, held: &Described) {
+        self.policy(headers, name, held);
+        let (remaining, reset) = (held.remaining, held.reset.map(seconds_up));
+        if self.fields.standard() {
+            let reset = reset.map(|reset| format!(";t={reset}")).unwrap_or_default();
+            insert(
+                headers,
+                RATE_LIMIT,
+                format!("\"{name}\";r={remaining}{reset}"),
+            );
         }
-        if legacy {
-            insert(X_LIMIT, burst.to_string());
-            insert(X_REMAINING, level.to_string());
-            if let Some(full) = full {
-                insert(X_RESET, full.to_string());
+        if self.fields.legacy() {
+            insert(headers, X_REMAINING, remaining.to_string());
+            if let Some(reset) = reset {
+                let reset = match self.reset {
+                    Reset::Delta => reset,
+                    Reset::Epoch => self.epoch_secs().saturating_add(reset),
+                };
+                insert(headers, X_RESET, reset.to_string());
             }
         }
+    }
+
+    /// Returns the time in seconds since the Unix epoch, rounded up.
+    fn epoch_secs(&self) -> u64 {
+        let now = u64::try_from(self.clock.wall_ms()).unwrap_or(0);
+        now.div_ceil(1_000)
+    }
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, text: String) {
+    if let Ok(value) = HeaderValue::try_from(text) {
+        headers.insert(name, value);
     }
 }
 
@@ -279,12 +362,16 @@ fn seconds_up(wait: Duration) -> u64 {
 fn a_wait_that_grpc_has_no_number_for_is_the_longest_that_it_has() {
     let grpc = http::Request::builder().header(CONTENT_TYPE, "application/grpc");
     let (parts, ()) = grpc.body(()).expect("a request").into_parts();
-    let said = |retry_after| {
-        let refused = Refused {
-            reason: Reason::Throttled,
-            retry_after,
+    let said = |wait| {
+        let problem = Problem {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            grpc: Grpc::ResourceExhausted,
+            word: Reason::Throttled.word(),
+            detail: String::new(),
+            layer: None,
+            wait,
         };
-        let answer: Response<String> = refuse::<Problems, _>(&parts, None, refused);
+        let answer: Response<String> = problem.answer::<Problems, _>(&parts);
         let said = answer.headers().get(GRPC_PUSHBACK)?.to_str().ok();
         said.map(str::to_owned)
     };

@@ -1,14 +1,17 @@
 //! Decides a request, by one limit or by several.
 
+use super::options::NoKey;
 use super::tiers::{Named, decide_all};
 use super::{Of, Rules};
 use crate::client::Client;
+use crate::described::Described;
 use crate::error::KeyRefused;
 use crate::keyed::Keyed;
-use crate::limiter::{Limiter, LimiterState, Snapshot};
-use crate::refused::Refused;
+use crate::limiter::Limiter;
+use crate::refused::{Reason, Refused};
 use crate::switched::Switched;
 use crate::tier::{Receipt, Tier};
+use crate::web::path;
 use aliquot_core::unit::Tick;
 use http::request::Parts;
 use std::sync::Arc;
@@ -34,9 +37,19 @@ pub(super) enum Outcome<'a> {
     /// No limit applies.
     Free,
     Admitted(Meters<'a>),
-    Refused(Asked<'a>, Refused),
+    Refused(Refusal<'a>),
     /// The key is invalid, or there are too many keys.
     NoKey(KeyRefused),
+    /// There is no key for a limit; with the limit's name, if there are several.
+    Missing(Option<&'a str>),
+}
+
+/// A refused request.
+pub(super) struct Refusal<'a> {
+    pub(super) asked: Asked<'a>,
+    pub(super) refused: Refused,
+    /// Tokens that were asked for.
+    pub(super) cost: u64,
 }
 
 /// A limit that a request was counted against; its state is read for the answer.
@@ -83,12 +96,15 @@ impl Which {
 
 impl Rules {
     fn leaves_out(&self, path: &str) -> bool {
-        self.except.iter().any(|left_out| {
+        let matches = |left_out: &str, path: &str| {
             let below = left_out
                 .strip_suffix("/*")
                 .and_then(|root| path.strip_prefix(root));
-            **left_out == *path || below.is_some_and(|rest| rest.starts_with('/'))
-        })
+            *left_out == *path || below.is_some_and(|rest| rest.starts_with('/'))
+        };
+        let is_written = |path: &str| self.except.iter().any(|left_out| matches(left_out, path));
+        // However the server reads the path, it must be left out.
+        is_written(path) && is_written(&path::resolved(path))
     }
 
     pub(super) async fn decide(&self, parts: &Parts) -> Outcome<'_> {
@@ -97,12 +113,17 @@ impl Rules {
         }
         match &self.limits {
             Limits::One(which) => match which.meter(parts) {
-                None => Outcome::Free,
+                None if self.options.no_key == NoKey::Admit => Outcome::Free,
+                None => Outcome::Missing(None),
                 Some(Err(refused)) => Outcome::NoKey(refused),
                 Some(Ok(meter)) => self.decide_one(meter, (self.cost)(parts)).await,
             },
             Limits::All(named) => {
-                decide_all(named, parts, (self.cost)(parts), self.on_admit.as_ref()).await
+                let cost = (self.cost)(parts);
+                match decide_all(named, parts, cost, self.on_admit.as_ref()).await {
+                    Outcome::Refused(refusal) => self.refused(refusal),
+                    outcome => outcome,
+                }
             }
         }
     }
@@ -123,34 +144,55 @@ impl Rules {
                 first: asked,
                 others: Vec::new(),
             }),
-            Err(refused) => Outcome::Refused(asked, refused),
+            Err(refused) => self.refused(Refusal {
+                asked,
+                refused,
+                cost: n,
+            }),
         }
+    }
+
+    /// Admits a request for which the limit is not set up, if the layer is told so.
+    fn refused<'a>(&self, refusal: Refusal<'a>) -> Outcome<'a> {
+        let (name, refused) = (refusal.asked.name, refusal.refused);
+        match self.options.admits_misconfigured(name, refused) {
+            true => Outcome::Free,
+            false => Outcome::Refused(refusal),
+        }
+    }
+}
+
+impl Refusal<'_> {
+    /// Returns true if waiting does not help, because the cost is more than there can ever be.
+    pub(super) fn is_final(&self) -> bool {
+        let exceeds = self.refused.reason == Reason::ExceedsBurst;
+        exceeds
+            && match &self.asked.meter {
+                Meter::Limiter(limiter) => limiter.never_serves(self.cost),
+                Meter::Key(..) | Meter::Tier(_) => true,
+            }
     }
 }
 
 impl Asked<'_> {
     /// Returns the name and the state of the limit; `None` if the state is not known or there is no limit in
     /// force.
-    pub(super) fn read(&self) -> Option<(&str, Snapshot)> {
+    pub(super) fn read(&self) -> Option<(&str, Described)> {
         let held = match &self.meter {
-            Meter::Limiter(limiter) => limiter.peek(),
-            Meter::Key(store, key) => store.tier().peek_at(key, store.tier().now()),
-            Meter::Tier(_) => return None,
+            Meter::Limiter(limiter) => limiter.describe(),
+            Meter::Key(store, key) => store.tier().describe(key, store.tier().now()),
+            Meter::Tier(_) => None,
         };
-        let limited = matches!(
-            held.right,
-            LimiterState::Leased | LimiterState::Floor | LimiterState::Forever
-        );
-        (limited && held.burst > 0).then(|| (self.name.unwrap_or("share"), held))
+        held.map(|held| (self.name.unwrap_or("share"), held))
     }
 }
 
 impl Meters<'_> {
     /// Returns the limit with the fewest tokens left; the first one of those if several have as few.
-    pub(super) fn tightest(&self) -> Option<(&str, Snapshot)> {
+    pub(super) fn tightest(&self) -> Option<(&str, Described)> {
         let all = std::iter::once(&self.first).chain(&self.others);
         let read = all.filter_map(Asked::read);
-        read.min_by_key(|(_, held)| held.level)
+        read.min_by_key(|(_, held)| held.remaining)
     }
 }
 

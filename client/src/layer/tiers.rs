@@ -1,7 +1,8 @@
 //! Several limits in front of one service.
 
 use super::Hook;
-use super::decide::{Asked, Meter, Meters, Outcome, Which};
+use super::decide::{Asked, Meter, Meters, Outcome, Refusal, Which};
+use super::options::NoKey;
 use crate::client::Client;
 use crate::keyed::Keyed;
 use crate::layers::layer_set::{ClockSource, LayerSet};
@@ -17,8 +18,8 @@ use std::sync::Arc;
 /// [`LimitLayer::layered`](crate::LimitLayer::layered).
 ///
 /// The limits are asked in the order given, so put the cheapest and the likeliest to refuse first. All of
-/// them admit, or nothing is taken from any, as in [`Layers`](crate::Layers). A limit for which the request
-/// has no key is skipped.
+/// them admit, or nothing is taken from any, as in [`Layers`](crate::Layers). A request without a key for one
+/// of the limits is refused, unless that limit is to be skipped then ([`Tiers::without_key`]).
 ///
 /// A leased limit that has to wait for a node, because its budget is not known yet or is in central mode, is
 /// asked after all others have admitted. If it refuses, or if the request is dropped, the others put back
@@ -30,14 +31,15 @@ use std::sync::Arc;
 ///
 /// ```
 /// use aliquot_client::web::{Proxies, key};
-/// use aliquot_client::{Keyed, Limit, LimitLayer, Limiter, Tiers};
+/// use aliquot_client::{Keyed, Limit, LimitLayer, Limiter, NoKey, Tiers};
 /// use std::sync::Arc;
 ///
 /// let store = |per_sec, burst| Keyed::new(Limit::per_sec(per_sec), burst, 10_000).map(Arc::new);
 /// let tiers = Tiers::new()
 ///     .in_store("address", store(5, 10)?, key::ip(key::peer, Proxies::none()))
 ///     .in_store("user", store(20, 40)?, key::header("x-user"))
-///     .in_store("route", store(2_000, 2_000)?, |head| Some(head.uri.path().into()))
+///     .without_key(NoKey::Admit)
+///     .in_store("route", store(2_000, 2_000)?, key::path())
 ///     .limiter("service", Limiter::local(Limit::per_sec(10_000), 10_000)?);
 /// let layer = LimitLayer::layered(tiers)?.except(["/health"]).problems();
 /// # let _ = tower_layer::Layer::layer(&layer, ());
@@ -54,6 +56,7 @@ pub struct Tiers {
 pub(super) struct Named {
     name: Box<str>,
     which: Which,
+    no_key: NoKey,
 }
 
 /// Invalid limits of a layer.
@@ -126,7 +129,21 @@ impl Tiers {
 
     fn and(mut self, name: &str, which: Which) -> Self {
         let name = name.into();
-        self.named.push(Named { name, which });
+        let no_key = NoKey::default();
+        self.named.push(Named {
+            name,
+            which,
+            no_key,
+        });
+        self
+    }
+
+    /// Sets what becomes of a request that has no key for the limit that was added last: it is refused, which
+    /// is the default, or the limit is skipped ([`NoKey::Admit`]).
+    pub fn without_key(mut self, no_key: NoKey) -> Self {
+        if let Some(last) = self.named.last_mut() {
+            last.no_key = no_key;
+        }
         self
     }
 
@@ -178,9 +195,15 @@ pub(super) async fn decide_all<'a>(
     on_admit: Option<&Hook>,
 ) -> Outcome<'a> {
     let mut asked = Vec::with_capacity(named.len());
-    for Named { name, which } in named {
+    for Named {
+        name,
+        which,
+        no_key,
+    } in named
+    {
         match which.meter(parts) {
-            None => {}
+            None if *no_key == NoKey::Admit => {}
+            None => return Outcome::Missing(Some(name)),
             Some(Err(refused)) => return Outcome::NoKey(refused),
             Some(Ok(meter)) => asked.push(Asked {
                 name: Some(name),
@@ -196,7 +219,11 @@ pub(super) async fn decide_all<'a>(
             first: asked.remove(0),
             others: asked,
         }),
-        Err((at, refused)) => Outcome::Refused(asked.swap_remove(at), refused),
+        Err((at, refused)) => Outcome::Refused(Refusal {
+            asked: asked.swap_remove(at),
+            refused,
+            cost: n,
+        }),
     }
 }
 

@@ -51,14 +51,29 @@ impl Limiter {
         }
         let lease = &self.handle.shared.lease.0;
         let would = self.key_state.cell.would(Ask::Tokens(n), now, lease);
-        would.is_err_and(|no| Self::may_come(no) || self.is_asked_for(no))
+        would.is_err_and(|no| self.may_come(no, n) || self.is_asked_for(no))
     }
 
     /// Returns true if a node may bring what is missing within a round trip or two: the budget is not known
-    /// yet, nothing of it is held, its quota's tokens were not dealt here, or more of its burst may be moved
-    /// here.
-    pub(super) const fn may_come(no: No) -> bool {
-        matches!(no, No::Cold | No::Empty | No::Quota | No::ExceedsBurst)
+    /// yet, nothing of it is held, its quota's tokens were not dealt here, more of its burst may be moved
+    /// here, or the session is about to get its next lease.
+    pub(super) fn may_come(&self, no: No, n: u64) -> bool {
+        match no {
+            No::Cold | No::Empty | No::Quota | No::ExceedsBurst | No::Lapsed => true,
+            No::NotYet(_) => self.may_grow(n),
+            _ => false,
+        }
+    }
+
+    /// Returns true if the rest of the budget's burst, which is not held here, may bring `n` tokens on top of
+    /// those that callers wait for already.
+    pub(super) fn may_grow(&self, n: u64) -> bool {
+        let view = self.key_state.cell.view(Tick::from_nanos(0));
+        let held = view.slot.grains(view.slot.burst) / view.scale.max(1);
+        let elsewhere = self.key_state.home.largest().saturating_sub(held);
+        let wanted = self.key_state.tally.waiting().saturating_add(n);
+        let leased = view.slot.mode == AdmissionMode::Leased && view.slot.kind == Kind::Rate;
+        leased && !self.key_state.home.is_central() && wanted <= elsewhere
     }
 
     /// Maximum wait of a caller that asks once: for a node's answer, or for a budget to become known.
@@ -66,10 +81,10 @@ impl Limiter {
         self.handle.shared.cold_wait.max(Self::CENTRAL_WAIT)
     }
 
-    /// Refuses at once what another caller has just waited for in vain, so that a flood against a spent quota
-    /// does not wait each time. One caller a second waits again.
+    /// Refuses at once what another caller has just waited for in vain, so that a flood against a spent quota,
+    /// or against a small part of a spent rate, does not wait each time. One caller a second waits again.
     pub(super) fn probe(&self, n: u64, no: No) -> Result<(), Refused> {
-        let repeated = (no == No::Quota).then(|| {
+        let repeated = Self::is_probed(no).then(|| {
             let wait = u64::try_from(self.once_within().as_nanos()).unwrap_or(u64::MAX);
             self.key_state
                 .home
@@ -78,25 +93,42 @@ impl Limiter {
         match repeated.flatten() {
             None => Ok(()),
             Some(left) => {
-                let retry_after = Some(Duration::from_nanos(left.nanos()));
-                let refused = Refused {
-                    retry_after,
-                    ..Refused::of(no)
-                };
-                Err(self.deny(n, refused))
+                let refused = Refused::of(no);
+                let left = Duration::from_nanos(left.nanos());
+                let sooner = refused.retry_after.filter(|_| no != No::Quota);
+                let retry_after = Some(sooner.map_or(left, |sooner| sooner.min(left)));
+                Err(self.deny(
+                    n,
+                    Refused {
+                        retry_after,
+                        ..refused
+                    },
+                ))
             }
         }
     }
 
-    /// Remembers that a quota's tokens were waited for in vain.
+    /// Returns true if a wait after this refusal is remembered when it was in vain.
+    const fn is_probed(no: No) -> bool {
+        matches!(no, No::Quota | No::NotYet(_))
+    }
+
+    /// Remembers that tokens were waited for in vain, or forgets it when some came.
     pub(super) fn probed<T>(
         &self,
         n: u64,
         no: No,
         outcome: Result<T, Refused>,
     ) -> Result<T, Refused> {
-        if no == No::Quota && matches!(&outcome, Err(refused) if refused.reason == Reason::Quota) {
-            self.key_state.home.waited_in_vain(n, self.now());
+        let (home, now) = (&self.key_state.home, self.now());
+        match &outcome {
+            _ if !Self::is_probed(no) => {}
+            Ok(_) => home.waited_with_success(),
+            Err(Refused {
+                reason: Reason::Quota | Reason::Throttled,
+                ..
+            }) => home.waited_in_vain(n, now),
+            Err(_) => {}
         }
         outcome
     }

@@ -33,6 +33,13 @@ struct HomeAnswer {
     trouble: Option<Tick>,
 }
 
+impl Wait {
+    /// Returns true if the caller waits for what a node may bring at once, and for no longer.
+    fn asks_once(&self) -> bool {
+        self.manner == Manner::Once
+    }
+}
+
 impl Limiter {
     /// Maximum time that [`Limiter::acquire`] waits for capacity that only a node can bring: several rounds
     /// of the leader.
@@ -81,15 +88,18 @@ impl Limiter {
                 Err(_) => {}
             }
         }
-        if let Some(late) = self.too_late(n, began, most) {
-            return Err(self.refuse(n, late));
-        }
         let wait = Wait {
             n,
             began,
             most,
             manner,
         };
+        // A caller that asks once may be served by more of the budget, whatever time makes here.
+        if !wait.asks_once()
+            && let Some(late) = self.too_late(n, began, most)
+        {
+            return Err(self.refuse(n, late));
+        }
         let outcome = {
             let _waiting = Waiting::of(&self.key_state, n);
             self.handle.shared.want_and_wait();
@@ -212,7 +222,7 @@ impl Limiter {
             return Err(last.refused);
         };
         // If the budget is dealt, a share may still arrive; in central mode none does.
-        if wait.manner == Manner::Once && central {
+        if wait.asks_once() && central {
             return Err(last.refused);
         }
         let own = match last.refused.reason {
@@ -243,9 +253,10 @@ impl Limiter {
             No::Aged => Duration::from_millis(1),
             _ => rest,
         };
-        match rest.is_zero() || nap > rest {
+        let late = nap > rest && !wait.asks_once();
+        match rest.is_zero() || late {
             true => Err(Refused::of(no)),
-            false => Ok(nap),
+            false => Ok(nap.min(rest)),
         }
     }
 

@@ -150,7 +150,7 @@ impl Limiter {
                 };
                 Ok(self.reserved_at_home(n, &grant))
             }
-            no if Self::may_come(no) => {
+            no if self.may_come(no, n) => {
                 self.probe(n, no)?;
                 let most = Some(self.once_within());
                 let outcome = self.wait_to_settle(n, most, Manner::Once).await;

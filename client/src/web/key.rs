@@ -1,7 +1,8 @@
 //! Keys that requests are counted under.
 //!
 //! Each function here returns a function from a request's head to a part of a key, or to `None` if the
-//! request is not limited.
+//! request has no such key. A layer refuses requests without a key unless it is told otherwise
+//! ([`LimitLayer::without_key`](crate::LimitLayer::without_key)); [`or`] falls back to another key.
 //!
 //! Text from the request is escaped: each byte that is not visible ASCII, and each `/`, `*` and `%`, becomes
 //! `%` and two hexadecimal digits.
@@ -20,11 +21,11 @@
 //! # }
 //! ```
 
-use super::Proxies;
+use super::{Proxies, path};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tonic::transport::server::TcpConnectInfo;
 
 /// Returns this text for each request: the fixed part of a key.
@@ -33,28 +34,54 @@ pub fn text(text: impl Into<String>) -> impl Fn(&Parts) -> Option<String> + Send
     move |_| Some(text.clone())
 }
 
-/// Returns the value of a header. `None` if the header is missing, empty, or there more than once.
+/// Returns the value of a header; `None` if the header is missing or empty. The values of several lines are
+/// one key, joined by `,` in their order, as
+/// [RFC 9110, section 5.3](https://www.rfc-editor.org/rfc/rfc9110#section-5.3) combines them.
+///
+/// A client chooses what it writes into a header. Use a header that a trusted proxy sets, and that it removes
+/// from what clients send.
 pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     move |parts| {
-        let mut values = parts.headers.get_all(name).iter();
-        let value = values.next().filter(|_| values.next().is_none())?;
-        segment(value.as_bytes())
+        let values = parts.headers.get_all(name).iter();
+        let values = values.map(|value| value.as_bytes());
+        let values: Vec<_> = values.filter(|value| !value.is_empty()).collect();
+        segment(&values.join(&b','))
     }
 }
 
-/// Returns the request's path without empty segments, and `-` for the root. `%` is kept, because paths are
-/// percent-encoded already. If paths contain ids, there are as many keys as ids.
+/// Returns the request's path, and `-` for the root. If paths contain ids, there are as many keys as ids; to
+/// count by route instead, use [`route`].
+///
+/// All spellings of a path are one key: percent-encoding is decoded and written again, empty segments are left
+/// out, and `.` and `..` are resolved. An encoded `/` stays a part of its segment.
 pub fn path() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
-    |parts| {
-        let segments = parts.uri.path().split('/');
-        let segments = segments.filter(|text| !text.is_empty());
-        // Paths are percent-encoded already.
-        let escaped = |text: &str| escaped(text.as_bytes(), b"*");
-        let segments: Vec<_> = segments.map(escaped).collect();
-        match segments.is_empty() {
-            true => Some("-".into()),
-            false => Some(segments.join("/")),
-        }
+    |parts| Some(path_key(parts.uri.path()))
+}
+
+/// Returns the route that the server's router has matched, such as `users/{id}`; `None` if `matched` finds
+/// none. A router knows the route only inside of it: with axum, use `Router::route_layer`.
+///
+/// ```
+/// # struct MatchedPath(String);
+/// # impl MatchedPath { fn as_str(&self) -> &str { &self.0 } }
+/// use aliquot_client::web::key;
+///
+/// // With `axum::extract::MatchedPath`:
+/// let route = key::route(|parts| Some(parts.extensions.get::<MatchedPath>()?.as_str()));
+/// ```
+pub fn route<F>(matched: F) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static
+where
+    F: for<'a> Fn(&'a Parts) -> Option<&'a str> + Send + Sync + 'static,
+{
+    move |parts| matched(parts).map(path_key)
+}
+
+fn path_key(path: &str) -> String {
+    let segments = path::segments(path);
+    let segments = segments.iter().filter_map(|text| segment(text));
+    match segments.collect::<Vec<_>>() {
+        none if none.is_empty() => "-".into(),
+        segments => segments.join("/"),
     }
 }
 
@@ -66,8 +93,9 @@ pub fn method() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
 /// Returns a claim of the bearer token, such as its subject. `claim` gets the token, verifies it, and returns
 /// the claim.
 ///
-/// A request without a token, or with one that `claim` rejects, has no key and is not limited here. The
-/// service behind the layer must refuse it.
+/// A request without a token, or with one that `claim` rejects, has no key. To count such requests by their
+/// address, combine this with [`or`]. If the service behind the layer refuses them, the layer may admit them
+/// ([`NoKey::Admit`](crate::NoKey::Admit)).
 ///
 /// ```
 /// use aliquot_client::web::key;
@@ -94,21 +122,85 @@ where
 /// connection, as [`peer`] does.
 ///
 /// Only the first 64 bits of an IPv6 address count, because a host usually has all addresses with the same
-/// first 64 bits. The other bits are written as zero.
+/// first 64 bits. The other bits are written as zero. An address that contains an IPv4 address (IPv6-mapped,
+/// NAT64 by `64:ff9b::/96`, 6to4 by `2002::/16`) counts as that address.
 pub fn ip<P>(peer: P, proxies: Proxies) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static
 where
     P: Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
 {
+    ip_prefix(peer, proxies, 64)
+}
+
+/// [`ip`] with another prefix length for IPv6, at most 128. A provider may give a customer a `/56` or a `/48`,
+/// so limits on several lengths, each with a name of its own in [`Tiers`](crate::Tiers), find a customer that
+/// uses many networks.
+pub fn ip_prefix<P>(
+    peer: P,
+    proxies: Proxies,
+    bits: u32,
+) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static
+where
+    P: Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
+{
+    let mask = u128::MAX
+        .checked_shl(Ipv6Addr::BITS.saturating_sub(bits))
+        .unwrap_or(0);
     move |parts| {
         let client = proxies.client(peer(parts)?, &parts.headers);
         Some(match client {
             IpAddr::V4(v4) => v4.to_string(),
-            IpAddr::V6(v6) => {
-                let net = v6.to_bits() & !u128::from(u64::MAX);
-                format!("{}", Ipv6Addr::from_bits(net))
-            }
+            IpAddr::V6(v6) => match inside(v6) {
+                Some(v4) => v4.to_string(),
+                None => Ipv6Addr::from_bits(v6.to_bits() & mask).to_string(),
+            },
         })
     }
+}
+
+/// Returns the IPv4 address inside a NAT64 address
+/// ([RFC 6052](https://www.rfc-editor.org/rfc/rfc6052#section-2.1)) or a 6to4 address
+/// ([RFC 3056](https://www.rfc-editor.org/rfc/rfc3056#section-2)).
+const fn inside(v6: Ipv6Addr) -> Option<Ipv4Addr> {
+    let (high, low) = match v6.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => (high, low),
+        _ => return None,
+    };
+    Some(Ipv4Addr::from_bits((high as u32) << 16 | low as u32))
+}
+
+/// Returns the user that a header names as `user/…`, or else the client's address as `ip/…`, as [`ip`] does.
+/// A user can therefore not have the key of an address.
+///
+/// ```
+/// use aliquot_client::web::{Proxies, key};
+/// use aliquot_client::{Keyed, Limit, LimitLayer};
+/// use std::sync::Arc;
+///
+/// let store = Arc::new(Keyed::new(Limit::per_sec(5), 10, 100_000)?);
+/// let layer = LimitLayer::in_store(store, key::user_or_ip("x-user", key::peer, Proxies::none()));
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
+pub fn user_or_ip<P>(
+    header: &'static str,
+    peer: P,
+    proxies: Proxies,
+) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static
+where
+    P: Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
+{
+    or(
+        all((text("user"), self::header(header))),
+        all((text("ip"), ip(peer, proxies))),
+    )
+}
+
+/// Returns the first key, or the second one if there is no first.
+pub fn or<F, S>(first: F, second: S) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static
+where
+    F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    S: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+{
+    move |parts| first(parts).or_else(|| second(parts))
 }
 
 /// Returns the address at the other end of the connection: from tonic's extension, or from a [`SocketAddr`]
@@ -179,14 +271,14 @@ tuples!(A B C D E F);
 
 /// Escapes a text as one segment of a key; `None` if it is empty.
 fn segment(text: &[u8]) -> Option<String> {
-    (!text.is_empty()).then(|| escaped(text, b"/*%"))
+    (!text.is_empty()).then(|| escaped(text))
 }
 
-/// Escapes a text: each byte that is not visible ASCII, or is one of `others`, becomes `%` and two digits.
-fn escaped(text: &[u8], others: &[u8]) -> String {
+/// Escapes a text: each byte that is not visible ASCII, or is `/`, `*` or `%`, becomes `%` and two digits.
+fn escaped(text: &[u8]) -> String {
     let mut escaped = String::with_capacity(text.len());
     for &byte in text {
-        if byte.is_ascii_graphic() && !others.contains(&byte) {
+        if byte.is_ascii_graphic() && !b"/*%".contains(&byte) {
             escaped.push(char::from(byte));
         } else {
             // Writing to a string never fails.

@@ -6,9 +6,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// Returns how long an answer asks the client to wait; `None` if it does not, or if the value cannot be read.
 ///
-/// - For an answer that refuses (429, 503 or a redirection) this is `Retry-After`, in seconds or as an HTTP
-///   date ([RFC 9110, section 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)). A date is
-///   compared with `wall_ms`, in milliseconds since the Unix epoch; a date in the past gives zero.
+/// - For an answer that refuses (403, 413, 429, 503 or a redirection) this is `Retry-After`, in seconds or as
+///   an HTTP date ([RFC 9110, section 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)). A date
+///   is compared with `wall_ms`, in milliseconds since the Unix epoch; a date in the past gives zero, and a
+///   second 60 (a leap second) is the one after 59. Seconds may have decimal places, which the standard does
+///   not know and some servers send. Of several fields the longest wait counts.
 /// - For a gRPC call that failed before it began this is `grpc-retry-pushback-ms`
 ///   ([gRFC A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)), or else `Retry-After`.
 ///
@@ -36,18 +38,56 @@ pub fn retry_after(status: StatusCode, headers: &HeaderMap, wall_ms: i64) -> Opt
     }
     let refused = matches!(
         status,
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+        StatusCode::FORBIDDEN
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::SERVICE_UNAVAILABLE
     );
     if !refused && !status.is_redirection() && !failed {
         return None;
     }
-    let said = text(RETRY_AFTER.as_str())?.trim();
-    if !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Too many digits for a number are a long time.
-        return Some(Duration::from_secs(said.parse().unwrap_or(u64::MAX)));
+    let fields = headers.get_all(RETRY_AFTER).iter();
+    let said = fields.filter_map(|field| field.to_str().ok());
+    said.filter_map(|said| wait(said.trim(), wall_ms)).max()
+}
+
+/// Reads one field.
+fn wait(said: &str, wall_ms: i64) -> Option<Duration> {
+    if said.starts_with(|first: char| first.is_ascii_digit()) {
+        return seconds(said);
     }
-    let at = httpdate::parse_http_date(said).ok()?;
-    let at = at.duration_since(UNIX_EPOCH).ok()?;
+    let at = date(said)?;
     let now = Duration::from_millis(u64::try_from(wall_ms).unwrap_or(0));
     Some(at.saturating_sub(now))
+}
+
+/// Reads seconds, with or without decimal places; rounded up to nanoseconds.
+fn seconds(said: &str) -> Option<Duration> {
+    let (whole, places) = said.split_once('.').unwrap_or((said, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(places) {
+        return None;
+    }
+    // Too many digits for a number are a long time.
+    let whole = Duration::from_secs(whole.parse().unwrap_or(u64::MAX));
+    let (nanos, beyond) = places.split_at(places.len().min(9));
+    let nanos: u32 = format!("{nanos:0<9}").parse().ok()?;
+    let more = u32::from(beyond.bytes().any(|byte| byte != b'0'));
+    let nanos = Duration::from_nanos(u64::from(nanos) + u64::from(more));
+    Some(whole.saturating_add(nanos))
+}
+
+/// Reads an HTTP date, as the time since the Unix epoch. A second 60 is the one after 59.
+fn date(said: &str) -> Option<Duration> {
+    let parse = |text: &str| {
+        let at = httpdate::parse_http_date(text).ok()?;
+        at.duration_since(UNIX_EPOCH).ok()
+    };
+    let leap = || {
+        let before = said.replacen(":60 ", ":59 ", 1);
+        (before != said)
+            .then(|| parse(&before))?
+            .map(|at| at + Duration::from_secs(1))
+    };
+    parse(said).or_else(leap)
 }

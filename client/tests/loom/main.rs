@@ -14,6 +14,7 @@ mod source {
     pub(crate) mod cell;
     pub(crate) mod clock;
     pub(crate) mod counters;
+    pub(crate) mod described;
     pub(crate) mod key_state;
     pub(crate) mod keyed;
     pub(crate) mod limit;
@@ -45,8 +46,8 @@ use cell::{Ask, CellDecider};
 use key_state::KeyState;
 use loom::thread;
 use source::{
-    cell, clock, counters, key_state, keyed, limit, mode_guard, native, refused, switch, switched,
-    tier,
+    cell, clock, counters, described, key_state, keyed, limit, mode_guard, native, refused, switch,
+    switched, tier,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

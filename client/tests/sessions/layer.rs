@@ -3,7 +3,7 @@
 use super::central::{kept, limiters, small};
 use super::node::{FakeNode, budget, rate};
 use super::{client, until};
-use aliquot_client::{Client, Limit, LimitLayer, Limiter, LimiterState, Problems, Tiers};
+use aliquot_client::{Client, Limit, LimitLayer, Limiter, LimiterState, NoKey, Problems, Tiers};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
@@ -37,6 +37,7 @@ async fn the_layer_admits_what_the_limiter_does_and_says_429_with_when_to_retry(
     let layer = LimitLayer::by_key(&client, |request| {
         (request.uri.path() != "/health").then(|| "a".into())
     })
+    .without_key(NoKey::Admit)
     .cost(|_| 10)
     .on_admit(move |_, admission| {
         seen.fetch_add(admission.tokens, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 mod central;
 mod forgotten;
 mod frozen;
+mod gaps;
 mod layer;
 mod line;
 mod many;

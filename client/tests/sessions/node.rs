@@ -1,7 +1,7 @@
 //! A coordinator node in this process: the core's own state machine behind a real gRPC server, with a leader
 //! that grants what the test says.
 
-use aliquot_client::{Clock, HostClock};
+use aliquot_client::{HostClock, SharedClock};
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::central::{Ask, Told};
 use aliquot_core::command::Command;
@@ -26,6 +26,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tokio_stream::{Stream, StreamExt};
+use tonic::transport::server::Connected;
 use tonic::{Request, Response, Status, Streaming};
 
 type Outgoing = mpsc::Sender<Result<pb::NodeMessage, Status>>;
@@ -34,6 +35,7 @@ type Outgoing = mpsc::Sender<Result<pb::NodeMessage, Status>>;
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) node: Node,
+    clock: SharedClock,
     budgets: BTreeMap<Key, (BudgetId, Budget)>,
     sessions: BTreeMap<Incarnation, Outgoing>,
     answers: u64,
@@ -95,6 +97,18 @@ impl FakeNode {
     pub(crate) async fn start(incarnation: u64, budgets: Vec<Budget>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address").to_string();
+        let node = Self::new(address, incarnation, budgets, Arc::new(HostClock));
+        node.serve(TcpListenerStream::new(listener), Duration::from_millis(5));
+        node
+    }
+
+    /// Makes a node of this incarnation that serves these budgets, by this clock.
+    pub(crate) fn new(
+        address: String,
+        incarnation: u64,
+        budgets: Vec<Budget>,
+        clock: SharedClock,
+    ) -> Self {
         let state = log(incarnation, &budgets);
         let budgets = budgets.into_iter().map(|budget| {
             let key = Key::try_from(budget.key().as_str()).expect("an exact key");
@@ -103,6 +117,7 @@ impl FakeNode {
         });
         let inner = Inner {
             node: Node::new(Incarnation::new(incarnation), Drift::default()),
+            clock,
             budgets: budgets.collect::<BTreeMap<_, _>>(),
             sessions: BTreeMap::new(),
             answers: 0,
@@ -123,24 +138,31 @@ impl FakeNode {
             crowded: false,
             interned: Vec::new(),
         };
-        let node = Self {
+        Self {
             address,
             inner: Arc::new(Mutex::new(inner)),
-        };
-        let service = pb::session_server::SessionServer::new(node.clone());
+        }
+    }
+
+    /// Serves these connections, and acts by itself at this interval.
+    pub(crate) fn serve<S, C>(&self, incoming: S, every: Duration)
+    where
+        S: Stream<Item = std::io::Result<C>> + Send + 'static,
+        C: Connected + tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+    {
+        let service = pb::session_server::SessionServer::new(self.clone());
         tokio::spawn(
             tonic::transport::Server::builder()
                 .add_service(service)
-                .serve_with_incoming(TcpListenerStream::new(listener)),
+                .serve_with_incoming(incoming),
         );
-        let pumped = node.clone();
+        let pumped = self.clone();
         tokio::spawn(async move {
             loop {
                 pumped.with(Inner::pump);
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                tokio::time::sleep(every).await;
             }
         });
-        node
     }
 
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Inner) -> R) -> R {
@@ -169,9 +191,9 @@ impl FakeNode {
 impl Inner {
     /// Passes messages between the leader and the node, and between the node and its clients.
     fn pump(&mut self) {
-        let now = HostClock.now();
+        let now = self.clock.now();
         if self.renewing
-            && let Some(report) = self.node.report(now, HostClock.wall_ms())
+            && let Some(report) = self.node.report(now, self.clock.wall_ms())
         {
             self.answers += 1;
             // Returned capacity is granted again.
@@ -233,7 +255,7 @@ impl Inner {
     }
 
     fn open(&mut self, open: SessionOpen, outgoing: Outgoing) -> Option<Incarnation> {
-        let now = HostClock.now();
+        let now = self.clock.now();
         self.node.tick(now);
         let held = open.resume.filter(|edge| {
             edge.parent == self.node.life() && self.node.ledger().child(edge.child).is_some()
@@ -268,12 +290,12 @@ impl Inner {
                 self.reports += 1;
                 self.last = Some(report.clone());
                 self.leaves += u64::from(report.intent == Intent::Leave);
-                self.node.handle_report(&report, HostClock.now());
+                self.node.handle_report(&report, self.clock.now());
                 self.pump();
             }
             ClientMessage::Ask(ask) => {
                 self.asked.push(ask);
-                match self.node.handle_ask(&ask, &self.state, HostClock.now()) {
+                match self.node.handle_ask(&ask, &self.state, self.clock.now()) {
                     Asked::Told(told) if self.silent => self.kept.push(told),
                     Asked::Told(told) => self.tell(told),
                     Asked::Forward { .. } => panic!("this node is the home of all"),
@@ -281,7 +303,7 @@ impl Inner {
             }
             ClientMessage::Release(release) => {
                 self.releases += 1;
-                self.node.handle_release(&release, HostClock.now());
+                self.node.handle_release(&release, self.clock.now());
             }
         }
     }

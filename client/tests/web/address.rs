@@ -155,7 +155,8 @@ fn requests_have_keys() {
     let head = parts(request());
     let said = |key: Option<String>, expect: Option<&str>| assert_eq!(key.as_deref(), expect);
     said(key::header("x-tenant")(&head), Some("a%2Fb%20%2A%25"));
-    for absent in ["twice", "empty", "none"] {
+    said(key::header("twice")(&head), Some("1,2"));
+    for absent in ["empty", "none"] {
         said(key::header(absent)(&head), None);
     }
     said(key::path()(&head), Some("v1/users/a%20b/%2A"));
@@ -192,4 +193,65 @@ fn requests_have_keys() {
         key::all((key::text("tenant"), key::header("none")))(&head),
         None,
     );
+    let user = key::user_or_ip("x-tenant", key::peer, Proxies::none());
+    said(user(&head), Some("user/a%2Fb%20%2A%25"));
+    let user = key::user_or_ip("none", key::peer, Proxies::none());
+    said(user(&head), Some("ip/203.0.113.7"));
+}
+
+#[test]
+fn addresses_are_counted_by_prefix() {
+    let said = |key: Option<String>, expect: Option<&str>| assert_eq!(key.as_deref(), expect);
+    let address = |address: &str, bits| {
+        let address: IpAddr = address.parse().expect("an address");
+        let head = parts(Request::builder().extension(address));
+        key::ip_prefix(key::peer, Proxies::none(), bits)(&head)
+    };
+    let whole = "2001:db9:1:2:3:4:5:6";
+    said(address(whole, 128), Some(whole));
+    said(address(whole, 56), Some("2001:db9:1::"));
+    said(address("2001:db9:1:2ff::1", 56), Some("2001:db9:1:200::"));
+    said(address(whole, 48), Some("2001:db9:1::"));
+    said(address(whole, 0), Some("::"));
+    said(address("203.0.113.7", 0), Some("203.0.113.7"));
+    // Addresses that contain an IPv4 address count as that one.
+    for inside in [
+        "::ffff:203.0.113.7",
+        "64:ff9b::203.0.113.7",
+        "2002:cb00:7107::1",
+    ] {
+        said(address(inside, 64), Some("203.0.113.7"));
+    }
+}
+
+/// A router decodes a path before it finds the resource, so each resource has one key.
+#[test]
+fn all_spellings_of_a_path_are_one_key() {
+    let of = |path: &str| key::path()(&parts(Request::builder().uri(path)));
+    let digits: Vec<char> = "4217".chars().collect();
+    for spelling in 0..16_usize {
+        let mut path = String::from("/users/");
+        for (at, digit) in digits.iter().enumerate() {
+            match spelling >> at & 1 {
+                0 => path.push(*digit),
+                _ => path.push_str(&format!("%{:02x}", u32::from(*digit))),
+            }
+        }
+        assert_eq!(of(&path).as_deref(), Some("users/4217"), "{path}");
+    }
+    for (path, expect) in [
+        ("//users/./4217/", "users/4217"),
+        ("/users/1/../4217", "users/4217"),
+        ("/users/1/%2E%2e/4217", "users/4217"),
+        ("/../users/4217", "users/4217"),
+        ("/users/a%2fb", "users/a%2Fb"),
+        ("/users/100%", "users/100%25"),
+        ("/users/%zz", "users/%25zz"),
+        ("/..", "-"),
+    ] {
+        assert_eq!(of(path).as_deref(), Some(expect), "{path}");
+    }
+    let route = key::route(|parts| Some(parts.uri.path()));
+    let head = parts(Request::builder().uri("/users/{id}/files/{*rest}"));
+    assert_eq!(route(&head).as_deref(), Some("users/{id}/files/{%2Arest}"));
 }

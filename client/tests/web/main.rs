@@ -3,6 +3,7 @@
 mod address;
 mod answers;
 mod outgoing;
+mod permits;
 mod said;
 mod tiered;
 

@@ -172,3 +172,46 @@ async fn a_host_is_the_same_however_it_is_written() {
         assert_eq!(held, OutgoingError::Held(Duration::from_secs(5)), "{host}");
     }
 }
+
+/// Two calls are answered one after the other, the later one with a shorter wait.
+#[tokio::test]
+async fn a_later_shorter_wait_does_not_replace_a_longer_one() {
+    let clock = ManualClock::new();
+    let layer = RetryAfterLayer::new()
+        .clock(Arc::new(clock.clone()))
+        .wait(Duration::from_secs(100));
+    let (calls, answers) = (
+        Arc::new(AtomicU32::new(0)),
+        Arc::new(tokio::sync::Semaphore::new(0)),
+    );
+    let held = Arc::clone(&answers);
+    let service = layer.layer(service_fn(move |_: Request<()>| {
+        let call = calls.fetch_add(1, Ordering::AcqRel);
+        let held = Arc::clone(&held);
+        async move {
+            held.acquire().await.expect("it stays open").forget();
+            let mut answer = Response::new(call);
+            if let Some(wait) = ["60", "10"].get(call as usize) {
+                *answer.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+                let wait = HeaderValue::from_static(wait);
+                answer.headers_mut().insert("retry-after", wait);
+            }
+            Ok::<_, Infallible>(answer)
+        }
+    }));
+    let call = || service.clone().oneshot(to("a"));
+    let (mut first, mut second) = (pin!(call()), pin!(call()));
+    assert!(waits(&mut first).await && waits(&mut second).await);
+    answers.add_permits(1);
+    let first = first.await.expect("an answer");
+    assert_eq!(first.into_body(), 0);
+    answers.add_permits(2);
+    assert_eq!(second.await.expect("an answer").into_body(), 1);
+    let mut third = pin!(call());
+    for secs in [11, 48] {
+        clock.advance(Duration::from_secs(secs));
+        assert!(waits(&mut third).await, "it was asked to wait for a minute");
+    }
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(third.await.expect("an answer").into_body(), 2);
+}

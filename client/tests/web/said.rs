@@ -25,17 +25,41 @@ proptest! {
     }
 }
 
+#[track_caller]
+fn check(status: StatusCode, lines: &[(&'static str, &str)], expect: Option<u64>) {
+    let headers = lines
+        .iter()
+        .flat_map(|&(name, line)| headers(name, &[line]))
+        .filter_map(|(name, value)| Some((name?, value)))
+        .collect();
+    let wait = retry_after(status, &headers, 1_000_000);
+    assert_eq!(wait, expect.map(Duration::from_millis), "{lines:?}");
+}
+
+/// Servers write more than the standard allows, on more answers than it names.
+#[test]
+fn unusual_waits_are_read() {
+    let busy = StatusCode::TOO_MANY_REQUESTS;
+    for status in [403, 413, 429, 503] {
+        let status = StatusCode::from_u16(status).expect("a status");
+        check(status, &[("retry-after", "7")], Some(7_000));
+    }
+    check(busy, &[("retry-after", "1.5")], Some(1_500));
+    check(busy, &[("retry-after", "120.0")], Some(120_000));
+    // Of several fields the longest wait counts, in any order.
+    let (short, long) = (("retry-after", "60"), ("retry-after", "120"));
+    check(busy, &[short, long], Some(120_000));
+    check(busy, &[long, short, ("retry-after", "soon")], Some(120_000));
+    // A leap second: 60 is the one after 59.
+    check(
+        busy,
+        &[("retry-after", "Thu, 01 Jan 1970 00:16:60 GMT")],
+        Some(20_000),
+    );
+}
+
 #[test]
 fn waits_of_servers_are_read() {
-    let check = |status: StatusCode, lines: &[(&'static str, &str)], expect: Option<u64>| {
-        let headers = lines
-            .iter()
-            .flat_map(|&(name, line)| headers(name, &[line]))
-            .filter_map(|(name, value)| Some((name?, value)))
-            .collect();
-        let wait = retry_after(status, &headers, 1_000_000);
-        assert_eq!(wait, expect.map(Duration::from_millis), "{lines:?}");
-    };
     let (ok, busy) = (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS);
     check(busy, &[("retry-after", "7")], Some(7_000));
     check(busy, &[("retry-after", " 7 ")], Some(7_000));
@@ -69,7 +93,7 @@ fn waits_of_servers_are_read() {
         &[("retry-after", "Thu, 01 Jan 1970 00:00:01 GMT")],
         Some(0),
     );
-    for rubbish in ["", "-1", "1.5", "soon", "+3"] {
+    for rubbish in ["", "-1", "1.", ".5", "1.5.2", "1e3", "1,5", "soon", "+3"] {
         check(busy, &[("retry-after", rubbish)], None);
     }
     check(

@@ -4,7 +4,7 @@ use super::answers::{Answer, asked};
 use aliquot_client::web::key;
 use aliquot_client::{
     Admission, Answers, FixedWindow, Keyed, Layers, Limit, LimitLayer, Limiter, ManualClock, Mode,
-    SharedClock, Switched, Tiers, TiersError,
+    NoKey, SharedClock, Switched, Tiers, TiersError,
 };
 use http::{Request, StatusCode};
 use proptest::prelude::*;
@@ -107,7 +107,7 @@ async fn of_several_that_refuse_the_one_to_wait_for_the_longest_is_named() {
     limits.service.try_acquire(10).expect("ten");
     let refused = from(&layer, "1", "a").await;
     assert_eq!(field(&refused, "retry-after"), Some("3600"));
-    assert_eq!(field(&refused, "ratelimit"), Some("\"seldom\";r=0"));
+    assert_eq!(field(&refused, "ratelimit"), Some("\"seldom\";r=0;t=3600"));
     assert!(refused.body().contains("\"layer\":\"seldom\""));
     assert_eq!(limits.left("1", "a"), [10, 10, 0]);
 }
@@ -127,9 +127,19 @@ async fn an_admitted_request_is_told_of_the_tightest() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_key_is_not_limited_by_that_limit() {
+async fn a_limit_for_which_a_request_has_no_key_can_be_skipped() {
     let limits = Limits::of(1, 1, 3);
-    let layer = limits.layer();
+    let tiers = Tiers::new()
+        .in_store(
+            "address",
+            Arc::clone(&limits.addresses),
+            key::header("x-ip"),
+        )
+        .without_key(NoKey::Admit)
+        .in_store("user", Arc::clone(&limits.users), key::header("x-user"))
+        .without_key(NoKey::Admit)
+        .limiter("service", limits.service.clone());
+    let layer = LimitLayer::layered(tiers).expect("limits");
     let status = async |ip: &str, user: &str| from(&layer, ip, user).await.status().as_u16();
     assert_eq!(status("1", "a").await, 200);
     assert_eq!(status("", "a").await, 429);
@@ -137,7 +147,7 @@ async fn a_request_without_a_key_is_not_limited_by_that_limit() {
     assert_eq!(status("2", "").await, 200);
     assert_eq!(status("", "").await, 429);
     let keys = Tiers::new().in_store("user", Arc::clone(&limits.users), key::header("x-user"));
-    let layer = LimitLayer::layered(keys).expect("a limit");
+    let layer = LimitLayer::layered(keys.without_key(NoKey::Admit)).expect("a limit");
     let free = from(&layer, "1", "").await;
     assert_eq!(free.status(), StatusCode::OK);
     assert_eq!(field(&free, "ratelimit"), None);

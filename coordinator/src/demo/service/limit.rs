@@ -2,7 +2,7 @@
 
 use super::audit::{Asked, Audit};
 use super::{Holding, ReadHolding};
-use aliquot_client::{Client, LimitLayer, Limiter};
+use aliquot_client::{Client, LimitLayer, Limiter, NoKey};
 use axum::Router;
 use std::sync::Arc;
 
@@ -14,7 +14,9 @@ pub fn limit(routes: Router, audit: &Arc<Audit>, client: &Client) -> Router {
         Asked::of(&request.uri, &shared).map(|(key, _)| key)
     });
     let (book, shared) = (Arc::clone(audit), audit.shared().to_owned());
+    // Requests for other paths, such as health checks, have no key.
     let layer = by_key
+        .without_key(NoKey::Admit)
         .cost(move |request| Asked::of(&request.uri, &shared).map_or(1, |(_, cost)| cost))
         .on_admit(move |_, admission| book.admitted(admission.asked_at, admission.decided_at));
     routes.layer(layer)

@@ -17,6 +17,79 @@ fn one_caller_a_second_waits_for_a_spent_quota() {
     assert_eq!(probe(2, 1_250), Some(wait), "the others do not");
     home.waited_in_vain(2, at(1_500));
     assert_eq!(probe(3, 2_499), Some(Span::from_millis(1)));
+    // What is as old again says nothing about the next caller and those beside it.
+    assert_eq!((probe(3, 3_500), probe(3, 3_500)), (None, None));
+    home.waited_in_vain(2, at(4_000));
+    home.waited_with_success();
+    assert_eq!(probe(2, 4_001), None);
+}
+
+/// A client that holds a tenth of a budget, and whose part is spent, is brought more of what is left.
+#[test]
+fn more_of_a_budget_is_waited_for_by_as_many_as_it_may_serve() {
+    let mut part = Part::of(1, 10);
+    assert!(part.limiter.try_acquire(10).is_ok());
+    let limiter = part.limiter.clone();
+    assert!(limiter.needs_a_node(1, part.clock.now()));
+    let mut most = pin!(limiter.check(89));
+    let mut last = pin!(limiter.check(1));
+    assert!(most.as_mut().now_or_never().is_none());
+    assert!(last.as_mut().now_or_never().is_none());
+    let beyond = limiter.check(1).now_or_never();
+    assert_eq!(reason(beyond), Some(Reason::Throttled), "90 can come");
+    part.deposit(0, 90);
+    for once in [most, last] {
+        assert!(once.now_or_never().is_some_and(|of| of.is_ok()));
+    }
+    // All of it is held here: time alone brings more.
+    assert_eq!(
+        reason(limiter.check(1).now_or_never()),
+        Some(Reason::Throttled)
+    );
+    assert!(!limiter.needs_a_node(1, part.clock.now()));
+}
+
+#[test]
+fn a_part_of_a_spent_rate_is_waited_for_by_one_caller_a_second() {
+    let part = Part::of(1, 10);
+    assert!(part.limiter.try_acquire(10).is_ok());
+    let limiter = part.limiter.clone();
+    let mut once = pin!(limiter.check(1));
+    assert!(once.as_mut().now_or_never().is_none());
+    part.clock.advance(Duration::from_millis(250));
+    let refused = once.now_or_never().expect("in time").expect_err("in vain");
+    assert_eq!(refused.reason, Reason::Throttled);
+    // The part makes one a second.
+    let wait = refused.retry_after.expect("a wait");
+    assert!((740..=751).contains(&wait.as_millis()), "{wait:?}");
+    for _ in 0..3 {
+        assert_eq!(
+            reason(limiter.check(1).now_or_never()),
+            Some(Reason::Throttled)
+        );
+    }
+}
+
+/// A session that changes its edge holds nothing for two round trips.
+#[test]
+fn a_caller_that_asks_once_waits_for_the_next_lease() {
+    for comes in [true, false] {
+        let part = Part::of(100, 10);
+        let (limiter, shared) = (part.limiter.clone(), &part.limiter.handle.shared);
+        shared.set_lease(part.clock.now());
+        let mut once = pin!(limiter.check(1));
+        assert!(once.as_mut().now_or_never().is_none());
+        if comes {
+            shared.set_lease(Tick::from_nanos(u64::MAX));
+            part.decider.leased();
+        }
+        part.clock.advance(Duration::from_millis(250));
+        let outcome = once.now_or_never().expect("in time");
+        assert_eq!(outcome.map(|of| of.tokens).ok(), comes.then_some(1));
+        part.clock.advance(Duration::from_millis(751));
+        let late = limiter.check(1).now_or_never();
+        assert!(late.is_some(), "no caller begins to wait a second later");
+    }
 }
 
 /// A home node that has nothing left of a rate answers before the share arrives that the key's first report

@@ -1,0 +1,223 @@
+//! Callers that come seldom: each is served while the budget has what it asks for, however long no caller came.
+//!
+//! A client and a node in simulated time, without sockets: tokio's paused clock advances when both rest.
+
+use super::node::{FakeNode, budget, rate};
+use aliquot_client::{Client, Clock, LimitLayer, SharedClock, Tick, Tiers};
+use aliquot_core::budget::Budget;
+use http::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use proptest::prelude::*;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::Endpoint;
+use tower::{Layer, ServiceExt, service_fn};
+
+/// The paused clock of tokio's runtime.
+#[derive(Debug)]
+struct Simulated(Instant);
+
+impl Clock for Simulated {
+    fn now(&self) -> Tick {
+        let nanos = self.0.elapsed().as_nanos();
+        // A day after the host's start.
+        Tick::from_nanos(86_400_000_000_000 + u64::try_from(nanos).expect("not for long"))
+    }
+
+    fn wall_ms(&self) -> i64 {
+        i64::try_from(self.0.elapsed().as_millis()).expect("not for long")
+    }
+}
+
+/// A node and its clients in simulated time.
+struct World {
+    node: FakeNode,
+    clock: SharedClock,
+    dial: mpsc::UnboundedSender<tokio::io::DuplexStream>,
+}
+
+impl World {
+    fn new(budgets: Vec<Budget>) -> Self {
+        let clock: SharedClock = Arc::new(Simulated(Instant::now()));
+        let node = FakeNode::new("node:1".into(), 1, budgets, Arc::clone(&clock));
+        let (dial, dialled) = mpsc::unbounded_channel();
+        let incoming = UnboundedReceiverStream::new(dialled).map(Ok);
+        node.serve(incoming, Duration::from_millis(50));
+        Self { node, clock, dial }
+    }
+
+    fn client(&self, seed: u64) -> Client {
+        let dial = self.dial.clone();
+        let connect = move |_: String| {
+            let dial = dial.clone();
+            let pipe = service_fn(move |_: http::Uri| {
+                let (ours, theirs) = tokio::io::duplex(1 << 16);
+                let sent = dial.send(theirs).map_err(std::io::Error::other);
+                async move { sent.map(|()| TokioIo::new(ours)) }
+            });
+            async move {
+                Endpoint::from_static("http://node:1")
+                    .connect_with_connector(pipe)
+                    .await
+            }
+        };
+        Client::builder()
+            .addresses([self.node.address.clone()])
+            .connector(connect)
+            .clock(Arc::clone(&self.clock))
+            .seed(seed)
+            .cold_wait(Duration::from_secs(1))
+            .connect()
+            .expect("a client")
+    }
+}
+
+/// Ways to ask for a token or a permit.
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Layer,
+    Tiers,
+    Check,
+    Acquire,
+    Permit,
+}
+
+/// Requests by one layer, and tells whether the request was served.
+async fn served(layer: &LimitLayer) -> Result<(), String> {
+    let service = service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(())));
+    let answer = layer.layer(service).oneshot(Request::new(())).await;
+    let answer = answer.expect("it never fails");
+    match answer.status() {
+        StatusCode::OK => Ok(()),
+        status => Err(format!("{status}, {:?}", answer.headers())),
+    }
+}
+
+async fn ask(verb: Verb, client: &Client, key: &'static str) -> Result<(), String> {
+    let limiter = client.limiter(key).expect("room");
+    let text = |refused: aliquot_client::Refused| format!("{refused:?}");
+    match verb {
+        Verb::Layer => {
+            let layer = LimitLayer::by_key(client, move |_| Some(key.into()));
+            drop(limiter);
+            served(&layer).await
+        }
+        Verb::Tiers => {
+            let tiers = Tiers::new().limiter("fleet", limiter);
+            served(&LimitLayer::layered(tiers).expect("limits")).await
+        }
+        Verb::Check => limiter.check(1).await.map(|_| ()).map_err(text),
+        Verb::Acquire => {
+            let within = limiter.acquire_within(1, Duration::from_millis(250)).await;
+            within.map(|_| ()).map_err(text)
+        }
+        Verb::Permit => limiter.permit().await.map(drop).map_err(text),
+    }
+}
+
+fn budgets() -> Vec<Budget> {
+    vec![
+        rate("rate", 100),
+        // Too little to share among three clients.
+        budget("small", |draft| {
+            draft.rate = Some("3/s".into());
+            draft.burst = Some("2".into());
+        }),
+        budget("quota", |draft| draft.quota = Some("1000 per day".into())),
+        budget("permits", |draft| {
+            draft.concurrency = Some("3".into());
+            draft.max_hold = Some("10s".into());
+        }),
+    ]
+}
+
+const TOKENS: [Verb; 4] = [Verb::Layer, Verb::Tiers, Verb::Check, Verb::Acquire];
+const ALL: [(&str, &[Verb]); 4] = [
+    ("rate", &TOKENS),
+    ("small", &TOKENS),
+    ("quota", &TOKENS),
+    ("permits", &[Verb::Permit]),
+];
+
+/// A wait, the client that asks after it, the way to ask for each key, and the number of requests for those
+/// keys that have many tokens.
+type Step = (u64, usize, [usize; 4], u8);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let gap = prop_oneof![
+        1_000..10_000_u64,
+        // About when a client forgets a key.
+        55_000..75_000_u64,
+        0..300_000_u64,
+    ];
+    let step = (gap, 0..3_usize, any::<[u8; 4]>(), 1..40_u8);
+    let verbs = |verbs: [u8; 4]| verbs.map(usize::from);
+    let step = step
+        .prop_map(move |(gap, client, with, times)| (gap.max(1_000), client, verbs(with), times));
+    prop::collection::vec(step, 1..6)
+}
+
+async fn run(steps: Vec<Step>) -> Result<(), String> {
+    let world = World::new(budgets());
+    let clients: Vec<Client> = (1..=3).map(|seed| world.client(seed)).collect();
+    for (gap, client, with, times) in steps {
+        tokio::time::sleep(Duration::from_millis(gap)).await;
+        for ((key, verbs), with) in ALL.into_iter().zip(with) {
+            let verb = verbs[with % verbs.len()];
+            let times = if matches!(key, "rate" | "quota") {
+                times
+            } else {
+                1
+            };
+            for time in 1..=times {
+                let asked = ask(verb, &clients[client], key).await;
+                asked.map_err(|no| {
+                    format!("{key} by {verb:?} of {client}, {time} after {gap} ms: {no}")
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs a test in simulated time.
+fn simulate<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime")
+        .block_on(test)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn no_caller_is_refused_while_the_budget_has_what_it_asks_for(steps in steps()) {
+        let outcome = simulate(run(steps));
+        prop_assert_eq!(outcome, Ok(()));
+    }
+}
+
+/// The first request of a fresh client, for each key and each way to ask.
+#[test]
+fn a_fresh_client_is_served_at_its_first_request() {
+    for (key, verbs) in ALL {
+        for verb in verbs {
+            simulate(async {
+                let world = World::new(budgets());
+                for seed in 0..2 {
+                    let asked = ask(*verb, &world.client(seed), key).await;
+                    assert_eq!(asked, Ok(()), "{key} by {verb:?}");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            });
+        }
+    }
+}
