@@ -154,6 +154,9 @@ impl Limiter {
     /// Sets the rate from now on. The level stays the same, and reservations keep their times. From no limit
     /// to a limit, the bucket starts full.
     ///
+    /// Tokens that other threads took in advance ([`Batches`](crate::Batches)) are lost at a change: at most
+    /// a 64th of the burst for each of them.
+    ///
     /// # Errors
     ///
     /// [`LimitError`] if the limiter counts permits ([`LimitError::Permits`]) or is leased
@@ -230,6 +233,7 @@ impl Limiter {
         let fitted = fit(self.kind(), limit, burst, Some(state.scale))?;
         let Fitted { scale, .. } = fitted;
         let (was, share) = (admission_mode_of(state.limit), fitted.share());
+        self.key_state.cell.empty_own_cache(&clock);
         if state.unbatched {
             state.decider.charge_deferred(clock(), || self.now());
         }
