@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A circuit breaker. After a number of failures in a row it opens: no call is made for a cool-down. Then a
-/// single trial call is made, and its outcome decides for all.
+/// single trial call is made, and its outcome decides for all. The outcome of a call that began before the
+/// breaker last opened is ignored.
 ///
 /// ```text
 ///            failures in a row                 the cool-down is over
@@ -80,6 +81,8 @@ pub struct Attempt {
     breaker: Breaker,
     /// The breaker's word while this is the trial; `None` if all calls may be made.
     trial: Option<Word>,
+    /// Number of openings before the call began.
+    openings: u64,
 }
 
 /// State of a breaker, as one word:
@@ -197,11 +200,13 @@ impl Breaker {
     /// As [`Breaker::try_now`].
     pub fn try_at(&self, now: Tick) -> Result<Attempt, Refused> {
         self.shared.guard.check_frozen(1)?;
+        // Before the word: a call that sees the breaker closed began before any later opening.
+        let openings = self.shared.openings.load(Ordering::Acquire);
         let mut seen = self.shared.word.load(Ordering::Acquire);
         loop {
             let word = Word::unpack(seen);
             if word.state == State::Closed {
-                return Ok(self.leave(None));
+                return Ok(self.leave(None, openings));
             }
             let opens = self.opens_at(word);
             if now < opens {
@@ -210,7 +215,7 @@ impl Breaker {
                     retry_after: Some(Duration::from_nanos(opens.since(now).nanos())),
                 };
                 let applied = self.shared.guard.apply(1, refused);
-                return applied.map(|()| self.leave(None));
+                return applied.map(|()| self.leave(None, openings));
             }
             let trial = Word {
                 state: State::Trying,
@@ -218,7 +223,7 @@ impl Breaker {
                 ..word
             };
             match self.swap(seen, trial) {
-                Ok(()) => return Ok(self.leave(Some(trial))),
+                Ok(()) => return Ok(self.leave(Some(trial), openings)),
                 Err(found) => seen = found,
             }
         }
@@ -251,11 +256,18 @@ impl Breaker {
             .store(Word::CLOSED.pack(), Ordering::Release);
     }
 
-    fn leave(&self, trial: Option<Word>) -> Attempt {
+    fn leave(&self, trial: Option<Word>, openings: u64) -> Attempt {
         Attempt {
             breaker: self.clone(),
             trial,
+            openings,
         }
+    }
+
+    /// Returns true if the breaker has opened since the call began: its outcome says nothing about the
+    /// present, even if the breaker has closed again.
+    fn is_stale(&self, attempt: &Attempt) -> bool {
+        attempt.trial.is_none() && self.shared.openings.load(Ordering::Acquire) != attempt.openings
     }
 
     /// Returns when the next call may be made.
@@ -306,7 +318,6 @@ impl Breaker {
         let counts = match trial {
             // Trials with the same word are interchangeable.
             Some(trial) => seen == trial.pack(),
-            // A call that began before the breaker opened says nothing about the present.
             None => Word::unpack(seen).state == State::Closed && seen != Word::CLOSED.pack(),
         };
         if counts {
@@ -331,7 +342,7 @@ impl Breaker {
             };
             match self.swap(seen, next) {
                 Ok(()) if next.state == State::Open => {
-                    self.shared.openings.fetch_add(1, Ordering::Relaxed);
+                    self.shared.openings.fetch_add(1, Ordering::AcqRel);
                     return;
                 }
                 Ok(()) => return,
@@ -344,7 +355,9 @@ impl Breaker {
 impl Attempt {
     /// Reports success.
     pub fn success(self) {
-        self.breaker.succeeded(self.trial);
+        if !self.breaker.is_stale(&self) {
+            self.breaker.succeeded(self.trial);
+        }
     }
 
     /// Reports a failure that other calls would have had, too: no answer, or an error of the other side.
@@ -355,7 +368,9 @@ impl Attempt {
 
     /// Like [`Attempt::failure`], at a reading of the breaker's clock.
     pub fn failure_at(self, now: Tick) {
-        self.breaker.failed(self.trial, now);
+        if !self.breaker.is_stale(&self) {
+            self.breaker.failed(self.trial, now);
+        }
     }
 }
 

@@ -63,6 +63,7 @@ mod decider;
 pub(crate) mod deferred;
 mod exhausted_until;
 pub(crate) mod fast_path;
+pub(crate) mod places;
 pub(crate) mod prepared_limit;
 pub(crate) mod reserve;
 mod slot;

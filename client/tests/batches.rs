@@ -1,6 +1,7 @@
 //! Thread caches: they create no tokens and keep few from other threads.
 
 use aliquot_client::{Clock, CounterClock, HostClock, Limit, Limiter, Span};
+use proptest::prelude::*;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -243,4 +244,81 @@ fn places_in_line_beside_a_batch_cost_what_they_cost() {
     );
     let cancelled: u64 = places.into_iter().map(|place| place.cancel()).sum();
     assert!(cancelled <= 9_000);
+}
+
+/// A change of a limit that a thread decides on, often enough to have a cache.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Ask(u64),
+    Limit(u64),
+    Burst(u64),
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let rate = prop_oneof![0..4_u64, 0..2_000_u64, 0..1_000_000_u64];
+    let change = prop_oneof![
+        3 => (0..200_u64).prop_map(Change::Ask),
+        2 => rate.prop_map(Change::Limit),
+        1 => (128..10_000_u64).prop_map(Change::Burst),
+    ];
+    prop::collection::vec(change, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// A change leaves the level as it was, in the word and in the cache of the thread that makes it. Levels
+    /// are compared at one reading of the clock, so the law does not depend on the time that passes.
+    #[test]
+    fn the_level_stays_at_a_change(
+        changes in changes(), rate in 0..1_000_000_u64, burst in 128..10_000_u64, batched in any::<bool>(),
+    ) {
+        let limiter = match batched {
+            true => limiter(rate, burst),
+            false => limiter(rate, burst).unbatched(),
+        };
+        // Smaller than the rounding of a change at these rates, and than sixteen deferred charges.
+        let least = if batched { 1e-3 } else { 16.0 };
+        for change in changes {
+            let now = CounterClock.now();
+            let before = limiter.tokens_at(now);
+            let most = match change {
+                Change::Ask(times) => {
+                    ask(&limiter, times);
+                    continue;
+                }
+                Change::Limit(rate) => {
+                    limiter.set_limit_at(Limit::per_sec(rate), now).expect("a limit");
+                    f64::INFINITY
+                }
+                Change::Burst(burst) => {
+                    limiter.set_burst_at(burst, now).expect("a burst");
+                    burst as f64
+                }
+            };
+            let (after, wanted) = (limiter.tokens_at(now), before.min(most));
+            prop_assert!(after <= wanted + 1e-3, "{} of {}, {:?}", after, wanted, change);
+            prop_assert!(after >= wanted - least, "{} of {}, {:?}", after, wanted, change);
+        }
+    }
+}
+
+/// Rates in units as different as these change the fixed point.
+#[test]
+fn the_level_stays_when_the_fixed_point_changes() {
+    let limiter = limiter(100_000, 6_400);
+    ask(&limiter, 3_010);
+    let now = CounterClock.now();
+    let before = limiter.tokens_at(now);
+    assert!(before >= 3_000.0, "{before}");
+    for rate in [1, 1_000, 100_000, 7] {
+        limiter
+            .set_limit_at(Limit::per_sec(rate), now)
+            .expect("a limit");
+        let after = limiter.tokens_at(now);
+        assert!(
+            (after - before).abs() < 1e-3,
+            "{after} of {before} at {rate}"
+        );
+    }
 }

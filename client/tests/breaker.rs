@@ -103,6 +103,22 @@ fn outcomes_of_calls_begun_before_opening_are_ignored() {
 }
 
 #[test]
+fn they_are_ignored_after_it_has_closed_again_too() {
+    let breaker = breaker();
+    let early = |count| (0..count).map(|_| breaker.try_at(at(0)).expect("closed"));
+    let (fail, succeed): (Vec<_>, Vec<_>) = (early(3).collect(), early(1).collect());
+    (0..3).for_each(|ms| fails(&breaker, ms));
+    breaker.try_at(at(200)).expect("one may try").success();
+    fail.into_iter().for_each(|early| early.failure_at(at(201)));
+    assert_eq!(breaker.circuit_at(at(201)), Circuit::Closed);
+    fails(&breaker, 202);
+    fails(&breaker, 203);
+    succeed.into_iter().for_each(Attempt::success);
+    fails(&breaker, 204);
+    assert!(breaker.try_at(at(205)).is_err(), "the third in a row");
+}
+
+#[test]
 fn held_closed_it_lets_all_through_and_goes_on_trying() {
     for mode in [Mode::DryRun, Mode::Bypass] {
         let breaker = breaker();

@@ -84,6 +84,22 @@ impl Cell {
         }
     }
 
+    /// Returns the capacity that thread caches hold, in units of `slot`, with `scale` grains per token. For a
+    /// change of the scale, in which the cell's own scale may already be the next one.
+    pub(super) fn held_units(&self, slot: &Slot, scale: u64) -> u64 {
+        let token = slot.cost(u128::from(scale)).unwrap_or(Word::DEBT_MAX);
+        self.thread_caches.held().saturating_mul(token)
+    }
+
+    /// Returns what this thread has in its cache to the word, before the limit changes. Tokens in the caches
+    /// of other threads are lost at a change: only the owner knows how many are left.
+    pub(crate) fn empty_own_cache(&self, clock: impl Fn() -> Tick) {
+        let thread = sync::thread_id();
+        if let Some(content) = self.thread_caches.of(thread).content(thread) {
+            self.merge(thread, &content, clock);
+        }
+    }
+
     /// Returns the cost of one token in units, rounded up.
     #[inline(always)]
     pub(super) fn unit_cost(&self, slot: &Slot) -> u64 {

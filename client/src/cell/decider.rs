@@ -113,8 +113,8 @@ impl CellDecider {
             .hot
             .scale
             .store(scale.grains_per_token(), Ordering::Release);
-        self.scale = scale;
         self.turn(now, |plan, missing| (Plan { kind, ..plan }, missing, ()));
+        self.scale = scale;
         self.cell().end_change();
     }
 
@@ -152,7 +152,9 @@ impl CellDecider {
             let old = self.cell().slot(word.epoch);
             let base = now.max(old.base);
             let missing = word.debt.saturating_sub(old.made(base).0);
-            let missing = missing.max(self.cell().floor(&old, 0).min(old.burst));
+            // The old slot is in the old scale, even while the cell's scale is already the next one.
+            let held = self.cell().held_units(&old, self.scale.grains_per_token());
+            let missing = missing.max(held.min(old.burst));
             // The fraction of a unit that was cut off the capacity is missing, too.
             let cut = self
                 .plan

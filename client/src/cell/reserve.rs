@@ -18,7 +18,8 @@
 //! bucket of the same rate and capacity could have offered without the refunded tokens.
 //!
 //! The last term is that of `golang.org/x/time/rate`: later reservations wait for ticks that these tokens
-//! delayed. If the tokens were given to newcomers, both would act at once.
+//! delayed. If the tokens were given to newcomers, both would act at once. Callers that wait in line have no
+//! such ticks: they move up (see [`super::places`]), so their debt is not subtracted.
 //!
 //! Atomics: a reservation loads `era`, `back` and the word, in this order (`Acquire`). A refund loads `back`, the
 //! word, the clock and then `era`. It first adds its amount to `back` and then swaps the word, so that concurrent
@@ -35,15 +36,20 @@ use aliquot_core::unit::{PeriodId, Span, Tick};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BucketCharge {
     /// The cost in grains, rounded up to the units of that epoch.
-    grains: u64,
+    pub(crate) grains: u64,
     /// The debt just after the charge, in grains since the cell was created; wraps.
-    position: u64,
+    pub(super) position: u64,
     /// The total of refunds at that time.
-    back: u64,
+    pub(super) back: u64,
     /// The capacity at that time, in grains.
-    burst: u64,
-    era: u64,
-    epoch: u16,
+    pub(super) burst: u64,
+    /// The supply at which the tokens may be used: the debt just after the charge, less the capacity. In
+    /// grains since the cell was created; wraps.
+    pub(crate) due: u64,
+    /// Number of the first place in line that was booked later. Zero if the tokens were there at once.
+    pub(crate) behind: u64,
+    pub(super) era: u64,
+    pub(super) epoch: u16,
     pub(crate) at: Tick,
     pub(crate) period: PeriodId,
     /// When the tokens may be used.
@@ -76,6 +82,8 @@ impl BucketCharge {
             position: 0,
             back: 0,
             burst: 0,
+            due: 0,
+            behind: 0,
             era,
             epoch: 0,
             at,
@@ -91,11 +99,11 @@ impl BucketCharge {
 }
 
 /// Snapshot of the word and its slot.
-struct WordView {
-    word: Word,
-    slot: Slot,
+pub(super) struct WordView {
+    pub(super) word: Word,
+    pub(super) slot: Slot,
     /// Supply before the base, in grains.
-    before: u64,
+    pub(super) before: u64,
 }
 
 impl Cell {
@@ -119,7 +127,7 @@ impl Cell {
         amid || (self.era() != era && !sync::planted(Bug::EraIgnored))
     }
 
-    fn word_view(&self, seen: u64) -> WordView {
+    pub(super) fn word_view(&self, seen: u64) -> WordView {
         let word = Word::unpack(seen);
         WordView {
             word,
@@ -162,11 +170,14 @@ impl Cell {
             if self.swap(seen, Word { debt, ..*word }).is_ok() {
                 // Deferred tokens of others, charged as of now, may be charged again as of a later reading.
                 let position = debt.saturating_sub(self.deferred_of(slot, *word));
+                let burst = slot.grains(slot.burst);
                 return Ok(BucketCharge {
                     grains,
                     position: before.wrapping_add(slot.grains(position)),
                     back,
-                    burst: slot.grains(slot.burst),
+                    burst,
+                    due: before.wrapping_add(slot.grains(debt)).wrapping_sub(burst),
+                    behind: 0,
                     era,
                     epoch: word.epoch,
                     at: now,
@@ -261,33 +272,53 @@ impl Cell {
         tokens: u64,
         clock: impl Fn() -> Tick,
     ) -> u64 {
+        self.put_back_ahead(charge, tokens, 0, clock)
+    }
+
+    /// [`Cell::put_back_of`] ahead of a line: of the debt that was booked since, `moves_up` grains belong to
+    /// callers that wait behind the charge and are served earlier for it.
+    pub(crate) fn put_back_ahead(
+        &self,
+        charge: &BucketCharge,
+        tokens: u64,
+        moves_up: u64,
+        clock: impl Fn() -> Tick,
+    ) -> u64 {
+        self.lower_debt(
+            || clock().max(charge.at),
+            |view, back, now| {
+                let WordView { word, slot, .. } = view;
+                let nothing = matches!(slot.mode, AdmissionMode::Open | AdmissionMode::Cold);
+                let other = self.period(slot, word.epoch) != charge.period;
+                if nothing || other || self.is_void(charge.era) {
+                    return 0;
+                }
+                let scale = self.hot.scale.load(Ordering::Relaxed);
+                let grains = tokens.saturating_mul(scale).min(charge.grains);
+                let floor = self.floor(slot, 0);
+                view.room_for(charge, back, (floor, moves_up), now)
+                    .min(grains)
+            },
+        )
+    }
+
+    /// Lowers the debt by as many grains as `room` allows, rounded down to units, and returns how many those
+    /// were. `room` receives the word, the total of all other refunds, and a reading made after both.
+    pub(super) fn lower_debt(
+        &self,
+        clock: impl Fn() -> Tick,
+        room: impl Fn(&WordView, u64, Tick) -> u64,
+    ) -> u64 {
         // Amount that this call added to `back` without a refund, since another swap came first. It must not
         // reduce this call's room.
         let mut said_in_vain = 0_u64;
         loop {
             let back = self.cold.back.load(Ordering::Acquire);
             let seen = self.hot.word.load(Ordering::Acquire);
-            let now = clock().max(charge.at);
-            if self.is_void(charge.era) {
-                return 0;
-            }
-            let scale = self.hot.scale.load(Ordering::Relaxed);
+            let now = clock();
             let view = self.word_view(seen);
             let WordView { word, slot, .. } = &view;
-            let nothing = matches!(slot.mode, AdmissionMode::Open | AdmissionMode::Cold);
-            if nothing || self.period(slot, word.epoch) != charge.period {
-                return 0;
-            }
-            let grains = tokens.saturating_mul(scale).min(charge.grains);
-            let units = view
-                .room_for(
-                    charge,
-                    back.wrapping_sub(said_in_vain),
-                    self.floor(slot, 0),
-                    now,
-                )
-                .min(grains)
-                >> slot.shift;
+            let units = room(&view, back.wrapping_sub(said_in_vain), now) >> slot.shift;
             if units == 0 {
                 return 0;
             }
@@ -363,8 +394,14 @@ impl Cell {
 
 impl WordView {
     /// Returns the maximum number of grains of the charge that may be put back at `now`. The level stays
-    /// `floor` units below the capacity.
-    fn room_for(&self, charge: &BucketCharge, back: u64, floor: u64, now: Tick) -> u64 {
+    /// `floor` units below the capacity. `moves_up` grains of the later debt are promised to no tick.
+    fn room_for(
+        &self,
+        charge: &BucketCharge,
+        back: u64,
+        (floor, moves_up): (u64, u64),
+        now: Tick,
+    ) -> u64 {
         let Self { word, slot, before } = self;
         let (made, more) = slot.made(now);
         let by_now = made.saturating_add(u64::from(more));
@@ -376,7 +413,7 @@ impl WordView {
         let [debt, burst, made] = [debt, burst, made].map(i128::from);
         // Reservations wait for the supply alone, whatever capacity thread caches hold.
         let promised = match debt > there + burst {
-            true => (debt - burst) - (mine - i128::from(charge.burst)),
+            true => (debt - burst) - (mine - i128::from(charge.burst)) - i128::from(moves_up),
             false => 0,
         };
         let others = i128::from(back.wrapping_sub(charge.back));

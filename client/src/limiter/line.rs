@@ -54,8 +54,8 @@ impl Limiter {
         most: Option<Duration>,
         manner: Manner,
     ) -> Result<Admission, Refused> {
-        if self.own.is_some() {
-            let place = self.wait_for_own(n, most).await?;
+        if let Some(own) = &self.own {
+            let place = self.wait_for_own(own, n, most).await?;
             return Ok(Admission {
                 decided_at: self.now(),
                 ..place.admission()
@@ -124,6 +124,12 @@ impl Limiter {
     }
 
     pub(super) async fn wait_for_permit(&self) -> Result<Permit, Refused> {
+        // Registered as waiting only if it has to: `try_permit` goes before no caller that waits.
+        if self.key_state.tally.waiting() == 0
+            && let Ok(permit) = self.take_permit_slot(self.now())
+        {
+            return Ok(permit);
+        }
         let wait = Wait {
             n: 1,
             began: self.now(),

@@ -1,5 +1,6 @@
 //! Limits of this process: no coordinator, no session, no lease.
 
+use super::places::{InLine, Line, Turn};
 use super::{Limiter, Reservation};
 use crate::cell::reserve::BucketCharge;
 use crate::cell::{AdmissionMode, CellDecider, No};
@@ -14,12 +15,15 @@ use aliquot_core::share::Kind;
 use aliquot_core::unit::{Scale, Span, Tick};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Changes a limit of this process. Decisions come here only when the word is full, once in some hours, or
 /// while the limit is being changed.
 #[derive(Debug)]
 pub(super) struct Own {
     state: Mutex<State>,
+    /// Locked after `state`, where both are.
+    pub(super) line: Line,
 }
 
 #[derive(Debug)]
@@ -104,6 +108,7 @@ impl Limiter {
         };
         let own = Own {
             state: Mutex::new(state),
+            line: Line::default(),
         };
         Ok(Self {
             key_state,
@@ -151,8 +156,11 @@ impl Limiter {
         Self::made(Limit::ZERO, permits, handle, Kind::Concurrency)
     }
 
-    /// Sets the rate from now on. The level stays the same, and reservations keep their times. From no limit
-    /// to a limit, the bucket starts full.
+    /// Sets the rate from now on. The level stays the same. From no limit to a limit, the bucket starts full.
+    /// Callers that wait are served at the new rate; reservations keep their times.
+    ///
+    /// Tokens that other threads took in advance ([`Batches`](crate::Batches)) are lost at a change: at most
+    /// a 64th of the burst for each of them.
     ///
     /// # Errors
     ///
@@ -177,7 +185,7 @@ impl Limiter {
     }
 
     /// Sets the burst from now on, or the number of permits. A higher burst adds empty room; a lower one cuts
-    /// off the tokens that no longer fit.
+    /// off the tokens that no longer fit. A caller that waits for more than the new burst is refused.
     ///
     /// # Errors
     ///
@@ -230,18 +238,23 @@ impl Limiter {
         let fitted = fit(self.kind(), limit, burst, Some(state.scale))?;
         let Fitted { scale, .. } = fitted;
         let (was, share) = (admission_mode_of(state.limit), fitted.share());
+        self.key_state.cell.empty_own_cache(&clock);
         if state.unbatched {
             state.decider.charge_deferred(clock(), || self.now());
         }
-        let now = clock();
-        if was == AdmissionMode::Open {
-            // Without a limit nothing was taken, so the bucket starts full now.
-            state.decider.amend(was, scale, share, now);
-            state.decider.replace(share, now);
-        }
-        state
-            .decider
-            .amend(admission_mode_of(limit), scale, share, now);
+        let (now, mode) = (clock(), admission_mode_of(limit));
+        let scales = [state.scale, scale].map(Scale::grains_per_token);
+        let decider = &mut state.decider;
+        let lifted = mode == AdmissionMode::Open;
+        let cell = &self.key_state.cell;
+        own.change_in_line(cell, scales.into(), (lifted, now), || {
+            if was == AdmissionMode::Open {
+                // Without a limit nothing was taken, so the bucket starts full now.
+                decider.amend(was, scale, share, now);
+                decider.replace(share, now);
+            }
+            decider.amend(mode, scale, share, now);
+        });
         (state.limit, state.burst, state.scale) = (limit, burst, scale);
         Ok(())
     }
@@ -279,25 +292,8 @@ impl Limiter {
         now: Tick,
         again: impl Fn() -> Result<T, No>,
     ) -> Result<T, No> {
-        /// Other threads may refill their caches in between, but seldom this often.
-        const TRIES: usize = 3;
         if let No::NotYet(_) = no {
-            let mut answer = None;
-            for _ in 0..TRIES {
-                let charged = self.key_state.cell.charge_deferred(|| self.now());
-                if !self.key_state.cell.relieve(n, now, || self.now()) && !charged {
-                    break;
-                }
-                let said = again();
-                let short = matches!(said, Err(No::NotYet(_)));
-                answer = Some(said);
-                if !short {
-                    break;
-                }
-            }
-            if let Some(answer) = answer {
-                return answer;
-            }
+            return self.relieved(no, n, now, again);
         }
         let Some(own) = &self.own else {
             return Err(no);
@@ -312,57 +308,108 @@ impl Limiter {
         again()
     }
 
-    /// Books a place in line, and waits until it is due.
+    /// Decides again on a refusal for want of tokens, after what threads hold was returned to the bucket.
+    fn relieved<T>(
+        &self,
+        no: No,
+        n: u64,
+        now: Tick,
+        again: impl Fn() -> Result<T, No>,
+    ) -> Result<T, No> {
+        /// Other threads may refill their caches in between, but seldom this often.
+        const TRIES: usize = 3;
+        let mut answer = Err(no);
+        for _ in 0..TRIES {
+            let charged = self.key_state.cell.charge_deferred(|| self.now());
+            if !self.key_state.cell.relieve(n, now, || self.now()) && !charged {
+                break;
+            }
+            answer = again();
+            if !matches!(answer, Err(No::NotYet(_))) {
+                break;
+            }
+        }
+        answer
+    }
+
+    /// Takes `n` tokens, or books a place in line and waits until it is due.
     pub(super) async fn wait_for_own(
         &self,
+        own: &Own,
         n: u64,
         most: Option<Duration>,
     ) -> Result<Reservation, Refused> {
         let clock = &self.handle.shared.clock;
-        let now = clock.now();
+        let began = clock.now();
         let most = most.map_or(u128::MAX, |most| most.as_nanos());
         let most = Span::from_nanos(u64::try_from(most).unwrap_or(u64::MAX));
-        let place = self.reserve_within_at(n, most, now)?;
-        let act_at = place.act_at();
-        let mut place = InLine(Some(place));
+        let (charge, place) = self.book(own, n, most, began)?;
+        let Some(place) = place else {
+            return Ok(self.reserved(n, charge));
+        };
         loop {
             let changed = self.key_state.change.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            let wait = act_at.since(clock.now());
-            if wait.is_zero() {
-                break;
-            }
+            let now = clock.now();
             // The place is given up in each case but the first.
-            match self.mode() {
-                Mode::Enforce => {}
+            let (mode, rest) = (self.mode(), most.minus_or_zero(now.since(began)));
+            let turn = match mode {
                 Mode::Freeze => return Err(self.refuse(n, self.froze())),
-                Mode::DryRun | Mode::Bypass => {
-                    self.pass(n);
-                    return Ok(self.reserved(n, BucketCharge::nothing(clock.now())));
+                _ => place.turn(now, rest),
+            };
+            let wait = match (turn, mode) {
+                (Ok(Turn::Due(charge)), _) => {
+                    self.tell_waited(began, now);
+                    return Ok(self.reserved(n, charge));
                 }
-            }
+                (Ok(Turn::Free), _) => return Ok(self.reserved(n, BucketCharge::nothing(now))),
+                (_, Mode::DryRun | Mode::Bypass) => {
+                    self.pass(n);
+                    return Ok(self.reserved(n, BucketCharge::nothing(now)));
+                }
+                (Ok(Turn::Wait(wait)), _) => wait,
+                (Err(no), _) => return Err(self.refuse(n, no)),
+            };
             tokio::select! {
                 () = clock.sleep(Duration::from_nanos(wait.nanos())) => {}
                 () = changed => {}
+                () = place.wake.notified() => {}
             }
         }
-        if act_at > now {
-            self.tell_waited(now, clock.now());
-        }
-        // It is taken out only here, so it is there.
-        place.0.take().ok_or(Refused::of(No::Closed))
     }
-}
 
-/// A place in line, given up when the waiting future is dropped.
-struct InLine(Option<Reservation>);
-
-impl Drop for InLine {
-    fn drop(&mut self) {
-        if let Some(reservation) = self.0.take() {
-            reservation.cancel();
-        }
+    /// Takes `n` tokens for use within `most`; with a place in line if they are not there now.
+    fn book<'a>(
+        &'a self,
+        own: &'a Own,
+        n: u64,
+        most: Span,
+        now: Tick,
+    ) -> Result<(BucketCharge, Option<InLine<'a>>), Refused> {
+        let lease = &self.handle.shared.lease.0;
+        let cell = &self.key_state.cell;
+        let (wake, number) = (Arc::new(Notify::new()), std::cell::Cell::new(None));
+        // A dry run and a bypass admit at once a request that would wait.
+        let most = match self.key_state.switch.lets_through() {
+            true => Span::ZERO,
+            false => most,
+        };
+        let reserve = |most| cell.reserve(n, now, most, lease);
+        let charge = self.taking(n, now, || {
+            // Tokens that thread caches hold are found before a place is booked.
+            let there = reserve(Span::ZERO);
+            let there = there.or_else(|no| self.relieved(no, n, now, || reserve(Span::ZERO)));
+            if !matches!(there, Err(No::NotYet(_))) || most == Span::ZERO {
+                return there;
+            }
+            let (charge, place) = own.book(cell, &wake, now, || reserve(most))?;
+            number.set(place);
+            Ok(charge)
+        })?;
+        let place = number.get();
+        let place = place.map(|number| InLine::new(self, own, number, wake));
+        Ok((charge, place))
     }
 }
 

@@ -166,8 +166,8 @@ impl Limiter {
         most: Option<Duration>,
         manner: Manner,
     ) -> Result<Reservation, Refused> {
-        if self.own.is_some() {
-            return self.wait_for_own(n, most).await;
+        if let Some(own) = &self.own {
+            return self.wait_for_own(own, n, most).await;
         }
         let local = |now| Ok(self.reserved(n, self.take_now(n, now)?));
         let remote = |grant| Ok(self.reserved_at_home(n, &grant));
@@ -207,7 +207,16 @@ impl Limiter {
         now: Tick,
     ) -> Result<BucketCharge, Refused> {
         let lease = &self.handle.shared.lease.0;
-        self.taking(n, now, || self.key_state.cell.reserve(n, now, most, lease))
+        let reserve = |most| self.key_state.cell.reserve(n, now, most, lease);
+        self.taking(n, now, || {
+            let there = reserve(Span::ZERO);
+            match &self.own {
+                Some(own) if !most.is_zero() && matches!(there, Err(No::NotYet(_))) => {
+                    own.book_for_later(|| reserve(most))
+                }
+                _ => there,
+            }
+        })
     }
 
     /// Takes `n` tokens by `reserve`, and counts the outcome.
@@ -241,24 +250,34 @@ impl Limiter {
     pub(super) fn owe(&self, charge: &BucketCharge, n: u64, now: Tick) -> u64 {
         let cell = &self.key_state.cell;
         let taken = cell.exact(charge, n, now);
-        match &self.own {
-            // The base may be so far behind that the word has no room for the rest.
-            Some(own) if taken < n => {
+        let Some(own) = &self.own else {
+            return taken;
+        };
+        // The base may be so far behind that the word has no room for the rest.
+        let taken = match taken < n {
+            true => {
                 own.renew(now);
                 taken + cell.exact(charge, n - taken, now)
             }
-            _ => taken,
-        }
+            false => taken,
+        };
+        own.charged_behind(taken.saturating_mul(cell.view(now).scale));
+        taken
     }
 
     /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
     pub(super) fn restore(&self, charge: &BucketCharge, n: u64, clock: impl Fn() -> Tick) -> u64 {
         let cell = &self.key_state.cell;
-        let grains = cell.put_back_of(charge, n, &clock);
+        let grains = match &self.own {
+            Some(own) => own.put_back(cell, charge, n, &clock),
+            None => cell.put_back_of(charge, n, &clock),
+        };
         if grains == 0 {
             return 0;
         }
-        self.key_state.changed();
+        if self.own.is_none() {
+            self.key_state.changed();
+        }
         grains / cell.view(charge.at).scale.max(1)
     }
 }

@@ -10,7 +10,8 @@ use crate::switch::{Mode, ModeStats};
 use crate::switched::FROZEN;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -44,6 +45,23 @@ struct State {
     interval: Interval,
     queue: u64,
     clock: SharedClock,
+    line: Mutex<Line>,
+}
+
+/// Turns of callers that wait ([`Pacer::turn`]), in the order of booking. They are promised to no tick, so
+/// each moves up to the one before it that is given up.
+#[derive(Debug, Default)]
+struct Line {
+    turns: BTreeMap<u64, Booked>,
+    next: u64,
+}
+
+/// A turn in line: its tick, the tick after it, and its caller.
+#[derive(Debug)]
+struct Booked {
+    at: Tick,
+    end: u64,
+    wake: Arc<Notify>,
 }
 
 /// Time between two turns.
@@ -132,6 +150,7 @@ impl Pacer {
             },
             queue,
             clock,
+            line: Mutex::default(),
         };
         Ok(Self {
             state: Arc::new(state),
@@ -154,6 +173,7 @@ impl Pacer {
             interval: Interval::Shared(limiter.clone()),
             queue,
             clock: limiter.clock(),
+            line: Mutex::default(),
         };
         Ok(Self {
             state: Arc::new(state),
@@ -216,15 +236,16 @@ impl Pacer {
         }
     }
 
-    /// Waits for the next turn. Dropping the future gives the turn up; another caller can have it if no later
-    /// turn was booked.
+    /// Waits for the next turn. Dropping the future gives the turn up: callers that wait behind it move up, and
+    /// the last turn in line is free again unless a later one was booked ([`Pacer::book`]).
     ///
     /// # Errors
     ///
     /// [`Refused`], at once if the queue is full, or as soon as the pacer is frozen.
     pub async fn turn(&self) -> Result<(), Refused> {
-        let mut booked = Booked(Some(self.book()?));
-        let at = booked.0.as_ref().map_or(Tick::from_nanos(0), Turn::at);
+        let Some(place) = self.join()? else {
+            return Ok(());
+        };
         let State {
             clock, interval, ..
         } = &*self.state;
@@ -232,9 +253,10 @@ impl Pacer {
             let changed = interval.change().notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            let wait = at.since(clock.now());
+            let wait = place.at().since(clock.now());
             if wait.is_zero() {
-                break;
+                place.take();
+                return Ok(());
             }
             // Let through or refused, the turn is given up.
             if self.mode() != Mode::Enforce {
@@ -243,10 +265,43 @@ impl Pacer {
             tokio::select! {
                 () = clock.sleep(Duration::from_nanos(wait.nanos())) => {}
                 () = changed => {}
+                () = place.wake.notified() => {}
             }
         }
-        booked.0 = None;
-        Ok(())
+    }
+
+    /// Books a turn, and a place in line if it is not due now.
+    fn join(&self) -> Result<Option<Place<'_>>, Refused> {
+        let mut line = self.line();
+        let turn = self.book()?;
+        let Some(end) = turn.end.filter(|_| !turn.delay().is_zero()) else {
+            return Ok(None);
+        };
+        let wake = Arc::new(Notify::new());
+        let (number, at) = (line.next, turn.at);
+        line.next += 1;
+        let same = Arc::clone(&wake);
+        line.turns.insert(
+            number,
+            Booked {
+                at,
+                end,
+                wake: same,
+            },
+        );
+        drop(line);
+        let pacer = self;
+        Ok(Some(Place {
+            pacer,
+            number,
+            wake,
+        }))
+    }
+
+    /// A panic leaves nothing under this lock half-done, so a poisoned lock is usable.
+    fn line(&self) -> MutexGuard<'_, Line> {
+        let line = self.state.line.lock();
+        line.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the interval from the next booking on; turns that are booked keep their ticks.
@@ -334,21 +389,63 @@ impl Turn {
     /// Gives the turn up. Returns true if another caller can have it: not if a later turn was booked, since
     /// its tick is promised.
     pub fn cancel(self) -> bool {
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let next = &self.pacer.state.next;
-        let at = self.at.nanos();
-        let given_up = |end| next.compare_exchange(end, at, done, found).is_ok();
-        self.end.is_some_and(given_up)
+        self.end.is_some_and(|end| self.pacer.free(self.at, end))
     }
 }
 
-/// A booked turn that is given up when this is dropped.
-struct Booked(Option<Turn>);
+impl Pacer {
+    /// Frees the turn from `at` to `end` if it is the last one. Returns true if it was.
+    fn free(&self, at: Tick, end: u64) -> bool {
+        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+        let next = &self.state.next;
+        next.compare_exchange(end, at.nanos(), done, found).is_ok()
+    }
+}
 
-impl Drop for Booked {
-    fn drop(&mut self) {
-        if let Some(turn) = self.0.take() {
-            turn.cancel();
+/// A caller's place in line. Dropping it gives the turn up, unless it was taken.
+struct Place<'a> {
+    pacer: &'a Pacer,
+    number: u64,
+    wake: Arc<Notify>,
+}
+
+impl Place<'_> {
+    /// Returns when the turn is due.
+    fn at(&self) -> Tick {
+        let line = self.pacer.line();
+        let turn = line.turns.get(&self.number);
+        turn.map_or(Tick::from_nanos(0), |turn| turn.at)
+    }
+
+    /// Uses the turn up, and wakes the next caller in line, whose turn may have become an earlier one.
+    fn take(&self) {
+        let mut line = self.pacer.line();
+        line.turns.remove(&self.number);
+        if let Some((_, next)) = line.turns.range(self.number..).next() {
+            next.wake.notify_one();
         }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut line = self.pacer.line();
+        let Some(gone) = line.turns.remove(&self.number) else {
+            return;
+        };
+        // Each caller behind moves up to the turn before its own; the last one's is free. A turn that is due
+        // is not passed on: it would be used late, and less than an interval before the next one.
+        let (mut at, mut end) = (gone.at, gone.end);
+        let passes_on = at > self.pacer.state.clock.now();
+        for (_, turn) in line.turns.range_mut(self.number..) {
+            if passes_on {
+                std::mem::swap(&mut turn.at, &mut at);
+                std::mem::swap(&mut turn.end, &mut end);
+            }
+        }
+        if let Some((_, next)) = line.turns.range(self.number..).next() {
+            next.wake.notify_one();
+        }
+        self.pacer.free(at, end);
     }
 }

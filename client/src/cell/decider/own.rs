@@ -44,7 +44,6 @@ impl CellDecider {
             self.set_mode(AdmissionMode::Cold, now);
             self.cell().begin_change();
             self.cell().hot.scale.store(to, Ordering::Release);
-            self.scale = scale;
         }
         self.turn(now, |plan, missing| {
             let level = i128::from(plan.burst.grains()) - i128::from(missing);
@@ -63,6 +62,7 @@ impl CellDecider {
             };
             (plan, u64::try_from(missing).unwrap_or(u64::MAX), ())
         });
+        self.scale = scale;
         if from != to {
             self.cell().end_change();
         }

@@ -1,0 +1,534 @@
+//! Callers that wait in line for a local limit: a dropped wait takes nothing, and a changed limit moves the
+//! whole line.
+
+use aliquot_client::{
+    Admission, Clock, Limit, Limiter, ManualClock, Mode, Pacer, Reason, Refused, Reservation, Span,
+    Tick,
+};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const TENTH: Duration = Duration::from_millis(100);
+
+type Waiting = Pin<Box<dyn Future<Output = Result<Reservation, Refused>> + Send>>;
+
+fn limiter(per_sec: u64, burst: u64) -> (Limiter, ManualClock) {
+    let clock = ManualClock::new();
+    clock.set(Tick::from_nanos(1 << 50));
+    let limiter = Limiter::local_with(Limit::per_sec(per_sec), burst, Arc::new(clock.clone()));
+    (limiter.expect("a limit"), clock)
+}
+
+fn waiter(limiter: &Limiter, n: u64) -> Waiting {
+    let limiter = limiter.clone();
+    Box::pin(async move { limiter.acquire_to_settle(n).await })
+}
+
+fn poll(waiting: &mut Waiting) -> Option<Result<Reservation, Refused>> {
+    match waiting
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
+        Poll::Ready(outcome) => Some(outcome),
+        Poll::Pending => None,
+    }
+}
+
+/// Returns this many waiters of one token each, in line.
+fn line(limiter: &Limiter, callers: usize) -> Vec<Waiting> {
+    let mut line: Vec<_> = (0..callers).map(|_| waiter(limiter, 1)).collect();
+    for waiting in &mut line {
+        assert!(poll(waiting).is_none());
+    }
+    line
+}
+
+#[test]
+fn waits_that_are_dropped_in_any_order_take_nothing() {
+    for order in [
+        [0, 0, 0],
+        [0, 1, 0],
+        [1, 0, 0],
+        [1, 1, 0],
+        [2, 0, 0],
+        [2, 1, 0],
+    ] {
+        let (limiter, _) = limiter(1, 1);
+        limiter.try_acquire(1).expect("the burst");
+        let mut line = line(&limiter, 3);
+        for which in order {
+            drop(line.remove(which));
+        }
+        assert_eq!(limiter.tokens(), 0.0, "{order:?}");
+    }
+}
+
+#[test]
+fn callers_that_give_up_delay_no_caller() {
+    let (limiter, clock) = limiter(10, 1);
+    limiter.try_acquire(1).expect("the burst");
+    let mut line: VecDeque<_> = line(&limiter, 1_000).into();
+    clock.advance(3 * TENTH);
+    let served = line.iter_mut().filter_map(poll).count();
+    assert_eq!(served, 3);
+    // Each gives up after three tenths, the first one first.
+    while line.pop_front().is_some() {}
+    assert_eq!(limiter.tokens(), 0.0);
+    let mut next = waiter(&limiter, 1);
+    assert!(poll(&mut next).is_none());
+    clock.advance(TENTH);
+    assert!(poll(&mut next).is_some_and(|outcome| outcome.is_ok()));
+}
+
+#[test]
+fn the_end_of_a_runtime_leaves_nothing_booked() {
+    let (limiter, _) = limiter(1, 2);
+    limiter.try_acquire(2).expect("the burst");
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.expect("a runtime");
+    for n in [1, 2, 1, 2] {
+        let limiter = limiter.clone();
+        runtime.spawn(async move { limiter.acquire(n).await });
+    }
+    runtime.block_on(tokio::task::yield_now());
+    assert_eq!(limiter.tokens(), -6.0);
+    drop(runtime);
+    assert_eq!(limiter.tokens(), 0.0);
+}
+
+#[test]
+fn a_change_of_mode_leaves_nothing_booked() {
+    for mode in [Mode::DryRun, Mode::Bypass, Mode::Freeze] {
+        let (limiter, clock) = limiter(1, 1);
+        limiter.try_acquire(1).expect("the burst");
+        let mut line = line(&limiter, 3);
+        limiter.set_mode(mode);
+        for waiting in &mut line {
+            let outcome = poll(waiting).expect("decided");
+            assert_eq!(outcome.is_err(), mode == Mode::Freeze, "{mode:?}");
+        }
+        limiter.set_mode(Mode::Enforce);
+        assert_eq!(limiter.tokens(), 0.0, "{mode:?}");
+        clock.advance(SECOND);
+        assert!(limiter.try_acquire(1).is_ok());
+    }
+}
+
+#[test]
+fn those_in_line_move_up_when_one_before_them_gives_up() {
+    let (limiter, clock) = limiter(1, 1);
+    limiter.try_acquire(1).expect("the burst");
+    let mut line = line(&limiter, 3);
+    drop(line.remove(0));
+    clock.advance(SECOND);
+    assert!(poll(&mut line[0]).is_some_and(|outcome| outcome.is_ok()));
+    assert!(poll(&mut line[1]).is_none());
+    clock.advance(SECOND);
+    assert!(poll(&mut line[1]).is_some_and(|outcome| outcome.is_ok()));
+}
+
+#[test]
+fn a_changed_rate_moves_the_line() {
+    for (rate, wait) in [(10, TENTH), (1_000_000, Duration::from_micros(1))] {
+        let (limiter, clock) = limiter(1, 1);
+        limiter.try_acquire(1).expect("the burst");
+        let mut line = line(&limiter, 2);
+        limiter.set_limit(Limit::per_sec(rate)).expect("a limit");
+        assert!(limiter.try_acquire(1).is_err(), "no one passes the line");
+        for waiting in &mut line {
+            assert!(poll(waiting).is_none());
+            clock.advance(wait);
+            assert!(
+                poll(waiting).is_some_and(|outcome| outcome.is_ok()),
+                "{rate}"
+            );
+        }
+    }
+    let (limiter, clock) = limiter(10, 1);
+    limiter.try_acquire(1).expect("the burst");
+    let mut line = line(&limiter, 1);
+    limiter.set_limit(Limit::per_sec(1)).expect("a limit");
+    clock.advance(9 * TENTH);
+    assert!(poll(&mut line[0]).is_none(), "as late as the rate says now");
+    clock.advance(TENTH);
+    let served = poll(&mut line[0]).expect("due").expect("served");
+    assert_eq!(served.delay(), Duration::ZERO);
+}
+
+#[test]
+fn a_caller_with_a_deadline_is_refused_once_it_cannot_be_met() {
+    let (limiter, _) = limiter(10, 1);
+    limiter.try_acquire(1).expect("the burst");
+    let within = limiter.clone();
+    let mut waiting: Waiting =
+        Box::pin(async move { within.acquire_to_settle_within(1, SECOND).await });
+    assert!(poll(&mut waiting).is_none());
+    limiter
+        .set_limit(Limit::per(1, 2 * SECOND))
+        .expect("a limit");
+    let refused = poll(&mut waiting).expect("at once").expect_err("too late");
+    assert_eq!(refused.retry_after, Some(2 * SECOND));
+    assert_eq!(limiter.tokens(), 0.0);
+}
+
+#[test]
+fn a_changed_burst_or_a_lifted_limit_decides_for_those_in_line() {
+    let (limiter, _) = limiter(1, 5);
+    limiter.try_acquire(5).expect("the burst");
+    let mut line = [waiter(&limiter, 5), waiter(&limiter, 1)];
+    assert!(line.iter_mut().all(|waiting| poll(waiting).is_none()));
+    limiter.set_burst(3).expect("a burst");
+    let refused = poll(&mut line[0]).expect("at once").expect_err("too much");
+    assert_eq!(refused.reason, Reason::ExceedsBurst);
+    assert!(poll(&mut line[1]).is_none());
+    assert_eq!(limiter.tokens(), -1.0);
+    limiter.set_limit(Limit::UNLIMITED).expect("a limit");
+    let served = poll(&mut line[1]).expect("at once").expect("served");
+    assert_eq!(served.settle(0).restored, 0, "nothing was taken");
+}
+
+#[test]
+fn a_refund_serves_the_line_earlier() {
+    let (limiter, clock) = limiter(1, 10);
+    let call = limiter.reserve(10).expect("the burst");
+    let mut line = line(&limiter, 2);
+    assert_eq!(call.settle(9).restored, 1);
+    assert!(poll(&mut line[0]).is_some_and(|outcome| outcome.is_ok()));
+    assert!(poll(&mut line[1]).is_none());
+    clock.advance(SECOND);
+    assert!(poll(&mut line[1]).is_some_and(|outcome| outcome.is_ok()));
+}
+
+#[test]
+fn a_free_permit_belongs_to_the_first_who_waits() {
+    let clock = Arc::new(ManualClock::new());
+    let limiter = Limiter::local_permits_with(1, clock).expect("permits");
+    let held = limiter.try_permit().expect("one");
+    let mut first = Box::pin(limiter.permit());
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    drop(held);
+    let refused = limiter.try_permit().expect_err("it is waited for");
+    assert_eq!(refused.reason, Reason::Permits);
+    let Poll::Ready(Ok(permit)) = first.as_mut().poll(&mut context) else {
+        panic!("the first in line has it");
+    };
+    drop(permit);
+    assert!(limiter.try_permit().is_ok());
+}
+
+#[test]
+fn turns_of_a_pacer_that_are_given_up_in_any_order_are_free() {
+    for order in [
+        [0, 0, 0],
+        [0, 1, 0],
+        [1, 0, 0],
+        [1, 1, 0],
+        [2, 0, 0],
+        [2, 1, 0],
+    ] {
+        let clock = ManualClock::new();
+        let pacer = Pacer::with_clock(SECOND, 9, Arc::new(clock.clone())).expect("a pacer");
+        let now = Clock::now(&clock);
+        let _first = pacer.book_at(now).expect("the first");
+        let mut context = Context::from_waker(Waker::noop());
+        let mut line: Vec<_> = (0..3).map(|_| Box::pin(pacer.turn())).collect();
+        for turn in &mut line {
+            assert!(turn.as_mut().poll(&mut context).is_pending());
+        }
+        let mut last = Box::pin(pacer.turn());
+        assert!(last.as_mut().poll(&mut context).is_pending());
+        for which in order {
+            drop(line.remove(which));
+        }
+        assert_eq!(pacer.waiting_at(now), 1, "{order:?}");
+        clock.advance(SECOND);
+        assert!(last.as_mut().poll(&mut context).is_ready(), "it moved up");
+        let next = pacer.book().expect("the next");
+        assert_eq!(next.delay(), SECOND, "{order:?}");
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Step(u64),
+    Wait(u64),
+    Try(u64),
+    /// Drops the waiter with this number.
+    Drop(usize),
+    Limit(u64),
+    Burst(u64),
+    Reserve(u64),
+    Cancel(usize),
+    Settle(usize, u64),
+}
+
+fn ops(changes: bool) -> impl Strategy<Value = Vec<Op>> {
+    let changed = prop_oneof![
+        (1..21_u64).prop_map(Op::Limit),
+        prop_oneof![1..10_u64, 1..10_000_u64].prop_map(Op::Limit),
+        (1..8_u64).prop_map(Op::Burst),
+    ];
+    let later = prop_oneof![
+        2 => (0..5_u64).prop_map(Op::Reserve),
+        1 => any::<usize>().prop_map(Op::Cancel),
+        1 => (any::<usize>(), 0..5_u64).prop_map(|(which, actual)| Op::Settle(which, actual)),
+    ];
+    let other = if changes {
+        changed.boxed()
+    } else {
+        later.boxed()
+    };
+    let op = prop_oneof![
+        4 => prop_oneof![0..300_u64, 0..2_000_u64].prop_map(Op::Step),
+        5 => (1..6_u64).prop_map(Op::Wait),
+        2 => (0..6_u64).prop_map(Op::Try),
+        3 => any::<usize>().prop_map(Op::Drop),
+        3 => other,
+    ];
+    prop::collection::vec(op, 1..60)
+}
+
+/// A bucket with a line: those in it take nothing before they are served, first come, first served.
+struct Queue {
+    rate: f64,
+    burst: f64,
+    level: f64,
+    line: VecDeque<u64>,
+}
+
+impl Queue {
+    /// Rounding of the limiter's fixed point, in tokens.
+    const LITTLE: f64 = 1e-3;
+
+    fn step(&mut self, ms: u64) {
+        self.level += self.rate * ms as f64 / 1e3;
+        // The first in line is served when it is due, which is before the bucket overflows.
+        if self.line.is_empty() {
+            self.level = self.level.min(self.burst);
+        }
+    }
+
+    /// Serves this many, and checks that these were due and no others are.
+    fn serve(&mut self, served: usize) -> TestCaseResult {
+        for n in self.line.drain(..served) {
+            prop_assert!(
+                self.level >= n as f64 - Self::LITTLE,
+                "{} for {}",
+                self.level,
+                n
+            );
+            self.level -= n as f64;
+        }
+        if let Some(&n) = self.line.front() {
+            prop_assert!(
+                self.level <= n as f64 + Self::LITTLE,
+                "{} for {}",
+                self.level,
+                n
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Polls all in line, in order. Returns the outcomes of those that are decided.
+fn poll_all(line: &mut VecDeque<Waiting>) -> Vec<Result<Reservation, Refused>> {
+    let (mut outcomes, mut rest) = (Vec::new(), VecDeque::new());
+    while let Some(mut waiting) = line.pop_front() {
+        match poll(&mut waiting) {
+            Some(outcome) => outcomes.push(outcome),
+            None => rest.push_back(waiting),
+        }
+    }
+    *line = rest;
+    outcomes
+}
+
+/// Returns true if the level is so close to what is needed that rounding decides.
+fn is_close(queue: &Queue, n: u64) -> bool {
+    (queue.level - n as f64).abs() < 2.0 * Queue::LITTLE
+}
+
+fn compare(ops: &[Op], rate: u64, burst: u64) -> TestCaseResult {
+    let (limiter, clock) = limiter(rate, burst);
+    let mut queue = Queue {
+        rate: rate as f64,
+        burst: burst as f64,
+        level: burst as f64,
+        line: VecDeque::new(),
+    };
+    let mut line = VecDeque::new();
+    for &op in ops {
+        match op {
+            Op::Step(ms) => {
+                // One at a time, so that each is served as soon as it is due.
+                for _ in 0..ms {
+                    clock.advance(Duration::from_millis(1));
+                    queue.step(1);
+                    let served = poll_all(&mut line);
+                    prop_assert!(served.iter().all(Result::is_ok));
+                    queue.serve(served.len())?;
+                    let due = |served: &Reservation| served.delay().is_zero();
+                    let all_due = served.iter().flatten().all(due);
+                    prop_assert!(all_due, "served before it is due");
+                }
+            }
+            Op::Wait(n) => {
+                let mut waiting = waiter(&limiter, n);
+                let at_once = queue.line.is_empty() && queue.level >= n as f64;
+                let close = queue.line.is_empty() && is_close(&queue, n);
+                match poll(&mut waiting) {
+                    Some(Ok(_)) => {
+                        prop_assert!(at_once || close);
+                        queue.level -= n as f64;
+                    }
+                    Some(Err(_)) => prop_assert!(n as f64 > queue.burst),
+                    None => {
+                        prop_assert!(!at_once || close);
+                        queue.line.push_back(n);
+                        line.push_back(waiting);
+                    }
+                }
+            }
+            Op::Try(n) => {
+                let ahead: u64 = queue.line.iter().sum();
+                if is_close(&queue, ahead + n) {
+                    continue;
+                }
+                let there = queue.level >= (ahead + n) as f64;
+                prop_assert_eq!(limiter.try_acquire(n).is_ok(), there);
+                queue.level -= if there { n as f64 } else { 0.0 };
+            }
+            Op::Drop(which) => {
+                if let Some(at) = which.checked_rem(line.len()) {
+                    drop(line.remove(at));
+                    queue.line.remove(at);
+                }
+            }
+            Op::Limit(rate) => {
+                limiter.set_limit(Limit::per_sec(rate)).expect("a limit");
+                queue.rate = rate as f64;
+            }
+            Op::Burst(burst) => {
+                limiter.set_burst(burst).expect("a burst");
+                queue.burst = burst as f64;
+                queue.line.retain(|&n| n <= burst);
+                queue.level = queue.level.min(queue.burst);
+            }
+            Op::Reserve(_) | Op::Cancel(_) | Op::Settle(..) => {}
+        }
+        // Those that moved up, and those that the change refused.
+        let decided = poll_all(&mut line);
+        queue.serve(decided.iter().filter(|outcome| outcome.is_ok()).count())?;
+        prop_assert_eq!(line.len(), queue.line.len());
+        let ahead: u64 = queue.line.iter().sum();
+        let (level, wanted) = (limiter.tokens(), queue.level - ahead as f64);
+        prop_assert!(
+            (level - wanted).abs() < Queue::LITTLE,
+            "{} of {}",
+            level,
+            wanted
+        );
+        queue.level = level + ahead as f64;
+    }
+    Ok(())
+}
+
+/// Uses of a limit at constant rate, as `(ms, tokens)`.
+fn uses(ops: &[Op], rate: u64, burst: u64) -> Vec<(u64, u64)> {
+    let (limiter, clock) = limiter(rate, burst);
+    let start = 1_u64 << 50;
+    let ms = |tick: Tick| (tick.nanos() - start).div_ceil(1_000_000);
+    let (mut now, mut uses, mut line) = (Tick::from_nanos(start), Vec::new(), VecDeque::new());
+    let mut later = Vec::<Reservation>::new();
+    let used = |admission: Admission| (ms(admission.decided_at), admission.tokens);
+    for &op in ops {
+        match op {
+            Op::Step(millis) => {
+                clock.advance(Duration::from_millis(millis));
+                now = now.after(Span::from_millis(millis));
+            }
+            Op::Wait(n) => line.push_back(waiter(&limiter, n)),
+            Op::Try(n) => uses.extend(limiter.try_acquire(n).ok().map(|_| (ms(now), n))),
+            Op::Drop(which) => {
+                if let Some(at) = which.checked_rem(line.len()) {
+                    drop(line.remove(at));
+                }
+            }
+            Op::Reserve(n) => later.extend(limiter.reserve(n).ok()),
+            Op::Cancel(which) => {
+                if let Some(at) = which.checked_rem(later.len()) {
+                    let taken = later.swap_remove(at);
+                    match taken.act_at() > now {
+                        true => drop(taken.cancel()),
+                        false => uses.push(used(taken.admission())),
+                    }
+                }
+            }
+            Op::Settle(which, actual) => {
+                if let Some(at) = which.checked_rem(later.len()) {
+                    let taken = later.swap_remove(at);
+                    let (act_at, actual) = (taken.act_at(), actual.min(taken.tokens()));
+                    match act_at <= now {
+                        true => {
+                            uses.push((ms(act_at), actual));
+                            taken.settle(actual);
+                        }
+                        false => uses.push(used(taken.admission())),
+                    }
+                }
+            }
+            Op::Limit(_) | Op::Burst(_) => {}
+        }
+        // Some callers are polled late: only the first half.
+        let half = line.len().div_ceil(2);
+        let mut rest = line.split_off(half);
+        let served = poll_all(&mut line).into_iter().flatten();
+        uses.extend(served.map(|served| used(served.admission())));
+        line.append(&mut rest);
+    }
+    uses.extend(later.iter().map(|taken| used(taken.admission())));
+    uses.sort_unstable();
+    uses
+}
+
+/// Returns a window in which more was used than `burst + rate · t`, if there is one.
+fn excess(uses: &[(u64, u64)], rate: u64, burst: u64) -> Option<String> {
+    for (first, &(from, _)) in uses.iter().enumerate() {
+        let mut used = 0;
+        for &(to, n) in &uses[first..] {
+            used += n;
+            // A tick is rounded up to the next millisecond, once at each end.
+            if used * 1_000 > burst * 1_000 + rate * (to - from + 1) {
+                return Some(format!("{used} in {from} to {to} ms: {uses:?}"));
+            }
+        }
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    /// Waits, dropped waits and changes of the limit equal those of a bucket from which the waiting take
+    /// nothing.
+    #[test]
+    fn a_line_is_a_queue_before_a_bucket(ops in ops(true), rate in 1..21_u64, burst in 1..8_u64) {
+        compare(&ops, rate, burst)?;
+    }
+
+    /// Never over the limit, with reservations, cancellations and refunds between those who wait.
+    #[test]
+    fn use_keeps_to_the_envelope(ops in ops(false), rate in 1..21_u64, burst in 1..8_u64) {
+        let uses = uses(&ops, rate, burst);
+        prop_assert_eq!(excess(&uses, rate, burst), None);
+    }
+}
