@@ -11,6 +11,7 @@
 
 mod deferred;
 mod denied;
+mod jump;
 mod refunds;
 mod together;
 

@@ -222,11 +222,15 @@ impl<D: Decider> Client<D> {
         }
     }
 
-    /// Ends the lease, because the machine's clocks disagree about how much time passed.
+    /// Ends the lease and all floors, because the machine's clocks disagree about how much time passed.
     pub fn clock_jumped(&mut self, now: Tick) {
-        let lapsed = self.holder.as_mut().and_then(Holder::clock_jumped);
+        let holder = self.holder.as_mut();
+        let lapsed = holder.and_then(|holder| holder.clock_jumped(now));
         if lapsed.is_some() {
             self.give_everything_back(now, false);
+        }
+        for allotment in self.allotments.values_mut() {
+            allotment.end_floor(now);
         }
     }
 

@@ -243,8 +243,8 @@ impl Holder {
 
     /// Ends the lease, because the machine's clocks disagree about how much time passed, for example after a
     /// suspend that the clock did not count.
-    pub fn clock_jumped(&mut self) -> Option<Output> {
-        self.lease.jump().then_some(Output::Lapsed)
+    pub fn clock_jumped(&mut self, now: Tick) -> Option<Output> {
+        self.lease.jump(now).then_some(Output::Lapsed)
     }
 
     /// Forgets a budget that has ended: no part, line or mark of it is kept.

@@ -187,13 +187,19 @@ impl ChildLease {
         false
     }
 
-    /// Ends the lease, because the machine's clocks disagree about the time that passed. Returns true if a
-    /// lease was held.
-    pub fn jump(&mut self) -> bool {
+    /// Ends the lease at `now` at the latest, because the machine's clocks disagree about the time that
+    /// passed. Returns true if a lease was held.
+    pub fn jump(&mut self, now: Tick) -> bool {
         // Reports before the jump were timed by a clock that missed a part of it. A confirmation still under
         // way would hold for too long.
         self.sent.clear();
-        self.until = Tick::from_nanos(0);
+        // Not earlier: what was used is compared with what the bucket made until the end of the lease.
+        let end = if planted::is(Bug::JumpEndsAtZero) {
+            Tick::from_nanos(0)
+        } else {
+            now
+        };
+        self.until = self.until.min(end);
         let held = self.state == LeaseState::Held;
         self.state = self.state.after(LeaseEvent::Expire);
         held

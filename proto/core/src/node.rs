@@ -307,7 +307,7 @@ impl Node {
     /// The clients' clocks did not jump. The parts that clients hold therefore stay booked until their own
     /// leases are over.
     pub fn clock_jumped(&mut self, now: Tick) {
-        if self.holder.clock_jumped().is_none() {
+        if self.holder.clock_jumped(now).is_none() {
             return;
         }
         if planted::is(Bug::JumpEndsSessions) {

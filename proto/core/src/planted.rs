@@ -158,6 +158,11 @@ bugs! {
     AnswerBeforeLapse,
     /// A jump of the node's clock frees what its clients still hold under leases.
     JumpEndsSessions,
+    /// A jump of a client's clock ends its lease at the origin of the clock, so that whatever was used since
+    /// then is missing from its next part.
+    JumpEndsAtZero,
+    /// A client goes on with a floor after a jump of its clock, which did not measure all of the floor's time.
+    FloorOutlivesJump,
     /// The last share that a client keeps is merged with the grants of its next edge.
     KeptMerges,
     /// A deleted quota's end is proposed in every round although its spent tokens forbid it.

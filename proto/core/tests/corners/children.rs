@@ -52,6 +52,31 @@ fn a_node_whose_clock_jumped_returns_nothing_that_its_clients_hold() {
     assert!(held < believed, "{held} {believed}");
 }
 
+/// Returns true if a client with policy `floor` decides by its floor after its lease ended, and after its
+/// clock jumped then.
+fn floor_is_used_after_a_jump(lapsed_before: bool) -> (bool, bool) {
+    let budget = floored();
+    let mut client = leased(&budget, 0, given(&budget, [100, 100, 50, 10]));
+    let before = at(if lapsed_before { 2_000 } else { 500 });
+    client.tick(before);
+    let used = client.try_acquire_at(B, Tokens::from_grains(1), before);
+    client.clock_jumped(before);
+    let now = before.after(Span::from_millis(1));
+    let after = client.try_acquire_at(B, Tokens::from_grains(1), now);
+    (used.is_ok(), after.is_ok())
+}
+
+/// Invariant 1: the parent may free a floor before a clock that missed some time reaches its end.
+#[test]
+fn a_floor_ends_when_the_clock_jumps() {
+    assert_eq!(floor_is_used_after_a_jump(false), (true, false));
+    assert_eq!(floor_is_used_after_a_jump(true), (true, false));
+    let planted = planted::with(Some(Bug::FloorOutlivesJump), || {
+        floor_is_used_after_a_jump(true)
+    });
+    assert_eq!(planted, (true, true));
+}
+
 /// Returns the rate of a client with policy `keep` after its edge was closed and another one granted 10/s.
 fn kept_and_given() -> Rate {
     let budget = rate(ExpiryDraft::Word("keep".into()));

@@ -7,7 +7,7 @@
 
 use super::catch;
 use aliquot_core::lease::{ChildLease, LeaseEvent, LeaseState, child_span, parent_span};
-use aliquot_core::planted::Bug;
+use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{Drift, Seq, Span, Tick};
 use catch::{catches, config};
 use expect_test::expect;
@@ -227,7 +227,7 @@ fn a_lease_is_what_was_confirmed_of_what_was_sent(steps: &[Step]) -> TestCaseRes
                 prop_assert!(lease.state() != LeaseState::Held || model.holds());
             }
             Step::Jump => {
-                lease.jump();
+                lease.jump(now);
             }
             Step::Close => {
                 lease.close();
@@ -361,6 +361,28 @@ fn a_jump_and_a_close_say_whether_a_lease_was_held() {
         lease
     };
     let none = ChildLease::new;
-    assert!(held().jump() && held().close());
-    assert!(!none().jump() && !none().close());
+    let now = Tick::from_nanos(1);
+    assert!(held().jump(now) && held().close());
+    assert!(!none().jump(now) && !none().close());
+}
+
+/// Returns the end of a lease until 5 ns, after the clock jumped at `now`.
+fn end_after_a_jump(now: u64) -> Tick {
+    let mut lease = ChildLease::new();
+    let start = Tick::from_nanos(0);
+    let seq = lease.send(start).unwrap();
+    assert!(lease.confirm(seq, Span::from_nanos(5), start));
+    lease.jump(Tick::from_nanos(now));
+    assert!(!lease.holds(start));
+    lease.until()
+}
+
+/// What was used is compared with what the bucket made until the end of the lease: an earlier end would take
+/// all that was used since then out of the next part.
+#[test]
+fn a_jump_ends_a_lease_at_that_instant_and_not_earlier() {
+    assert_eq!(end_after_a_jump(3), Tick::from_nanos(3));
+    assert_eq!(end_after_a_jump(9), Tick::from_nanos(5));
+    let planted = planted::with(Some(Bug::JumpEndsAtZero), || end_after_a_jump(3));
+    assert_eq!(planted, Tick::from_nanos(0));
 }

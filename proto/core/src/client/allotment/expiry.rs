@@ -120,6 +120,21 @@ impl<D: Decider> Allotment<D> {
         self.go_by(self.mode, now);
     }
 
+    /// Ends the use of a floor at `now` at the latest. For a clock that missed some time: the parent may free
+    /// the floor before this clock reaches its end.
+    pub(in crate::client) fn end_floor(&mut self, now: Tick) {
+        if planted::is(Bug::FloorOutlivesJump) {
+            return;
+        }
+        if let Some(remnant) = &mut self.remnant {
+            remnant.until = remnant.until.min(now);
+        }
+        if let Mode::Floor(until) = self.mode {
+            self.mode = Mode::Floor(until.min(now));
+        }
+        self.decider.admit_by(self.right(), self.period, now);
+    }
+
     /// Ends the floor of a former edge. Returns its release.
     pub(in crate::client) fn drop_remnant(&mut self, now: Tick) -> Option<FloorRelease> {
         let remnant = self.remnant.take()?;
