@@ -227,8 +227,8 @@ impl Limiter {
     /// caller in line asks the home node, and asks again when the node says so.
     ///
     /// Dropping the future leaves the line, gives up the request to the home node, and takes nothing, however
-    /// many callers wait behind it. Only a reservation that was booked behind it keeps its time
-    /// ([`Limiter::reserve`]): as many tokens as that has may be lost. A
+    /// many callers wait behind it. Only if a reservation was booked behind it ([`Limiter::reserve`]) and is not
+    /// due yet, its tokens are lost, because the reservation keeps its time. A
     /// decision of the home node that is on its way at that time is lost.
     ///
     /// # Errors

@@ -335,6 +335,10 @@ impl Queue {
                 n
             );
         }
+        // Served when it was due, before the bucket overflowed.
+        if self.line.is_empty() {
+            self.level = self.level.min(self.burst);
+        }
         Ok(())
     }
 }

@@ -121,7 +121,8 @@ impl Cell {
     }
 
     /// Gives up a place, and returns the grains put back. `moves_up` grains of the debt behind it belong to
-    /// callers that are served earlier for it; the rest of that debt is promised to ticks and stays.
+    /// callers that are served earlier for it. If more is behind it, that is promised to ticks: then nothing is
+    /// put back.
     /// `lowered` is the total of refunds that had no place move up, when this one was booked.
     pub(crate) fn give_up(
         &self,
@@ -158,10 +159,11 @@ impl Cell {
                         .max(0),
                     false => 0,
                 };
-                let room = there
-                    .min(place.cost.cast_signed())
-                    .min(beyond(debt, full))
-                    .saturating_sub(promised);
+                // Two refunds before one promised tick could be used at that tick, beside what it promises.
+                if promised > 0 {
+                    return 0;
+                }
+                let room = there.min(place.cost.cast_signed()).min(beyond(debt, full));
                 u64::try_from(room).unwrap_or(0)
             },
         )

@@ -416,6 +416,10 @@ impl WordView {
             true => (debt - burst) - (mine - i128::from(charge.burst)) - i128::from(moves_up),
             false => 0,
         };
+        // Between callers in line, a promised tick keeps all that was booked before it.
+        if promised > 0 && moves_up > 0 {
+            return 0;
+        }
         let others = i128::from(back.wrapping_sub(charge.back));
         let mut room = mine - others - made;
         // Epoch numbers recur, but then with a later base.
