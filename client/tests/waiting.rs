@@ -361,6 +361,26 @@ fn is_close(queue: &Queue, n: u64) -> bool {
     (queue.level - n as f64).abs() < 2.0 * Queue::LITTLE
 }
 
+/// Advances the clock by `ms`, one millisecond at a time, so that each caller is served as soon as it is due.
+fn step(
+    ms: u64,
+    clock: &ManualClock,
+    line: &mut VecDeque<Waiting>,
+    queue: &mut Queue,
+) -> TestCaseResult {
+    for _ in 0..ms {
+        clock.advance(Duration::from_millis(1));
+        queue.step(1);
+        let served = poll_all(line);
+        prop_assert!(served.iter().all(Result::is_ok));
+        queue.serve(served.len())?;
+        let due = |served: &Reservation| served.delay().is_zero();
+        let all_due = served.iter().flatten().all(due);
+        prop_assert!(all_due, "served before it is due");
+    }
+    Ok(())
+}
+
 fn compare(ops: &[Op], rate: u64, burst: u64) -> TestCaseResult {
     let (limiter, clock) = limiter(rate, burst);
     let mut queue = Queue {
@@ -372,19 +392,7 @@ fn compare(ops: &[Op], rate: u64, burst: u64) -> TestCaseResult {
     let mut line = VecDeque::new();
     for &op in ops {
         match op {
-            Op::Step(ms) => {
-                // One at a time, so that each is served as soon as it is due.
-                for _ in 0..ms {
-                    clock.advance(Duration::from_millis(1));
-                    queue.step(1);
-                    let served = poll_all(&mut line);
-                    prop_assert!(served.iter().all(Result::is_ok));
-                    queue.serve(served.len())?;
-                    let due = |served: &Reservation| served.delay().is_zero();
-                    let all_due = served.iter().flatten().all(due);
-                    prop_assert!(all_due, "served before it is due");
-                }
-            }
+            Op::Step(ms) => step(ms, &clock, &mut line, &mut queue)?,
             Op::Wait(n) => {
                 let mut waiting = waiter(&limiter, n);
                 let at_once = queue.line.is_empty() && queue.level >= n as f64;

@@ -1,4 +1,4 @@
-//! What callers that wait in line have booked in a cell.
+//! Tokens that callers in a waiting line have booked in a cell.
 //!
 //! A waiting caller's tokens are in the debt from the start, so a later decision finds them missing and does
 //! not go before it. Its *place* is the supply at which it is **due**: the debt just after its tokens, less

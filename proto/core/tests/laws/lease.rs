@@ -377,8 +377,8 @@ fn end_after_a_jump(now: u64) -> Tick {
     lease.until()
 }
 
-/// What was used is compared with what the bucket made until the end of the lease: an earlier end would take
-/// all that was used since then out of the next part.
+/// The tokens that were used are compared with those that the bucket made until the end of the lease: an
+/// earlier end would take all that were used since then out of the next part.
 #[test]
 fn a_jump_ends_a_lease_at_that_instant_and_not_earlier() {
     assert_eq!(end_after_a_jump(3), Tick::from_nanos(3));
