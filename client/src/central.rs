@@ -1,9 +1,9 @@
 //! Requests to the home node of a budget in central mode: the messages between callers and the session.
 //!
 //! ```text
-//!  caller ── SessionRequest::Ask ──► session ── Ask ──► node (and on to the home)
-//!         ◄──────── Answer ────────         ◄── Told ──
-//!  dropped: SessionRequest::GiveUp           ── Release ──►
+//!  caller ── SessionRequest::Decide ──► session ── DecisionRequest ──► node (and on to the home)
+//!         ◄───────── Answer ──────────         ◄── DecisionReply ──
+//!  dropped: SessionRequest::GiveUp              ── Release ──►
 //! ```
 //!
 //! None of this is on the path of `try_acquire`.
@@ -11,7 +11,7 @@
 use crate::key_state::KeyState;
 use crate::shared::Shared;
 use crate::sync::{AtomicU64, Ordering};
-use aliquot_core::central::{Manner, Reason};
+use aliquot_core::central::{Reason, RetryPolicy};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, RequestId, Span, Tick};
 use std::num::NonZeroU64;
@@ -24,7 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 #[derive(Debug)]
 pub(crate) enum SessionRequest {
     /// Asks a question.
-    Ask(Question),
+    Decide(Question),
     /// The caller of this question has gone.
     GiveUp(u64),
     /// Releases the permit of a question.
@@ -42,7 +42,7 @@ pub(crate) struct Question {
     pub(crate) key_state: Arc<KeyState>,
     pub(crate) kind: Kind,
     pub(crate) cost: NonZeroU64,
-    pub(crate) manner: Manner,
+    pub(crate) retry_policy: RetryPolicy,
     pub(crate) reply: oneshot::Sender<Answer>,
     /// Semaphore permit: the number of questions in flight is limited.
     pub(crate) room: OwnedSemaphorePermit,
@@ -138,7 +138,7 @@ pub(crate) async fn ask(
     key_state: &Arc<KeyState>,
     kind: Kind,
     cost: NonZeroU64,
-    manner: Manner,
+    retry_policy: RetryPolicy,
 ) -> Answer {
     // The semaphore is never closed.
     let Ok(room) = Arc::clone(&shared.room).acquire_owned().await else {
@@ -151,11 +151,15 @@ pub(crate) async fn ask(
         key_state: Arc::clone(key_state),
         kind,
         cost,
-        manner,
+        retry_policy,
         reply,
         room,
     };
-    if shared.requests.send(SessionRequest::Ask(question)).is_err() {
+    if shared
+        .requests
+        .send(SessionRequest::Decide(question))
+        .is_err()
+    {
         return Answer::NoLease;
     }
     let mut under_way = UnderWay {

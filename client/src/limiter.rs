@@ -21,7 +21,7 @@ use crate::key_state::KeyState;
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::{ClockPolicy, Handle};
-use aliquot_core::central::Manner;
+use aliquot_core::central::RetryPolicy;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
 use own::Own;
@@ -240,7 +240,7 @@ impl Limiter {
     /// If it has to wait outside a tokio runtime with timers, unless the limiter's clock has a wait of its own
     /// ([`Clock::sleep`](crate::Clock::sleep)).
     pub async fn acquire(&self, n: u64) -> Result<Admission, Refused> {
-        self.wait(n, None, Manner::Waits).await
+        self.wait(n, None, RetryPolicy::Waits).await
     }
 
     /// [`Limiter::acquire`] that waits at most `most`. Refuses at once if the tokens cannot be there in time.
@@ -254,7 +254,7 @@ impl Limiter {
     ///
     /// As [`Limiter::acquire`].
     pub async fn acquire_within(&self, n: u64, most: Duration) -> Result<Admission, Refused> {
-        self.wait(n, Some(most), Manner::Waits).await
+        self.wait(n, Some(most), RetryPolicy::Waits).await
     }
 
     /// Takes `n` tokens, and asks a node once if they are not held here.
@@ -291,7 +291,9 @@ impl Limiter {
             }
             no if self.may_come(no, n) => {
                 self.probe(n, no)?;
-                let outcome = self.wait(n, Some(self.once_within()), Manner::Once).await;
+                let outcome = self
+                    .wait(n, Some(self.once_within()), RetryPolicy::Once)
+                    .await;
                 self.probed(n, no, outcome)
             }
             no => Err(self.refuse(n, no)),

@@ -12,7 +12,7 @@
 //! An edge with a lease stays in use until the lease ends, whatever becomes of its connection. Meanwhile
 //! another link is dialled and opened, so that its first report can go as soon as nothing is held under the
 //! old edge. If a node still has the old edge, or the old node answers again after a silence, the session
-//! continues under it: nothing was lost, and the link opened elsewhere is closed. [`aliquot_core::roaming`]
+//! continues under it: nothing was lost, and the link opened elsewhere is closed. [`aliquot_core::node_selection`]
 //! decides which of these happens when.
 
 mod keys;
@@ -28,7 +28,7 @@ use crate::shared::{Command, Shared, Status};
 use crate::transport::{Dialer, Event, Link};
 use aliquot_core::budget::Labels;
 use aliquot_core::client::Client as Machine;
-use aliquot_core::roaming::{Roaming, Times};
+use aliquot_core::node_selection::{NodeSelection, Times};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Drift, Scale, Span, Tick};
 use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpened};
@@ -76,7 +76,7 @@ pub(crate) struct Session {
     /// Sender for the events of new links.
     outlet: mpsc::Sender<Event>,
     /// Chooses nodes: the link in use, and the one that is tried.
-    roaming: Roaming<Link>,
+    selection: NodeSelection<Link>,
     /// The answer of the node that is tried to the session's opening.
     opened: Option<SessionOpened>,
     /// The link that was given up last, while it is being closed.
@@ -134,7 +134,7 @@ impl Session {
             reports: 0,
             events,
             outlet,
-            roaming: Roaming::new(Times::of(REPORT_EVERY), now),
+            selection: NodeSelection::new(Times::of(REPORT_EVERY), now),
             opened: None,
             closing_link: None,
             leaving: None,
@@ -186,7 +186,7 @@ impl Session {
             self.shared.set_lease(Tick::from_nanos(0));
             self.machine.forked();
             self.ask_no_more();
-            self.roaming.forked(now);
+            self.selection.forked(now);
             (self.opened, self.closing_link) = (None, None);
         } else if wall.saturating_sub(wall_then) > passed.saturating_add(Self::JUMP_MS) {
             tracing::warn!("the clock missed a pause: the lease is taken for over");
@@ -246,7 +246,7 @@ impl Session {
         {
             also(at);
         }
-        if let Some(at) = self.roaming.due().filter(|_| !self.closing) {
+        if let Some(at) = self.selection.due().filter(|_| !self.closing) {
             also(at);
         }
         if let Some(closing_link) = &self.closing_link {
@@ -266,7 +266,7 @@ impl Session {
 
     /// Returns the link in use.
     fn link(&self) -> Option<&Link> {
-        self.roaming.link()
+        self.selection.link()
     }
 
     /// Copies the state machine's lease to where decisions read it.
@@ -309,7 +309,7 @@ impl Session {
     /// Sends a report, if the connection keeps up.
     fn report(&mut self, now: Tick) {
         self.see_asked();
-        let Some(link) = self.roaming.link() else {
+        let Some(link) = self.selection.link() else {
             return;
         };
         if !link.has_room() {
@@ -340,10 +340,10 @@ impl Session {
             self.hear_aside(id, message, now);
             return;
         }
-        self.roaming.heard(now);
+        self.selection.heard(now);
         match message {
             NodeMessage::Opened(_) => {}
-            NodeMessage::Told(told) => self.told(&told, now),
+            NodeMessage::DecisionReply(told) => self.told(&told, now),
             NodeMessage::Interned(keys) => self.learn(keys, now),
             NodeMessage::Answer(answer) => {
                 self.machine.handle_answer(&answer, now);

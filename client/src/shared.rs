@@ -12,8 +12,8 @@ use crate::key_state::touch::Touched;
 use crate::registry::{Changes, Now, Past, Registry};
 use crate::switch::Mode;
 use crate::sync::{AtomicU64, Ordering};
-use aliquot_core::asking::Asking;
 use aliquot_core::budget::Key;
+use aliquot_core::decision_requests::DecisionRequests;
 use aliquot_core::unit::{Edge, Span, Tick};
 use lease::LeaseWord;
 use std::fmt;
@@ -180,7 +180,7 @@ impl Shared {
             requests,
             breaker: breaker.longest(Self::COOL_DOWN_MAX),
             unanswered_since: UnansweredSince::default(),
-            room: Arc::new(Semaphore::new(Asking::PENDING_MAX)),
+            room: Arc::new(Semaphore::new(DecisionRequests::PENDING_MAX)),
             tickets: AtomicU64::new(1),
         }
     }

@@ -30,7 +30,7 @@ pub use registry::{Name, Registry, Session};
 pub use stream::{Gate, GateLimits};
 
 use aliquot_core::budget::Key;
-use aliquot_core::central::{Ask, Release};
+use aliquot_core::central::{DecisionRequest, Release};
 use aliquot_core::message::Report;
 use aliquot_core::unit::Edge;
 use aliquot_wire::limits::{LINES_MAX, MESSAGE_BYTES_MAX};
@@ -109,11 +109,11 @@ pub enum Event {
         report: Report,
     },
     /// A session requests a central decision. The request is on the caller's edge.
-    Ask {
+    DecisionRequest {
         /// The session.
         caller: Caller,
         /// The request.
-        ask: Ask,
+        ask: DecisionRequest,
     },
     /// A client returns permits of a central decision, or gives up a request.
     Release {

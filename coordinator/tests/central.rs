@@ -12,7 +12,7 @@ mod cluster;
 
 use aliquot_client::{Admission, Client, Clock, HostClock, Limiter, Reason, Span, Tick};
 use aliquot_core::budget::BudgetDraft;
-use aliquot_core::central::{Ask, Hops, Manner, Outcome, Told};
+use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, RetryPolicy, Route};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Edge, Incarnation, RequestId};
 use aliquot_wire::Wire;
@@ -128,7 +128,7 @@ async fn three_tokens_reach_forty_clients_of_three_nodes_and_are_all_used() {
 async fn is_passed_on_twice(place: &Place) -> bool {
     let address = format!("http://{}", place.other.peer_listen);
     let mut peer = CentralClient::connect(address).await.unwrap();
-    let ask = Ask {
+    let ask = DecisionRequest {
         edge: Edge {
             parent: Incarnation::new(1 << 40),
             child: Incarnation::new(1),
@@ -137,11 +137,11 @@ async fn is_passed_on_twice(place: &Place) -> bool {
         budget: place.budget,
         kind: Kind::Rate,
         cost: NonZeroU64::MIN,
-        manner: Manner::Once,
-        hops: Hops::Forwarded,
+        retry_policy: RetryPolicy::Once,
+        route: Route::Forwarded,
     };
     let told = peer.forward(AskForward::new(ask).to_message()).await;
-    let told = Told::from_message(told.unwrap().into_inner()).unwrap();
+    let told = DecisionReply::from_message(told.unwrap().into_inner()).unwrap();
     !matches!(told.outcome, Outcome::Moved { home: Some(_) })
 }
 

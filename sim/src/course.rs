@@ -137,7 +137,7 @@ impl Course {
         self.elections.push((now, node));
     }
 
-    pub(crate) fn in_office(&mut self, now: u64, node: usize) {
+    pub(crate) fn became_ready(&mut self, now: u64, node: usize) {
         self.offices.push((now, node));
     }
 

@@ -109,7 +109,7 @@ pub struct World {
     operator: Operator,
     requests: Requests,
     /// The node of each incarnation.
-    lives: BTreeMap<Incarnation, usize>,
+    incarnations: BTreeMap<Incarnation, usize>,
     /// Admissions in central mode: the deciding incarnation, the client's edge and the request.
     decided: std::collections::BTreeSet<(
         Incarnation,

@@ -32,7 +32,7 @@ struct Descriptor {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Asked {
+struct RequestAction {
     #[prost(string, tag = "1")]
     domain: String,
     #[prost(message, repeated, tag = "2")]
@@ -52,11 +52,11 @@ struct Answered {
 #[derive(Clone, Debug)]
 struct Decides(Limiter);
 
-impl UnaryService<Asked> for Decides {
+impl UnaryService<RequestAction> for Decides {
     type Response = Answered;
     type Future = Ready<Result<tonic::Response<Answered>, tonic::Status>>;
 
-    fn call(&mut self, asked: tonic::Request<Asked>) -> Self::Future {
+    fn call(&mut self, asked: tonic::Request<RequestAction>) -> Self::Future {
         let hits = asked.into_inner().hits.max(1);
         let code = match self.0.try_acquire(hits.into()) {
             Ok(_) => 1,
@@ -82,7 +82,7 @@ impl Service<Request<Body>> for Decides {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let decides = self.clone();
         Box::pin(async move {
-            let mut grpc = Grpc::new(ProstCodec::<Answered, Asked>::default());
+            let mut grpc = Grpc::new(ProstCodec::<Answered, RequestAction>::default());
             Ok(grpc.unary(decides, request).await)
         })
     }
@@ -134,7 +134,7 @@ impl Calls {
 }
 
 async fn one(channel: &Channel) -> bool {
-    let asked = Asked {
+    let asked = RequestAction {
         domain: "edge".into(),
         descriptors: vec![Descriptor {
             entries: vec![Entry {
@@ -150,7 +150,7 @@ async fn one(channel: &Channel) -> bool {
         .unary(
             tonic::Request::new(asked),
             PathAndQuery::from_static(PATH),
-            ProstCodec::<Asked, Answered>::default(),
+            ProstCodec::<RequestAction, Answered>::default(),
         )
         .await
         .expect("it answers");

@@ -241,7 +241,7 @@ impl Decider for CellDecider {
 
     fn agree(&mut self, terms: &Terms, hold: Span, now: Tick) {
         self.set_kind(terms.kind, terms.scale, now);
-        self.key_state.home.set_central(terms.gathered);
+        self.key_state.home.set_central(terms.central_mode);
         let largest = terms.largest.grains() / terms.scale.grains_per_token();
         self.key_state.home.serve_at_most(largest);
         if terms.kind == Kind::Concurrency {
@@ -249,7 +249,7 @@ impl Decider for CellDecider {
         }
         self.agreed = true;
         self.admit_by(self.right, self.plan.period, now);
-        if !terms.gathered {
+        if !terms.central_mode {
             self.owe(now);
         }
     }

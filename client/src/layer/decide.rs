@@ -46,14 +46,14 @@ pub(super) enum Outcome<'a> {
 
 /// A refused request.
 pub(super) struct Refusal<'a> {
-    pub(super) asked: Asked<'a>,
+    pub(super) asked: RequestAction<'a>,
     pub(super) refused: Refused,
     /// Tokens that were asked for.
     pub(super) cost: u64,
 }
 
 /// A limit that a request was counted against; its state is read for the answer.
-pub(super) struct Asked<'a> {
+pub(super) struct RequestAction<'a> {
     /// Name of the limit, if there are several.
     pub(super) name: Option<&'a str>,
     pub(super) meter: Meter,
@@ -61,8 +61,8 @@ pub(super) struct Asked<'a> {
 
 /// All limits that admitted a request.
 pub(super) struct Meters<'a> {
-    pub(super) first: Asked<'a>,
-    pub(super) others: Vec<Asked<'a>>,
+    pub(super) first: RequestAction<'a>,
+    pub(super) others: Vec<RequestAction<'a>>,
 }
 
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl Rules {
             Meter::Key(store, key) => store.try_acquire(key, n),
             Meter::Tier(tier) => tier.take_at(n, tier.now()).map(|_| ()),
         };
-        let asked = Asked { name: None, meter };
+        let asked = RequestAction { name: None, meter };
         match outcome {
             Ok(()) => Outcome::Admitted(Meters {
                 first: asked,
@@ -174,7 +174,7 @@ impl Refusal<'_> {
     }
 }
 
-impl Asked<'_> {
+impl RequestAction<'_> {
     /// Returns the name and the state of the limit; `None` if the state is not known or there is no limit in
     /// force.
     pub(super) fn read(&self) -> Option<(&str, Described)> {
@@ -191,7 +191,7 @@ impl Meters<'_> {
     /// Returns the limit with the fewest tokens left; the first one of those if several have as few.
     pub(super) fn tightest(&self) -> Option<(&str, Described)> {
         let all = std::iter::once(&self.first).chain(&self.others);
-        let read = all.filter_map(Asked::read);
+        let read = all.filter_map(RequestAction::read);
         read.min_by_key(|(_, held)| held.remaining)
     }
 }

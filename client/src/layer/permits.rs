@@ -1,7 +1,7 @@
 //! A tower layer that limits how many requests are in flight.
 
 use super::answer::{Answers, Plain, Problems};
-use super::decide::{Asked, Meter, Refusal};
+use super::decide::{Meter, Refusal, RequestAction};
 use super::options::Options;
 use crate::limiter::Limiter;
 use crate::permit::Permit;
@@ -146,7 +146,7 @@ impl Rules {
         // Logs a limiter that counts no permits.
         self.options.admits_misconfigured(None, refused);
         Refusal {
-            asked: Asked { name: None, meter },
+            asked: RequestAction { name: None, meter },
             refused,
             cost: 1,
         }

@@ -1,7 +1,7 @@
 //! Several limits in front of one service.
 
 use super::Hook;
-use super::decide::{Asked, Meter, Meters, Outcome, Refusal, Which};
+use super::decide::{Meter, Meters, Outcome, Refusal, RequestAction, Which};
 use super::options::NoKey;
 use crate::client::Client;
 use crate::keyed::Keyed;
@@ -205,7 +205,7 @@ pub(super) async fn decide_all<'a>(
             None if *no_key == NoKey::Admit => {}
             None => return Outcome::Missing(Some(name)),
             Some(Err(refused)) => return Outcome::NoKey(refused),
-            Some(Ok(meter)) => asked.push(Asked {
+            Some(Ok(meter)) => asked.push(RequestAction {
                 name: Some(name),
                 meter,
             }),
@@ -230,7 +230,7 @@ pub(super) async fn decide_all<'a>(
 /// Takes `n` tokens from each limit, or nothing from any. On refusal returns the position of the limit that
 /// refused. Limits that need a node come last, in their order.
 async fn take_all(
-    asked: &[Asked<'_>],
+    asked: &[RequestAction<'_>],
     n: u64,
     on_admit: Option<&Hook>,
 ) -> Result<(), (usize, Refused)> {
@@ -239,7 +239,7 @@ async fn take_all(
         limiter.is_some_and(|limiter| limiter.needs_a_node(n, limiter.now()))
     });
     let tiers = here.iter().map(|&at| {
-        let Asked { name, meter } = &asked[at];
+        let RequestAction { name, meter } = &asked[at];
         (name.unwrap_or_default(), meter as &dyn Tier)
     });
     let tiers: Vec<(&str, &dyn Tier)> = tiers.collect();
@@ -274,7 +274,7 @@ async fn take_all(
     Ok(())
 }
 
-impl Asked<'_> {
+impl RequestAction<'_> {
     const fn limiter(&self) -> Option<&Limiter> {
         match &self.meter {
             Meter::Limiter(limiter) => Some(limiter),

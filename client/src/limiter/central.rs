@@ -9,7 +9,7 @@ use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::Shared;
 use crate::switch::Mode;
-use aliquot_core::central::{Manner, Reason as Why};
+use aliquot_core::central::{Reason as Why, RetryPolicy};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use std::num::NonZeroU64;
@@ -147,7 +147,7 @@ impl Limiter {
                     retry_after,
                 })
             }
-            None => match self.ask_while_enforced(kind, n, Manner::Once).await {
+            None => match self.ask_while_enforced(kind, n, RetryPolicy::Once).await {
                 Some(outcome) => outcome,
                 None if self.key_state.switch.lets_through() => return Ok(None),
                 None => Err(Refused::of(self.froze())),
@@ -162,9 +162,9 @@ impl Limiter {
         &self,
         kind: Kind,
         n: u64,
-        manner: Manner,
+        retry_policy: RetryPolicy,
     ) -> Option<Result<Grant, Refused>> {
-        let mut asked = std::pin::pin!(self.ask(kind, n, manner));
+        let mut asked = std::pin::pin!(self.ask(kind, n, retry_policy));
         loop {
             let changed = self.key_state.change.notified();
             let mut changed = std::pin::pin!(changed);
@@ -182,7 +182,7 @@ impl Limiter {
 
     /// Asks until the outcome is known, for at most [`Self::ANSWER_WAIT`]. Counts nothing. Dropping the
     /// future gives the question up. While the breaker is open only its trial asks.
-    async fn ask(&self, kind: Kind, n: u64, manner: Manner) -> Result<Grant, Refused> {
+    async fn ask(&self, kind: Kind, n: u64, retry_policy: RetryPolicy) -> Result<Grant, Refused> {
         // A question needs a cost.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
         let shared = &self.handle.shared;
@@ -195,8 +195,8 @@ impl Limiter {
             of: Some(trial),
         };
         let asked = async {
-            self.pay(kind, n, manner).await?;
-            self.put(kind, cost, manner, n).await
+            self.pay(kind, n, retry_policy).await?;
+            self.put(kind, cost, retry_policy, n).await
         };
         tokio::select! {
             biased;
@@ -218,14 +218,14 @@ impl Limiter {
     }
 
     /// Asks first for what this process owes to the home node, because requests settled above their estimate.
-    async fn pay(&self, kind: Kind, n: u64, manner: Manner) -> Result<(), Refused> {
+    async fn pay(&self, kind: Kind, n: u64, retry_policy: RetryPolicy) -> Result<(), Refused> {
         if kind != Kind::Rate {
             return Ok(());
         }
         while let Some(debt) = self.key_state.home.debt(n) {
             if let Some(cost) = NonZeroU64::new(debt.tokens()) {
                 // Any later cost waits for the debt, so the refusal counts from a cost of 1.
-                self.put(kind, cost, manner, 1).await?;
+                self.put(kind, cost, retry_policy, 1).await?;
             }
             debt.paid();
         }
@@ -238,12 +238,12 @@ impl Limiter {
         &self,
         kind: Kind,
         cost: NonZeroU64,
-        manner: Manner,
+        retry_policy: RetryPolicy,
         least: u64,
     ) -> Result<Grant, Refused> {
         let shared = &self.handle.shared;
         for _ in 0..Self::TRIES {
-            match central::ask(shared, &self.key_state, kind, cost, manner).await {
+            match central::ask(shared, &self.key_state, kind, cost, retry_policy).await {
                 Answer::Admitted(grant) => return Ok(grant),
                 // The session is between two nodes, or two leases.
                 Answer::NoLease => return Err(Refused::undecided()),

@@ -6,7 +6,7 @@ use crate::central::Grant;
 use crate::key_state::waiting::Waiting;
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
-use aliquot_core::central::Manner;
+use aliquot_core::central::RetryPolicy;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use std::time::Duration;
@@ -20,7 +20,7 @@ struct Wait {
     n: u64,
     began: Tick,
     most: Option<Duration>,
-    manner: Manner,
+    retry_policy: RetryPolicy,
 }
 
 /// The last answer of the home node to the first caller in line.
@@ -36,7 +36,7 @@ struct HomeAnswer {
 impl Wait {
     /// Returns true if the caller waits for what a node may bring at once, and for no longer.
     fn asks_once(&self) -> bool {
-        self.manner == Manner::Once
+        self.retry_policy == RetryPolicy::Once
     }
 }
 
@@ -52,7 +52,7 @@ impl Limiter {
         &self,
         n: u64,
         most: Option<Duration>,
-        manner: Manner,
+        retry_policy: RetryPolicy,
     ) -> Result<Admission, Refused> {
         if let Some(own) = &self.own {
             let place = self.wait_for_own(own, n, most).await?;
@@ -63,7 +63,8 @@ impl Limiter {
         }
         let local = |now| self.decide(n, now);
         let remote = |grant| Ok(self.admitted(n, &grant));
-        self.wait_for_part(n, most, manner, local, remote).await
+        self.wait_for_part(n, most, retry_policy, local, remote)
+            .await
     }
 
     /// Waits for `n` tokens of a leased limit, until `local` or the home node decides.
@@ -71,7 +72,7 @@ impl Limiter {
         &self,
         n: u64,
         most: Option<Duration>,
-        manner: Manner,
+        retry_policy: RetryPolicy,
         local: impl Fn(Tick) -> Result<T, No>,
         remote: impl Fn(Grant) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
@@ -92,7 +93,7 @@ impl Limiter {
             n,
             began,
             most,
-            manner,
+            retry_policy,
         };
         // A caller that asks once may be served by more of the budget, whatever time makes here.
         if !wait.asks_once()
@@ -134,7 +135,7 @@ impl Limiter {
             n: 1,
             began: self.now(),
             most: None,
-            manner: Manner::Waits,
+            retry_policy: RetryPolicy::Waits,
         };
         let outcome = {
             let _waiting = Waiting::of(&self.key_state, 1);
@@ -181,7 +182,10 @@ impl Limiter {
                 Some(kind) => {
                     let due = last.is_none_or(|last| last.again.is_some_and(|at| self.now() >= at));
                     if due {
-                        match self.ask_while_enforced(kind, wait.n, wait.manner).await {
+                        match self
+                            .ask_while_enforced(kind, wait.n, wait.retry_policy)
+                            .await
+                        {
                             Some(Ok(grant)) => return remote(grant),
                             Some(Err(refused)) => last = Some(self.record_answer(refused, last)),
                             None => continue,

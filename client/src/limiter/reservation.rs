@@ -5,7 +5,7 @@ use crate::cell::No;
 use crate::cell::reserve::BucketCharge;
 use crate::central::Grant;
 use crate::refused::{Admission, Refused};
-use aliquot_core::central::Manner;
+use aliquot_core::central::RetryPolicy;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ impl Limiter {
     ///
     /// As [`Limiter::acquire`].
     pub async fn acquire_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
-        self.wait_to_settle(n, None, Manner::Waits).await
+        self.wait_to_settle(n, None, RetryPolicy::Waits).await
     }
 
     /// [`Limiter::acquire_to_settle`] that waits at most `most`. Refuses at once if the tokens cannot be
@@ -133,7 +133,7 @@ impl Limiter {
         n: u64,
         most: Duration,
     ) -> Result<Reservation, Refused> {
-        self.wait_to_settle(n, Some(most), Manner::Waits).await
+        self.wait_to_settle(n, Some(most), RetryPolicy::Waits).await
     }
 
     /// Decides as [`Limiter::check`] does, and returns a reservation that can be settled.
@@ -153,7 +153,7 @@ impl Limiter {
             no if self.may_come(no, n) => {
                 self.probe(n, no)?;
                 let most = Some(self.once_within());
-                let outcome = self.wait_to_settle(n, most, Manner::Once).await;
+                let outcome = self.wait_to_settle(n, most, RetryPolicy::Once).await;
                 self.probed(n, no, outcome)
             }
             no => Err(self.refuse(n, no)),
@@ -164,14 +164,15 @@ impl Limiter {
         &self,
         n: u64,
         most: Option<Duration>,
-        manner: Manner,
+        retry_policy: RetryPolicy,
     ) -> Result<Reservation, Refused> {
         if let Some(own) = &self.own {
             return self.wait_for_own(own, n, most).await;
         }
         let local = |now| Ok(self.reserved(n, self.take_now(n, now)?));
         let remote = |grant| Ok(self.reserved_at_home(n, &grant));
-        self.wait_for_part(n, most, manner, local, remote).await
+        self.wait_for_part(n, most, retry_policy, local, remote)
+            .await
     }
 
     pub(super) fn reserved(&self, n: u64, charge: BucketCharge) -> Reservation {

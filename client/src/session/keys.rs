@@ -247,7 +247,7 @@ impl Session {
             self.meet(key, key_state, now);
         }
         if self.keys.is_stale(self.report_every, now) && !self.closing {
-            self.roaming.renew(now);
+            self.selection.renew(now);
         }
     }
 
@@ -305,7 +305,7 @@ impl Session {
         if !self.may_ask() {
             return;
         }
-        let Some(link) = self.roaming.link() else {
+        let Some(link) = self.selection.link() else {
             return;
         };
         let keys = self.keys.take_due(now);

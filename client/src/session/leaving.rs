@@ -30,7 +30,7 @@ impl Session {
         // Permits that were dropped before are released before the session ends.
         self.run_waiting(usize::MAX, now);
         self.closing = true;
-        if let Some(attempt) = self.roaming.abandon() {
+        if let Some(attempt) = self.selection.abandon() {
             self.close_link(attempt, now.after(Self::LEAVE_WAIT), now);
         }
         let wait = Span::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));

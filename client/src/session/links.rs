@@ -1,14 +1,16 @@
-//! Links of a session: executes what [`aliquot_core::roaming`] decides.
+//! Links of a session: executes what [`aliquot_core::node_selection`] decides.
 
 use super::Session;
 use crate::transport::{Event, Link};
 use aliquot_core::message::Verdict;
-use aliquot_core::roaming::{Aim, Attempt, Held, Line, Phase, Step, Times, farewell};
+use aliquot_core::node_selection::{
+    Attempt, Connection, DialReason, Held, Phase, Step, Times, closing_report,
+};
 use aliquot_core::unit::{Edge, Span, Tick};
 use aliquot_wire::session::{ClientMessage, Interned, NodeMessage, SessionOpen, SessionOpened};
 use rand::RngExt;
 
-impl Line for Link {
+impl Connection for Link {
     type Node = String;
 
     fn node(&self) -> &String {
@@ -46,18 +48,18 @@ impl Session {
                     tracing::debug!("the node says nothing; another one is tried");
                     self.dial_within(Self::SOON, now);
                 }
-                Step::Useless(link) => {
+                Step::Left(link) => {
                     tracing::debug!(node = link.address, "the node gives no lease");
                     self.dial_within(Self::SOON, now);
                 }
                 Step::GivenUp(attempt) => self.close_link(attempt, now.after(Self::OPEN_WAIT), now),
-                Step::Unanswered(_) => self.dial_within(self.roaming.backoff(), now),
-                Step::Go(address) => self.dial(address, Aim::Wish, now),
-                Step::Dial(aim) => {
+                Step::Unanswered(_) => self.dial_within(self.selection.backoff(), now),
+                Step::Go(address) => self.dial(address, DialReason::Redirect, now),
+                Step::Dial(reason) => {
                     let (rng, addresses) = (&mut self.rng, &self.config.addresses);
                     let draw = |count| rng.random_range(0..count);
-                    if let Some(address) = self.roaming.choose(addresses, draw) {
-                        self.dial(address, aim, now);
+                    if let Some(address) = self.selection.choose(addresses, draw) {
+                        self.dial(address, reason, now);
                     }
                 }
                 Step::HandBack => {
@@ -80,22 +82,25 @@ impl Session {
                 None => Phase::Serves,
             },
         };
-        self.roaming.step(&held, now)
+        self.selection.step(&held, now)
     }
 
-    fn dial(&mut self, address: String, aim: Aim, now: Tick) {
+    fn dial(&mut self, address: String, reason: DialReason, now: Tick) {
         self.dials += 1;
         self.keys.dialled();
         let open = SessionOpen {
             labels: self.config.labels.clone(),
             keys: self.keys.names(),
             former: Vec::new(),
-            resume: self.machine.edge().filter(|_| aim != Aim::Wish),
+            resume: self
+                .machine
+                .edge()
+                .filter(|_| reason != DialReason::Redirect),
         };
         let outlet = self.outlet.clone();
         let link = self.dialer.dial(self.dials, address, open, outlet);
         let until = now.after(Self::OPEN_WAIT);
-        self.roaming.dialled(link, aim, until);
+        self.selection.dialled(link, reason, until);
         self.opened = None;
     }
 
@@ -103,17 +108,17 @@ impl Session {
     fn dial_within(&mut self, span: Span, now: Tick) {
         let nanos = span.nanos();
         let jitter = self.rng.random_range(nanos / 2..=nanos);
-        self.roaming.dial_at(now.after(Span::from_nanos(jitter)));
+        self.selection.dial_at(now.after(Span::from_nanos(jitter)));
     }
 
     /// Handles a message from a link that is not in use: not yet, or no longer.
     pub(super) fn hear_aside(&mut self, id: u64, message: NodeMessage, now: Tick) {
-        let attempt = self.roaming.attempt();
+        let attempt = self.selection.attempt();
         if attempt.is_some_and(|attempt| attempt.link.id == id) {
             match message {
                 NodeMessage::Opened(opened) => self.opened(opened),
                 NodeMessage::Interned(keys) => self.learn_later(keys),
-                NodeMessage::Answer(_) | NodeMessage::Move(_) | NodeMessage::Told(_) => {}
+                NodeMessage::Answer(_) | NodeMessage::Move(_) | NodeMessage::DecisionReply(_) => {}
             }
         } else if let Some(closing_link) = self.closing_link.as_mut().filter(|of| of.link.id == id)
         {
@@ -135,7 +140,7 @@ impl Session {
     fn opened(&mut self, opened: SessionOpened) {
         self.machine.set_drift(opened.drift);
         self.questions.set_drift(opened.drift);
-        self.roaming.opened(opened.edge);
+        self.selection.opened(opened.edge);
         self.opened = Some(opened);
     }
 
@@ -163,7 +168,7 @@ impl Session {
         let Some(edge) = closing_link.edge else {
             return;
         };
-        match farewell(edge, self.machine.edge(), now, wall) {
+        match closing_report(edge, self.machine.edge(), now, wall) {
             Some(report) => {
                 closing_link.until = now.after(Self::CLOSE_WAIT);
                 self.messages += u64::from(closing_link.link.send(&ClientMessage::Report(report)));
@@ -174,7 +179,7 @@ impl Session {
 
     /// Switches to the next link, once the leave is answered or no longer waited for.
     pub(super) fn switch_over(&mut self, now: Tick) {
-        if let Some(edge) = self.roaming.go_over(now) {
+        if let Some(edge) = self.selection.switch_over(now) {
             self.use_edge(edge, now);
         }
     }
@@ -184,7 +189,7 @@ impl Session {
         if let Some(opened) = self.opened.take() {
             self.learn(opened.keys, now);
             self.report_every = opened.report_every;
-            self.roaming.set_times(Times::of(opened.report_every));
+            self.selection.set_times(Times::of(opened.report_every));
         }
         if self.machine.edge() != Some(edge) {
             self.shared.set_lease(Tick::from_nanos(0));
@@ -203,14 +208,14 @@ impl Session {
 
     /// Handles the end of a stream.
     pub(super) fn lost(&mut self, id: u64, reason: &str, now: Tick) {
-        let attempt = self.roaming.attempt();
+        let attempt = self.selection.attempt();
         if attempt.is_some_and(|attempt| attempt.link.id == id) {
             tracing::debug!(reason, "a node could not be reached");
-            self.roaming.failed();
-            self.dial_within(self.roaming.backoff(), now);
+            self.selection.failed();
+            self.dial_within(self.selection.backoff(), now);
         } else if self.link().is_some_and(|link| link.id == id) {
             tracing::debug!(reason, "the connection is lost");
-            self.roaming.lost();
+            self.selection.lost();
             if self.leaving.is_some() {
                 self.left(false, now);
             }
@@ -231,8 +236,8 @@ impl Session {
         }
         if self.machine.edge().is_none() {
             self.ask_no_more();
-            self.roaming.lost();
-            self.roaming.dial_at(now);
+            self.selection.lost();
+            self.selection.dial_at(now);
             self.roam(now);
         }
     }
@@ -242,7 +247,7 @@ impl Session {
         if !self.closing {
             let spread = self.rng.random_range(0..=Self::MOVE_SPREAD_MS);
             let when = now.after(Span::from_millis(spread));
-            self.roaming.wish(address, when);
+            self.selection.redirect(address, when);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::Session;
 use crate::central::{Answer, Booking, Grant, Question, SessionRequest};
-use aliquot_core::asking::{self, Asking, Verdict};
-use aliquot_core::central::{Ask, Hops, Outcome, Release, Told};
+use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, Release, Route};
+use aliquot_core::decision_requests::{self, DecisionRequests, Verdict};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Drift, Edge, RequestId, Span, Tick};
 use aliquot_wire::session::ClientMessage;
@@ -24,7 +24,7 @@ struct Waiter {
 /// The questions of a session.
 #[derive(Debug)]
 pub(super) struct Questions {
-    asking: Asking,
+    requests: DecisionRequests,
     waiters: BTreeMap<RequestId, Waiter>,
     /// Releases that could not be sent yet, the oldest first.
     releases: VecDeque<Release>,
@@ -43,7 +43,7 @@ impl Questions {
 
     pub(super) fn new(now: Tick) -> Self {
         Self {
-            asking: Asking::new(Drift::default()),
+            requests: DecisionRequests::new(Drift::default()),
             waiters: BTreeMap::new(),
             releases: VecDeque::new(),
             repeat_at: now,
@@ -51,7 +51,7 @@ impl Questions {
     }
 
     pub(super) fn set_drift(&mut self, drift: Drift) {
-        self.asking.set_drift(drift);
+        self.requests.set_drift(drift);
     }
 
     /// Returns when time alone requires an action, besides the end of the lease.
@@ -62,7 +62,7 @@ impl Questions {
 
     /// Voids all questions; late answers to them are ignored.
     fn end_session(&mut self) {
-        self.asking.end_session();
+        self.requests.end_session();
         for (request, waiter) in std::mem::take(&mut self.waiters) {
             self.undo(request, &waiter);
             // The caller may be gone; then it needs no answer.
@@ -78,7 +78,7 @@ impl Questions {
                 edge: waiter.edge,
                 request,
                 by: waiter.edge.parent,
-                hops: Hops::Direct,
+                route: Route::Direct,
             });
         }
     }
@@ -96,10 +96,10 @@ impl Questions {
     }
 
     fn expire(&mut self, now: Tick) {
-        for release in self.asking.take_overheld(now) {
+        for release in self.requests.take_overheld(now) {
             self.owe(release);
         }
-        for request in self.asking.expire(now) {
+        for request in self.requests.expire(now) {
             if let Some(waiter) = self.waiters.remove(&request) {
                 self.undo(request, &waiter);
                 let _ = waiter.reply.send(Answer::Void);
@@ -111,7 +111,7 @@ impl Questions {
     fn give_up(&mut self, ticket: u64) {
         let found = self.waiters.iter().find(|(_, of)| of.ticket == ticket);
         let Some((&request, _)) = found else { return };
-        self.asking.give_up(request);
+        self.requests.give_up(request);
         if let Some(waiter) = self.waiters.remove(&request) {
             self.undo(request, &waiter);
         }
@@ -140,10 +140,10 @@ impl Session {
 
     fn run_one(&mut self, request: SessionRequest, now: Tick) {
         match request {
-            SessionRequest::Ask(question) => self.ask(question, now),
+            SessionRequest::Decide(question) => self.ask(question, now),
             SessionRequest::GiveUp(ticket) => self.questions.give_up(ticket),
             SessionRequest::Release(request) => {
-                if let Some(release) = self.questions.asking.release(request) {
+                if let Some(release) = self.questions.requests.release(request) {
                     self.questions.owe(release);
                 }
             }
@@ -169,7 +169,7 @@ impl Session {
                 }
                 self.questions.waiters.insert(ask.request, waiter);
                 self.shared.unanswered_since.asked(now);
-                self.say(&ClientMessage::Ask(ask));
+                self.say(&ClientMessage::DecisionRequest(ask));
             }
             None => {
                 let _ = question.reply.send(Answer::NoLease);
@@ -184,7 +184,7 @@ impl Session {
     }
 
     /// Returns the question as it is sent, if there is a lease to ask under and a budget to ask for.
-    fn put(&mut self, question: &Question, now: Tick) -> Option<Ask> {
+    fn put(&mut self, question: &Question, now: Tick) -> Option<DecisionRequest> {
         if self.closing || self.leaving.is_some() {
             return None;
         }
@@ -192,14 +192,14 @@ impl Session {
         let (edge, holder) = (self.machine.edge()?, self.machine.holder()?);
         let lease = holder.lease().until();
         let leased = self.machine.is_leased(now);
-        let asked = asking::Question {
+        let asked = decision_requests::NewRequest {
             budget,
             kind: question.kind,
             cost: question.cost,
-            manner: question.manner,
+            retry_policy: question.retry_policy,
         };
-        let asking = &mut self.questions.asking;
-        leased.then(|| asking.ask(asked, edge, lease, now).ok())?
+        let requests = &mut self.questions.requests;
+        leased.then(|| requests.ask(asked, edge, lease, now).ok())?
     }
 
     /// Sends a message, if there is a connection that keeps up. Returns true if it was sent.
@@ -211,9 +211,9 @@ impl Session {
     }
 
     /// Handles a node's answer to a question.
-    pub(super) fn told(&mut self, told: &Told, now: Tick) {
+    pub(super) fn told(&mut self, told: &DecisionReply, now: Tick) {
         self.shared.unanswered_since.clear();
-        match self.questions.asking.handle(told, now) {
+        match self.questions.requests.handle(told, now) {
             Verdict::Counts(request, outcome) => self.tell(request, outcome, now),
             Verdict::Ignored => {}
             Verdict::Undo(release) => self.questions.owe(release),
@@ -221,7 +221,7 @@ impl Session {
     }
 
     fn tell(&mut self, request: RequestId, outcome: Outcome, now: Tick) {
-        let booking = self.questions.asking.held_until(request);
+        let booking = self.questions.requests.held_until(request);
         let requests = &self.shared.requests;
         let booking = booking.map(|until| Booking::new(request, until, requests.clone()));
         let Some(waiter) = self.questions.waiters.remove(&request) else {
@@ -265,11 +265,11 @@ impl Session {
         } else {
             Questions::REPEAT
         };
-        let again = self.questions.asking.repeats(after, now);
+        let again = self.questions.requests.repeats(after, now);
         self.questions.repeat_at = now.after(Questions::REPEAT);
         let edge = self.machine.edge();
         for ask in again.into_iter().filter(|ask| Some(ask.edge) == edge) {
-            self.say(&ClientMessage::Ask(ask));
+            self.say(&ClientMessage::DecisionRequest(ask));
         }
     }
 }

@@ -74,7 +74,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 /// The limit, what each thread knows, and what was used.
-struct Asked {
+struct RequestAction {
     limit: Limit,
     known: Cell<[Option<Known>; 2]>,
     used: RefCell<Used>,
@@ -83,7 +83,7 @@ struct Asked {
     base: u64,
 }
 
-impl Asked {
+impl RequestAction {
     fn uses(&self, at: Tick, n: u64) {
         let grains = n * self.limit.finest;
         self.used.borrow_mut().push((at.nanos(), grains));
@@ -191,7 +191,7 @@ impl Asked {
 }
 
 fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
-    let mut asked = Asked {
+    let mut asked = RequestAction {
         limit: Limit::new(per_sec, burst),
         known: Cell::new([None; 2]),
         used: RefCell::new(Vec::new()),

@@ -260,7 +260,7 @@ async fn a_client_that_is_sent_away_hands_back_first_and_goes() {
         first.with(|inner| inner.leaves) > 0,
         "it said that it leaves"
     );
-    let edge = second.with(|inner| inner.node.life());
+    let edge = second.with(|inner| inner.node.incarnation());
     assert_eq!(client.status().edge.map(|edge| edge.parent), Some(edge));
 }
 

@@ -3,11 +3,11 @@
 
 use aliquot_client::{HostClock, SharedClock};
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
-use aliquot_core::central::{Ask, Told};
+use aliquot_core::central::{DecisionReply, DecisionRequest};
 use aliquot_core::command::Command;
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{Answer, AnswerLine, Heard, Intent, Report, Terms, Verdict};
-use aliquot_core::node::{Asked, Node, NodeOutput};
+use aliquot_core::node::{Node, NodeOutput, RequestAction};
 use aliquot_core::share::Kind;
 use aliquot_core::state::State;
 use aliquot_core::unit::{
@@ -56,9 +56,9 @@ pub(crate) struct Inner {
     state: State,
     /// True if verdicts are kept back in `kept`.
     pub(crate) silent: bool,
-    kept: Vec<Told>,
+    kept: Vec<DecisionReply>,
     /// Questions, including repeated ones.
-    pub(crate) asked: Vec<Ask>,
+    pub(crate) asked: Vec<DecisionRequest>,
     pub(crate) releases: u64,
     /// Set while all budgets are still being made.
     pub(crate) unmade: bool,
@@ -258,7 +258,7 @@ impl Inner {
         let now = self.clock.now();
         self.node.tick(now);
         let held = open.resume.filter(|edge| {
-            edge.parent == self.node.life() && self.node.ledger().child(edge.child).is_some()
+            edge.parent == self.node.incarnation() && self.node.ledger().child(edge.child).is_some()
         });
         let edge = match held {
             Some(edge) => edge,
@@ -293,12 +293,12 @@ impl Inner {
                 self.node.handle_report(&report, self.clock.now());
                 self.pump();
             }
-            ClientMessage::Ask(ask) => {
+            ClientMessage::DecisionRequest(ask) => {
                 self.asked.push(ask);
                 match self.node.handle_ask(&ask, &self.state, self.clock.now()) {
-                    Asked::Told(told) if self.silent => self.kept.push(told),
-                    Asked::Told(told) => self.tell(told),
-                    Asked::Forward { .. } => panic!("this node is the home of all"),
+                    RequestAction::Reply(told) if self.silent => self.kept.push(told),
+                    RequestAction::Reply(told) => self.tell(told),
+                    RequestAction::Forward { .. } => panic!("this node is the home of all"),
                 }
             }
             ClientMessage::Release(release) => {
@@ -308,9 +308,9 @@ impl Inner {
         }
     }
 
-    fn tell(&self, told: Told) {
+    fn tell(&self, told: DecisionReply) {
         if let Some(outgoing) = self.sessions.get(&told.edge.child) {
-            let _ = outgoing.try_send(Ok(NodeMessage::Told(told).to_message()));
+            let _ = outgoing.try_send(Ok(NodeMessage::DecisionReply(told).to_message()));
         }
     }
 

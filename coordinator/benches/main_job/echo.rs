@@ -25,7 +25,7 @@ pub(crate) const ROLE: &str = "echo";
 
 /// Treatment of a report before it is sent back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum RetryPolicy {
     /// None: a report stays encoded within its message.
     Bytes,
     /// The report is decoded, line by line, and encoded again.
@@ -40,16 +40,18 @@ pub(crate) struct Echo {
 
 impl Echo {
     /// Starts the echo server.
-    pub(crate) async fn start(manner: Manner) -> io::Result<Self> {
+    pub(crate) async fn start(retry_policy: RetryPolicy) -> io::Result<Self> {
         let reserved = ReservedPort::reserve()?;
         let port = reserved.address().port();
-        let manner = match manner {
-            Manner::Bytes => "bytes",
-            Manner::Lines => "lines",
+        let retry_policy = match retry_policy {
+            RetryPolicy::Bytes => "bytes",
+            RetryPolicy::Lines => "lines",
         };
         let mut command = Command::new(std::env::current_exe()?);
         let echo = Self {
-            child: command.args([ROLE, manner, &port.to_string()]).spawn()?,
+            child: command
+                .args([ROLE, retry_policy, &port.to_string()])
+                .spawn()?,
             address: format!("127.0.0.1:{port}"),
         };
         until("the echo listens", async || {
@@ -69,19 +71,19 @@ impl Drop for Echo {
 }
 
 /// Serves until the process is killed.
-pub(crate) async fn serve(manner: &str, port: u16) -> Outcome {
-    let manner = match manner {
-        "lines" => Manner::Lines,
-        _ => Manner::Bytes,
+pub(crate) async fn serve(retry_policy: &str, port: u16) -> Outcome {
+    let retry_policy = match retry_policy {
+        "lines" => RetryPolicy::Lines,
+        _ => RetryPolicy::Bytes,
     };
     let service =
-        SessionServer::new(EchoService(manner)).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        SessionServer::new(EchoService(retry_policy)).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let server = Server::builder().tcp_nodelay(true).add_service(service);
     Ok(server.serve(address).await?)
 }
 
-struct EchoService(Manner);
+struct EchoService(RetryPolicy);
 
 #[tonic::async_trait]
 impl Session for EchoService {
@@ -91,21 +93,24 @@ impl Session for EchoService {
         &self,
         request: Request<Streaming<pb::ClientMessage>>,
     ) -> Result<Response<Self::OpenStream>, Status> {
-        let manner = self.0;
+        let retry_policy = self.0;
         let answers = request
             .into_inner()
-            .map(move |message| answer(manner, message?));
+            .map(move |message| answer(retry_policy, message?));
         Ok(Response::new(Box::pin(answers)))
     }
 }
 
-fn answer(manner: Manner, message: pb::ClientMessage) -> Result<pb::NodeMessage, Status> {
+fn answer(
+    retry_policy: RetryPolicy,
+    message: pb::ClientMessage,
+) -> Result<pb::NodeMessage, Status> {
     let Some(Kind::Report(report)) = message.kind else {
         return Ok(opened().to_message());
     };
-    let report = match manner {
-        Manner::Bytes => report,
-        Manner::Lines => {
+    let report = match retry_policy {
+        RetryPolicy::Bytes => report,
+        RetryPolicy::Lines => {
             let report = pb::Report::decode(report);
             let report = report.map_err(|error| Status::invalid_argument(error.to_string()))?;
             report.encode_to_vec().into()

@@ -54,10 +54,10 @@ async fn main() -> Outcome {
         .skip(1)
         .filter(|word| !word.starts_with('-'));
     let words: Vec<String> = words.collect();
-    if let [role, manner, port] = &words[..]
+    if let [role, retry_policy, port] = &words[..]
         && role == echo::ROLE
     {
-        return echo::serve(manner, port.parse()?).await;
+        return echo::serve(retry_policy, port.parse()?).await;
     }
     if let Some(word) = words.iter().find(|word| !ALL.contains(&word.as_str())) {
         let told = format!("{word}: must be one of {}", ALL.join(", "));

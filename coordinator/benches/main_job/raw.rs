@@ -113,7 +113,7 @@ impl Raw {
                     }
                 }
             }
-            NodeMessage::Opened(_) | NodeMessage::Move(_) | NodeMessage::Told(_) => {}
+            NodeMessage::Opened(_) | NodeMessage::Move(_) | NodeMessage::DecisionReply(_) => {}
         }
     }
 

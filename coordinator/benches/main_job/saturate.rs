@@ -2,7 +2,7 @@
 //! same run.
 
 use crate::bed::{Bed, now, own_use, rate};
-use crate::echo::{Echo, Manner};
+use crate::echo::{Echo, RetryPolicy};
 use crate::raw::{Raw, grains};
 use crate::table::{Samples, Table, tenths};
 use crate::{Failed, Outcome};
@@ -83,8 +83,8 @@ pub(crate) async fn run() -> Outcome {
     let bed = Bed::start(std::slice::from_ref(&budget)).await?;
     let follower = (bed.leader().await? + 1) % NODES;
     let echoes = [
-        Echo::start(Manner::Bytes).await?,
-        Echo::start(Manner::Lines).await?,
+        Echo::start(RetryPolicy::Bytes).await?,
+        Echo::start(RetryPolicy::Lines).await?,
     ];
     let want = grains(&budget, DEMAND);
     let mut bytes = 0;

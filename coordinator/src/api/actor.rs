@@ -172,13 +172,13 @@ fn nodes(view: &node::View<'_>) -> Vec<NodeFacts> {
     for (&node, address) in &view.status.learners {
         nodes.insert(node, fresh(node, Role::Learner, address));
     }
-    for (life, member) in view.state.members() {
+    for (incarnation, member) in view.state.members() {
         let node = member.node.get();
         let facts = nodes
             .entry(node)
             .or_insert_with(|| fresh(node, Role::Removed, ""));
-        facts.heard = facts.heard.max(view.traffic.heard(life));
-        let said = view.book.get(Topic::Presence, life);
+        facts.heard = facts.heard.max(view.traffic.heard(incarnation));
+        let said = view.book.get(Topic::Presence, incarnation);
         if let Some(Ok(presence)) = said.map(|record| record.value().presence()) {
             facts.client_address.clone_from(&presence.value().address);
             facts.sessions = presence.value().sessions;
@@ -224,19 +224,21 @@ impl Clients for ServiceView<'_> {
     fn page(&self, after: u64, most: usize, holding: Option<BudgetId>) -> Vec<ClientFacts> {
         let sessions = self.0.sessions.sessions();
         let account = holding.and_then(|budget| self.0.node?.account(budget));
-        let held = |life| account.map(|account| account.holding(life));
-        let is_asked = |life| holding.is_none() || held(life).is_some_and(|held| !held.is_zero());
+        let held = |incarnation| account.map(|account| account.holding(incarnation));
+        let is_asked = |incarnation| {
+            holding.is_none() || held(incarnation).is_some_and(|held| !held.is_zero())
+        };
         sessions
-            .filter(|(life, _)| life.get() > after && is_asked(*life))
+            .filter(|(incarnation, _)| incarnation.get() > after && is_asked(*incarnation))
             .take(most)
-            .map(|(life, session)| ClientFacts {
-                held: held(life),
-                session: life.get(),
+            .map(|(incarnation, session)| ClientFacts {
+                held: held(incarnation),
+                session: incarnation.get(),
                 address: session.remote().address.clone(),
                 labels: session.labels().clone(),
                 keys: session.keys().count() as u64,
                 opened: session.opened(),
-                heard: heard(self.0, life).unwrap_or(session.opened()),
+                heard: heard(self.0, incarnation).unwrap_or(session.opened()),
             })
             .collect()
     }

@@ -91,10 +91,10 @@ impl View<'_> {
     #[must_use]
     pub fn creator(&self) -> Option<Incarnation> {
         let leader = self.leader?;
-        let lives = self.state.members();
-        let live = lives.filter(|(_, member)| member.phase == Phase::Live);
+        let incarnations = self.state.members();
+        let live = incarnations.filter(|(_, member)| member.phase == Phase::Live);
         live.filter(|(_, member)| member.node == leader)
-            .map(|(life, _)| life)
+            .map(|(incarnation, _)| incarnation)
             .max()
     }
 }

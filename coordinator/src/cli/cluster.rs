@@ -201,7 +201,7 @@ fn node_json(view: &NodeView) -> Value {
     json!({
         "node": view.node.get(),
         "role": role(view.role),
-        "life": view.life.get(),
+        "life": view.incarnation.get(),
         "peer_address": view.address,
         "client_address": view.client_address,
         "leaving": view.leaving,
@@ -227,7 +227,7 @@ async fn members(connection: &Connection, out: Out) -> Result<(), Failure> {
                 format!("{}{leaving}", role(view.role)),
                 view.address.clone(),
                 view.client_address.clone(),
-                view.life.get().to_string(),
+                view.incarnation.get().to_string(),
                 or_dash(view.matched.map(|matched| matched.to_string())),
                 or_dash(heard),
                 view.sessions.to_string(),

@@ -73,7 +73,7 @@ pub(super) async fn holders(
         let holders = list.holders.iter().map(|holder| {
             json!({
                 "node": holder.node.get(),
-                "life": holder.life.get(),
+                "life": holder.incarnation.get(),
                 "held": show::share_json(&holder.held, budget),
                 "floor": show::share_json(&holder.floor, budget),
                 "closed": holder.closed,
@@ -103,7 +103,7 @@ pub(super) async fn holders(
             };
             [
                 node,
-                holder.life.get().to_string(),
+                holder.incarnation.get().to_string(),
                 show::share(&holder.held, budget),
                 show::share(&holder.floor, budget),
                 state.to_owned(),

@@ -241,7 +241,7 @@ mod tests {
     fn view(nodes: &Nodes, term: u64, leader: Option<u64>) -> View {
         let told = (1..).zip(&nodes.nodes).map(|(number, node)| NodeView {
             node: NodeId::new(number + 10),
-            life: Incarnation::new(number),
+            incarnation: Incarnation::new(number),
             address: node.peer_listen.to_string(),
             client_address: String::new(),
             role: Role::Voter,

@@ -15,7 +15,7 @@ mod inject;
 mod limit;
 mod serve;
 
-pub use audit::{Asked, Audit, decided};
+pub use audit::{Audit, RequestAction, decided};
 pub use inject::InjectedFaults;
 pub use limit::{holding_reader, limit};
 pub use serve::{ReadHolding, ServiceError, ServicePlan, serve};

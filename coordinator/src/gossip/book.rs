@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// each peer a few words per record.
 #[derive(Debug)]
 pub struct Book {
-    life: Incarnation,
+    incarnation: Incarnation,
     records: BTreeMap<Name, Sealed<Record>>,
     bytes: usize,
     forgotten: BTreeSet<Incarnation>,
@@ -78,9 +78,9 @@ impl Book {
 
     /// Creates an empty book for a node in this incarnation, or 0 before it has one.
     #[must_use]
-    pub fn new(life: Incarnation) -> Self {
+    pub fn new(incarnation: Incarnation) -> Self {
         Self {
-            life,
+            incarnation,
             records: BTreeMap::new(),
             bytes: 0,
             forgotten: BTreeSet::new(),
@@ -89,8 +89,8 @@ impl Book {
     }
 
     /// Changes the incarnation of this node. The records stay.
-    pub const fn set_life(&mut self, life: Incarnation) {
-        self.life = life;
+    pub const fn set_incarnation(&mut self, incarnation: Incarnation) {
+        self.incarnation = incarnation;
     }
 
     /// Starts or restarts the gossip with a peer when a link to it opens. Everything is listed to the
@@ -120,7 +120,7 @@ impl Book {
         let head = record.value().head;
         self.keep(record)?;
         for peer in self.peers.values_mut() {
-            peer.changed((head.topic, head.life), head.version, true);
+            peer.changed((head.topic, head.incarnation), head.version, true);
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ impl Book {
         let mut fresh = Vec::new();
         for record in message.records {
             let head = record.value().head;
-            let name = (head.topic, head.life);
+            let name = (head.topic, head.incarnation);
             if self.keep(record.clone()).is_ok() {
                 fresh.push(record);
                 let passes_on = !planted::is(Bug::LearnedNotPassedOn);
@@ -174,10 +174,10 @@ impl Book {
         for name in peer.take_heads(DIGEST_MAX) {
             let version = version(&self.records, name);
             peer.was_listed(name, version);
-            let (topic, life) = name;
+            let (topic, incarnation) = name;
             digest.push(Head {
                 topic,
-                life,
+                incarnation,
                 version,
             });
         }
@@ -197,7 +197,7 @@ impl Book {
             records.push(record.clone());
         }
         (!digest.is_empty() || !records.is_empty()).then_some(GossipMessage {
-            sender: self.life,
+            sender: self.incarnation,
             digest,
             records,
         })
@@ -205,28 +205,28 @@ impl Book {
 
     /// Forgets an incarnation that was reclaimed. Its records are dropped, and are not taken again from
     /// peers that still have them.
-    pub fn forget(&mut self, life: Incarnation) {
-        self.forgotten.insert(life);
+    pub fn forget(&mut self, incarnation: Incarnation) {
+        self.forgotten.insert(incarnation);
         while self.forgotten.len() > Self::FORGOTTEN_MAX {
             self.forgotten.pop_first();
         }
         let bytes = &mut self.bytes;
         self.records.retain(|name, record| {
-            let stays = name.1 != life;
+            let stays = name.1 != incarnation;
             if !stays {
                 *bytes -= record.bytes().len();
             }
             stays
         });
         for peer in self.peers.values_mut() {
-            peer.forget(life);
+            peer.forget(incarnation);
         }
     }
 
     /// Returns the record of this topic and incarnation.
     #[must_use]
-    pub fn get(&self, topic: Topic, life: Incarnation) -> Option<&Sealed<Record>> {
-        self.records.get(&(topic, life))
+    pub fn get(&self, topic: Topic, incarnation: Incarnation) -> Option<&Sealed<Record>> {
+        self.records.get(&(topic, incarnation))
     }
 
     /// Returns all records, by topic and incarnation.
@@ -241,21 +241,21 @@ impl Book {
             return false;
         }
         let known = self.peers.entry(peer).or_default();
-        if sender < known.life {
+        if sender < known.incarnation {
             return false;
         }
-        if sender > known.life && known.life != Incarnation::default() {
+        if sender > known.incarnation && known.incarnation != Incarnation::default() {
             *known = Peer::default();
             known.tell_all(self.records.keys().copied());
         }
-        known.life = sender;
+        known.incarnation = sender;
         true
     }
 
     fn keep(&mut self, record: Sealed<Record>) -> Result<(), NotKept> {
         let head = record.value().head;
-        let name = (head.topic, head.life);
-        if self.forgotten.contains(&head.life) {
+        let name = (head.topic, head.incarnation);
+        if self.forgotten.contains(&head.incarnation) {
             return Err(NotKept::Forgotten);
         }
         let ours = self.version(name);
@@ -280,10 +280,10 @@ impl Book {
         };
         let is_full = self.records.len() >= Self::NAMES_MAX;
         for head in digest {
-            let name = (head.topic, head.life);
+            let name = (head.topic, head.incarnation);
             let ours = version(&self.records, name);
             let is_new = ours == Heard::default();
-            if self.forgotten.contains(&head.life) || (is_new && is_full) {
+            if self.forgotten.contains(&head.incarnation) || (is_new && is_full) {
                 continue;
             }
             peer.said(name, head.version, ours);

@@ -14,7 +14,7 @@ pub(super) type Name = (Topic, Incarnation);
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     /// The latest incarnation of the peer that sent a message.
-    pub(super) life: Incarnation,
+    pub(super) incarnation: Incarnation,
     round: u64,
     /// Versions that the peer certainly has, because it listed or sent them.
     theirs: BTreeMap<Name, Heard>,
@@ -147,8 +147,8 @@ impl Peer {
     }
 
     /// Drops everything about an incarnation that is gone.
-    pub(super) fn forget(&mut self, life: Incarnation) {
-        let is_other = |name: &Name| name.1 != life;
+    pub(super) fn forget(&mut self, incarnation: Incarnation) {
+        let is_other = |name: &Name| name.1 != incarnation;
         self.theirs.retain(|name, _| is_other(name));
         self.waiting.retain(|name, _| is_other(name));
         self.listed.retain(|name, _| is_other(name));

@@ -17,7 +17,7 @@ use crate::gossip::{self, Book, Link};
 use crate::raft::{ProposeError, Raft, Status};
 use crate::session::{self, Rebalancer, Registry};
 use crate::timer;
-use aliquot_core::central::{Ask, Release, Told};
+use aliquot_core::central::{DecisionReply, DecisionRequest, Release};
 use aliquot_core::leadership::Barrier;
 use aliquot_core::node::Node;
 use aliquot_core::state::State;
@@ -36,7 +36,7 @@ pub(super) enum Control {
     /// The Raft log has been opened.
     Raft(Raft),
     /// The home node's decision on a client's request, or a refusal if it did not answer.
-    Told(Told),
+    DecisionReply(DecisionReply),
     /// The proposal of a batch of new keys has ended, whether or not it was taken.
     Instantiated { batch: u64 },
     /// The actor must stop.
@@ -59,7 +59,7 @@ pub(super) enum Control {
 /// Central requests that a peer forwarded.
 pub(super) enum Forwarded {
     /// A request for a decision.
-    Ask(Ask, oneshot::Sender<Told>),
+    DecisionRequest(DecisionRequest, oneshot::Sender<DecisionReply>),
     /// Permits that a client returns.
     Release(Release),
 }
@@ -355,7 +355,7 @@ impl Actor {
 
     fn take_forwarded(&mut self, forwarded: Forwarded) {
         match forwarded {
-            Forwarded::Ask(ask, reply) => self.ask_for_peer(&ask, reply),
+            Forwarded::DecisionRequest(ask, reply) => self.ask_for_peer(&ask, reply),
             Forwarded::Release(release) => self.release(&release),
         }
     }
@@ -363,9 +363,9 @@ impl Actor {
     fn handle_control(&mut self, input: Control) -> &'static str {
         self.read_clock();
         match input {
-            Control::Told(told) => {
+            Control::DecisionReply(told) => {
                 let client = told.edge.child;
-                self.sessions.send(client, NodeMessage::Told(told));
+                self.sessions.send(client, NodeMessage::DecisionReply(told));
             }
             Control::Raft(_) | Control::Stop => {}
             Control::Barrier { barrier, held } => self.barrier_done(barrier, held),
@@ -429,7 +429,7 @@ impl Actor {
 
     fn settle_node(&mut self) {
         if let Some(node) = &mut self.node {
-            node.hurry(self.now);
+            node.flush_urgent(self.now);
         }
         self.drain_node();
     }

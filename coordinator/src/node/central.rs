@@ -1,17 +1,17 @@
 //! Central mode on a node: decides clients' central requests, or forwards them to the home node of the key.
 //!
 //! ```text
-//!  session ── Ask ──► actor ── Told ──► session
-//!                       └── forwarded once ──► actor of the home node ──► Told
-//!                             │ no answer within PATIENCE
-//!                             ▼
+//!  session ── DecisionRequest ──► actor ── DecisionReply ──► session
+//!                                   └── forwarded once ──► actor of the home node ──► DecisionReply
+//!                                         │ no answer within PATIENCE
+//!                                         ▼
 //!            refused, to be retried; and the home node learns that the request was given up
 //! ```
 
 use super::actor::{Actor, Control};
 use crate::timer;
-use aliquot_core::central::{Ask, Hops, Outcome, Reason, Release, Told};
-use aliquot_core::node::{Asked, Released};
+use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, Reason, Release, Route};
+use aliquot_core::node::{Released, RequestAction};
 use aliquot_core::unit::{Incarnation, Span};
 use aliquot_wire::Wire;
 use aliquot_wire::central::{AskForward, ReleaseForward};
@@ -53,32 +53,37 @@ impl Default for Homes {
 
 impl Actor {
     /// Handles a client's request. The decision is sent to its session.
-    pub(super) fn ask(&mut self, ask: Ask) {
+    pub(super) fn ask(&mut self, ask: DecisionRequest) {
         match self.decide(&ask) {
-            Asked::Told(told) => self.tell(told),
-            Asked::Forward { to, ask } => self.pass_on(to, ask),
+            RequestAction::Reply(told) => self.tell(told),
+            RequestAction::Forward { to, ask } => self.pass_on(to, ask),
         }
     }
 
-    fn tell(&self, told: Told) {
-        self.sessions.send(told.edge.child, NodeMessage::Told(told));
+    fn tell(&self, told: DecisionReply) {
+        self.sessions
+            .send(told.edge.child, NodeMessage::DecisionReply(told));
     }
 
     /// Handles a request that a peer forwarded.
-    pub(super) fn ask_for_peer(&mut self, ask: &Ask, reply: oneshot::Sender<Told>) {
+    pub(super) fn ask_for_peer(
+        &mut self,
+        ask: &DecisionRequest,
+        reply: oneshot::Sender<DecisionReply>,
+    ) {
         let told = match self.decide(ask) {
-            Asked::Told(told) => told,
+            RequestAction::Reply(told) => told,
             // A forwarded request is never forwarded again.
-            Asked::Forward { to, .. } => ask.told(Outcome::Moved { home: Some(to) }),
+            RequestAction::Forward { to, .. } => ask.reply(Outcome::Moved { home: Some(to) }),
         };
         // A peer that has given up does not receive this, and sends a release instead.
         let _ = reply.send(told);
     }
 
-    fn decide(&mut self, ask: &Ask) -> Asked {
+    fn decide(&mut self, ask: &DecisionRequest) -> RequestAction {
         match &mut self.node {
             Some(node) => node.handle_ask(ask, &self.state, self.now),
-            None => Asked::Told(ask.told(Outcome::refused(Reason::NoLease, Some(AGAIN)))),
+            None => RequestAction::Reply(ask.reply(Outcome::refused(Reason::NoLease, Some(AGAIN)))),
         }
     }
 
@@ -100,12 +105,12 @@ impl Actor {
 
     /// Forwards a request to the home node. Its decision, or a refusal if it does not answer, comes
     /// back to the actor and goes to the client.
-    fn pass_on(&mut self, to: Incarnation, ask: Ask) {
+    fn pass_on(&mut self, to: Incarnation, ask: DecisionRequest) {
         let Some(room) = self.room() else {
-            self.tell(ask.told(Outcome::refused(Reason::Busy, Some(AGAIN))));
+            self.tell(ask.reply(Outcome::refused(Reason::Busy, Some(AGAIN))));
             return;
         };
-        let unknown = ask.told(Outcome::refused(Reason::NoLease, Some(AGAIN)));
+        let unknown = ask.reply(Outcome::refused(Reason::NoLease, Some(AGAIN)));
         let Some(home) = self.home(to) else {
             self.tell(unknown);
             return;
@@ -114,7 +119,7 @@ impl Actor {
         tokio::spawn(async move {
             let told = forward(home.clone(), ask).await;
             // If the actor is gone, the decision is dropped.
-            let _ = control.send(Control::Told(told.unwrap_or(unknown)));
+            let _ = control.send(Control::DecisionReply(told.unwrap_or(unknown)));
             if told.is_none() {
                 // The home node may have admitted the request, or may yet do so. The client will not
                 // use it.
@@ -122,7 +127,7 @@ impl Actor {
                     edge: ask.edge,
                     request: ask.request,
                     by: to,
-                    hops: Hops::Forwarded,
+                    route: Route::Forwarded,
                 };
                 give_up(home, release).await;
             }
@@ -135,8 +140,8 @@ impl Actor {
     }
 
     /// Returns a connection to the node of an incarnation.
-    fn home(&mut self, life: Incarnation) -> Option<CentralClient<Channel>> {
-        let node = self.state.member(life)?.node.get();
+    fn home(&mut self, incarnation: Incarnation) -> Option<CentralClient<Channel>> {
+        let node = self.state.member(incarnation)?.node.get();
         let address = self.status.address(node)?;
         let channels = &mut self.homes.channels;
         let channel = match channels.get(address) {
@@ -152,10 +157,10 @@ impl Actor {
 }
 
 /// Sends a request to its home node. Returns `None` if it did not answer.
-async fn forward(mut home: CentralClient<Channel>, ask: Ask) -> Option<Told> {
+async fn forward(mut home: CentralClient<Channel>, ask: DecisionRequest) -> Option<DecisionReply> {
     let message = AskForward::new(ask).to_message();
     let answered = timer::timeout(PATIENCE, home.forward(message)).await;
-    let told = Told::from_message(answered.ok()?.ok()?.into_inner()).ok()?;
+    let told = DecisionReply::from_message(answered.ok()?.ok()?.into_inner()).ok()?;
     // Ignore the answer to another request.
     (told.edge == ask.edge && told.request == ask.request).then_some(told)
 }

@@ -46,7 +46,7 @@ impl Actor {
                     .report()
                     .map(|report| self.lead_report(report.value())),
                 Topic::Report => {
-                    self.traffic.note(record.head.life, self.now);
+                    self.traffic.note(record.head.incarnation, self.now);
                     Ok(())
                 }
                 Topic::Answer if self.is_mine(record) => record.answer().map(|answer| {
@@ -56,7 +56,7 @@ impl Actor {
                     }
                 }),
                 Topic::Presence => {
-                    self.rebalancer.hear(record.head.life, self.now);
+                    self.rebalancer.hear(record.head.incarnation, self.now);
                     Ok(())
                 }
                 _ => Ok(()),
@@ -68,8 +68,10 @@ impl Actor {
     }
 
     fn is_mine(&self, record: &Record) -> bool {
-        let life = record.head.life;
-        self.node.as_ref().is_some_and(|node| node.life() == life)
+        let incarnation = record.head.incarnation;
+        self.node
+            .as_ref()
+            .is_some_and(|node| node.incarnation() == incarnation)
     }
 
     /// Sends peers the records that they lack, and asks at each gossip round for what they have.

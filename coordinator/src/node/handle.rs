@@ -5,7 +5,7 @@ use super::view::View;
 use super::writes::Written;
 use crate::raft::ProposeError;
 use crate::{gossip, session};
-use aliquot_core::central::{Ask, Release, Told};
+use aliquot_core::central::{DecisionReply, DecisionRequest, Release};
 use aliquot_core::command::Command;
 use aliquot_core::state::Effect;
 use futures_util::future::BoxFuture;
@@ -68,9 +68,12 @@ impl NodeHandle {
     /// # Errors
     ///
     /// [`Stopped`] if the actor is gone.
-    pub async fn ask(&self, ask: Ask) -> Result<Told, Stopped> {
+    pub async fn ask(&self, ask: DecisionRequest) -> Result<DecisionReply, Stopped> {
         let (reply, told) = oneshot::channel();
-        let sent = self.central.send(Forwarded::Ask(ask, reply)).await;
+        let sent = self
+            .central
+            .send(Forwarded::DecisionRequest(ask, reply))
+            .await;
         sent.map_err(|_| Stopped)?;
         told.await.map_err(|_| Stopped)
     }

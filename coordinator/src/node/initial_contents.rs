@@ -35,7 +35,7 @@ impl Actor {
     /// Proposes the settings and then the budgets while this node leads a new cluster, each until it is
     /// applied. Afterwards only operators change them.
     pub(super) fn propose_initial_contents(&mut self) {
-        let ready = self.leadership.machine().in_office();
+        let ready = self.leadership.machine().is_ready();
         let waits = self
             .initial_contents
             .asked
@@ -80,7 +80,10 @@ impl Actor {
             deletes: Vec::new(),
             puts: budgets.clone(),
             // If this node has joined, it may hold all tokens of the first budgets at once.
-            creator: self.node.as_ref().map(aliquot_core::node::Node::life),
+            creator: self
+                .node
+                .as_ref()
+                .map(aliquot_core::node::Node::incarnation),
         })
     }
 }

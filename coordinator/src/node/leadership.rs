@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The leader's state machine, and what the actor keeps beside it.
 ///
 /// After an election, the machine is ready to lead once an entry of its own term is applied
-/// (`Leader::in_office`).
+/// (`Leader::is_ready`).
 #[derive(Debug)]
 pub(super) struct Leadership {
     machine: Leader,
@@ -84,7 +84,7 @@ impl Actor {
     /// Takes in the latest report of every node once this leader is ready. Each report builds on what an
     /// earlier leader knew, so that the answer asks the node for all of its demand.
     pub(super) fn warm_up(&mut self) {
-        if self.leadership.warm || !self.leadership.machine.in_office() {
+        if self.leadership.warm || !self.leadership.machine.is_ready() {
             return;
         }
         self.leadership.warm = true;
@@ -223,7 +223,7 @@ impl Actor {
                 self.leadership.machine.refused(&self.state, self.now);
                 // A leader that no quorum has acknowledged yet also refuses. The first entry of its
                 // term must be applied before it is ready, so it is proposed again.
-                if !self.leadership.machine.in_office() {
+                if !self.leadership.machine.is_ready() {
                     self.propose_round_after(command, Duration::from_millis(50));
                 }
             }
@@ -233,8 +233,12 @@ impl Actor {
 
     /// Gives an answer to a node: to the state machine here, or to other nodes by gossip.
     fn tell_node(&mut self, answer: &Answer) {
-        let life = answer.edge.child;
-        if let Some(node) = self.node.as_mut().filter(|node| node.life() == life) {
+        let incarnation = answer.edge.child;
+        if let Some(node) = self
+            .node
+            .as_mut()
+            .filter(|node| node.incarnation() == incarnation)
+        {
             let ended = |budget| self.state.has_ended(budget);
             node.handle_answer_but(answer, self.now, ended);
             return;
@@ -249,7 +253,7 @@ impl Actor {
 impl Leadership {
     /// Logs once when this leader is ready.
     pub(super) fn log_when_ready(&self, now: Tick) {
-        if !self.warm && self.machine.in_office() {
+        if !self.warm && self.machine.is_ready() {
             tracing::info!(at = now.nanos(), "ready to lead");
         }
     }

@@ -16,14 +16,14 @@ impl Actor {
             return;
         };
         // Records of an incarnation that is over are not stored.
-        if self.state.member(node.life()).is_none() {
+        if self.state.member(node.incarnation()).is_none() {
             return;
         }
         // While this node has no lease, it publishes no address: new clients would have to wait for the
         // lease.
         let serving = !self.departs && node.is_leased(self.now);
         let latest = Presence {
-            life: node.life(),
+            incarnation: node.incarnation(),
             number: self.send_times.presence.number,
             address: match serving {
                 true => self.options.address.clone(),
@@ -35,7 +35,7 @@ impl Actor {
         if latest == self.send_times.presence && !old {
             return;
         }
-        if latest.life != self.send_times.presence.life {
+        if latest.incarnation != self.send_times.presence.incarnation {
             self.send_times.presence.number = Number::new(0);
         }
         let number = self.send_times.presence.number.next();

@@ -58,7 +58,7 @@ impl Actor {
                 break;
             }
         }
-        self.end_own_life();
+        self.end_own_incarnation();
         self.warm_up();
         match applying.entries.len() {
             0 => {
@@ -97,7 +97,7 @@ impl Actor {
         }
         // A snapshot has no effects to follow, so everything derived from the state is computed again.
         self.adopt_settings();
-        self.end_own_life();
+        self.end_own_incarnation();
         self.pending.stale.all();
         if let Some(node) = &mut self.node {
             node.sweep(|budget| self.state.has_ended(budget));
@@ -118,10 +118,10 @@ impl Actor {
 
     /// Goes on as another incarnation, which holds nothing yet.
     fn joined(&mut self, incarnation: Incarnation) {
-        tracing::info!(life = incarnation.get(), "joined");
+        tracing::info!(incarnation = incarnation.get(), "joined");
         let mut machine = Node::new(incarnation, self.state.drift());
         machine.set_lease(self.state.lease());
-        self.book.set_life(incarnation);
+        self.book.set_incarnation(incarnation);
         self.node = Some(machine);
         self.send_times.begin_incarnation(self.now);
         self.rebalancer = Rebalancer::new(incarnation);
@@ -133,7 +133,12 @@ impl Actor {
             self.joined(incarnation);
         }
         match effect {
-            Effect::Leaving(life) if self.node.as_ref().is_some_and(|it| it.life() == *life) => {
+            Effect::Leaving(incarnation)
+                if self
+                    .node
+                    .as_ref()
+                    .is_some_and(|it| it.incarnation() == *incarnation) =>
+            {
                 tracing::error!(
                     "this node was removed from the cluster: it takes no clients any more, and hands back what it has; \
                      stop it, and empty its data_dir if it is to be let in again, which gives it another id"
@@ -156,7 +161,7 @@ impl Actor {
                 self.renamed(*budget);
                 self.reweigh(*budget);
             }
-            Effect::Reclaimed(life) => self.book.forget(*life),
+            Effect::Reclaimed(incarnation) => self.book.forget(*incarnation),
             _ => {}
         }
     }
@@ -188,10 +193,10 @@ impl Actor {
 
     /// Closes this node's incarnation if the log has ended it. Its reports would be stored by no node,
     /// so that no leader could tell it.
-    fn end_own_life(&mut self) {
+    fn end_own_incarnation(&mut self) {
         let Some(node) = &mut self.node else { return };
-        let life = node.life();
-        if self.state.member(life).is_none() && self.state.has_issued(life) {
+        let incarnation = node.incarnation();
+        if self.state.member(incarnation).is_none() && self.state.has_issued(incarnation) {
             let over = Answer {
                 edge: node.holder().edge(),
                 number: Heard::default(),

@@ -87,7 +87,7 @@ impl Actor {
         let Some(node) = &mut self.node else {
             return;
         };
-        self.send_times.is_urgent |= node.take_news();
+        self.send_times.is_urgent |= node.take_report_urgent();
         let every = match (node.is_leased(self.now), self.send_times.is_urgent) {
             (_, true) => self.send_times.report_gap,
             (false, false) => UNLEASED,

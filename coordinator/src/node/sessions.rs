@@ -139,10 +139,12 @@ impl Actor {
             Event::Report { caller, report } if self.sessions.is_current(&caller) => {
                 self.take_report(caller, &report);
             }
-            Event::Ask { caller, ask } if self.sessions.is_current(&caller) => self.ask(ask),
+            Event::DecisionRequest { caller, ask } if self.sessions.is_current(&caller) => {
+                self.ask(ask)
+            }
             Event::Release { release } => self.release(&release),
             Event::Gone { caller } => self.sessions.gone(&caller),
-            Event::Intern { .. } | Event::Report { .. } | Event::Ask { .. } => {}
+            Event::Intern { .. } | Event::Report { .. } | Event::DecisionRequest { .. } => {}
         }
     }
 
@@ -264,7 +266,10 @@ impl Actor {
             let number = batch.number;
             let command = Command::Instantiate {
                 keys: batch.keys.iter().map(ToString::to_string).collect(),
-                creator: self.node.as_ref().map(aliquot_core::node::Node::life),
+                creator: self
+                    .node
+                    .as_ref()
+                    .map(aliquot_core::node::Node::incarnation),
             };
             let entry = match entry(command) {
                 Ok(entry) => entry,
@@ -405,9 +410,9 @@ impl Actor {
             .map(aliquot_wire::Sealed::into_value);
         let mut latest = BTreeMap::new();
         for presence in presences {
-            if let Some(member) = self.state.member(presence.life) {
+            if let Some(member) = self.state.member(presence.incarnation) {
                 let node: &mut Presence = latest.entry(member.node).or_default();
-                if presence.life > node.life {
+                if presence.incarnation > node.incarnation {
                     *node = presence;
                 }
             }
@@ -416,14 +421,14 @@ impl Actor {
         let nodes = latest.into_values();
         let mut nodes: Vec<ServingNode> = nodes
             .filter(|presence| !presence.address.is_empty())
-            .filter(|presence| self.rebalancer.hears(presence.life, self.now))
+            .filter(|presence| self.rebalancer.hears(presence.incarnation, self.now))
             .map(|presence| ServingNode {
-                life: presence.life,
+                incarnation: presence.incarnation,
                 address: presence.address,
                 sessions: presence.sessions,
             })
             .collect();
-        nodes.sort_unstable_by_key(|node| node.life);
+        nodes.sort_unstable_by_key(|node| node.incarnation);
         nodes
     }
 

@@ -51,8 +51,8 @@ impl Traffic {
     const SILENCE: Span = Span::from_secs(5);
 
     /// Records that an incarnation reported.
-    pub(super) fn note(&mut self, life: Incarnation, now: Tick) {
-        self.heard.entry(life).or_default().at = now;
+    pub(super) fn note(&mut self, incarnation: Incarnation, now: Tick) {
+        self.heard.entry(incarnation).or_default().at = now;
     }
 
     /// Starts anew when this node begins or ceases to lead: tallies of the time between are not known.
@@ -144,8 +144,8 @@ impl Traffic {
 
     /// Returns the time at which an incarnation was last heard from.
     #[must_use]
-    pub fn heard(&self, life: Incarnation) -> Option<Tick> {
-        self.heard.get(&life).map(|heard| heard.at)
+    pub fn heard(&self, incarnation: Incarnation) -> Option<Tick> {
+        self.heard.get(&incarnation).map(|heard| heard.at)
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
     use aliquot_core::message::{BandDemand, Heard as Echo, Intent, ReportLine};
     use aliquot_core::unit::{Band, Edge, Weight};
 
-    fn report(life: u64, admitted: u64, denied: u64) -> Report {
+    fn report(incarnation: u64, admitted: u64, denied: u64) -> Report {
         let tally = Tally {
             admitted: Tokens::from_grains(admitted),
             denied: Tokens::from_grains(denied),
@@ -186,7 +186,7 @@ mod tests {
         Report {
             edge: Edge {
                 parent: Incarnation::new(0),
-                child: Incarnation::new(life),
+                child: Incarnation::new(incarnation),
             },
             seq: Seq::new(1),
             basis: Seq::new(0),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_what_all_lives_counted_since_the_last_sample() {
+    fn rates_are_counted_since_the_last_sample() {
         let mut traffic = Traffic::default();
         hear(&mut traffic, &report(1, 100, 0), at(1));
         hear(&mut traffic, &report(2, 1_000, 10), at(1));
@@ -253,9 +253,9 @@ mod tests {
     }
 
     #[test]
-    fn what_all_lives_want_is_added_up_as_it_changes() {
-        let wants = |life, units| {
-            let mut report = report(life, 0, 0);
+    fn demand_is_added_up_as_it_changes() {
+        let wants = |incarnation, units| {
+            let mut report = report(incarnation, 0, 0);
             report.lines[0].demand = vec![BandDemand {
                 band: Band::default(),
                 curve: DemandCurve::of(units, Weight::ONE),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_that_begins_anew_takes_nothing_back() {
+    fn an_incarnation_that_counts_anew_takes_nothing_back() {
         let mut traffic = Traffic::default();
         hear(&mut traffic, &report(1, 500, 0), at(1));
         traffic.sample(at(1));

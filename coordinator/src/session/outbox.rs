@@ -1,9 +1,9 @@
 //! Pending messages to one client: only the latest of each kind, not a queue.
 
 use super::Refused;
-use aliquot_core::asking::Asking;
 use aliquot_core::budget::Key;
-use aliquot_core::central::Told;
+use aliquot_core::central::DecisionReply;
+use aliquot_core::decision_requests::DecisionRequests;
 use aliquot_core::message::{Answer, Verdict};
 use aliquot_core::unit::BudgetId;
 use aliquot_wire::Wire;
@@ -62,7 +62,7 @@ struct Slots {
     names: BTreeMap<Key, Result<BudgetId, KeyRefusal>>,
     answer: Option<Answer>,
     wish: Option<String>,
-    told: VecDeque<Told>,
+    told: VecDeque<DecisionReply>,
     /// True if a decision was the last to leave.
     told_last: bool,
     /// Set once nothing more is accepted, with the reason if the client should know it.
@@ -162,7 +162,7 @@ impl Slots {
     const NAMES_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
 
     /// Maximum number of decisions that wait: as many as a client may have requests open.
-    const TOLD_MAX: usize = Asking::PENDING_MAX;
+    const TOLD_MAX: usize = DecisionRequests::PENDING_MAX;
 
     fn put(&mut self, message: NodeMessage) {
         match message {
@@ -182,7 +182,7 @@ impl Slots {
             }
             NodeMessage::Move(address) => self.wish = Some(address),
             // A request has one decision. If it is lost, the client asks again.
-            NodeMessage::Told(told) => {
+            NodeMessage::DecisionReply(told) => {
                 if self.told.len() >= Self::TOLD_MAX {
                     self.told.pop_front();
                 }
@@ -219,7 +219,7 @@ impl Slots {
         if self.told_last
             && let Some(told) = self.told.pop_front()
         {
-            return Some(NodeMessage::Told(told));
+            return Some(NodeMessage::DecisionReply(told));
         }
         if let Some(answer) = self.answer.take() {
             return Some(NodeMessage::Answer(answer));

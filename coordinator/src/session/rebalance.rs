@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServingNode {
     /// Incarnation of the node.
-    pub life: Incarnation,
+    pub incarnation: Incarnation,
     /// Address at which clients reach it.
     pub address: String,
     /// Number of its sessions.
@@ -51,7 +51,7 @@ pub struct Redirect {
 /// clients.
 #[derive(Debug)]
 pub struct Rebalancer {
-    life: Incarnation,
+    incarnation: Incarnation,
     asked: VecDeque<Vec<(Incarnation, u64)>>,
     totals: VecDeque<u128>,
     /// The other nodes of the last round.
@@ -83,9 +83,9 @@ impl Rebalancer {
 
     /// Creates the balancing state of a node in this incarnation.
     #[must_use]
-    pub const fn new(life: Incarnation) -> Self {
+    pub const fn new(incarnation: Incarnation) -> Self {
         Self {
-            life,
+            incarnation,
             asked: VecDeque::new(),
             totals: VecDeque::new(),
             others: BTreeSet::new(),
@@ -94,16 +94,16 @@ impl Rebalancer {
     }
 
     /// Notes that an incarnation announced its number of sessions.
-    pub fn hear(&mut self, life: Incarnation, now: Tick) {
+    pub fn hear(&mut self, incarnation: Incarnation, now: Tick) {
         self.heard
             .retain(|_, at| now.since(*at) < Self::SILENCE.times_or_max(2));
-        self.heard.insert(life, now);
+        self.heard.insert(incarnation, now);
     }
 
     /// Returns true if an incarnation was heard from lately, so that clients may be sent there.
     #[must_use]
-    pub fn hears(&self, life: Incarnation, now: Tick) -> bool {
-        let heard = self.heard.get(&life);
+    pub fn hears(&self, incarnation: Incarnation, now: Tick) -> bool {
+        let heard = self.heard.get(&incarnation);
         heard.is_some_and(|at| now.since(*at) < Self::SILENCE)
     }
 
@@ -114,8 +114,8 @@ impl Rebalancer {
     pub fn round(&mut self, own: u64, others: &[ServingNode]) -> Vec<Redirect> {
         let addresses: BTreeMap<Incarnation, &str> = others
             .iter()
-            .filter(|node| node.life != self.life)
-            .map(|node| (node.life, node.address.as_str()))
+            .filter(|node| node.incarnation != self.incarnation)
+            .map(|node| (node.incarnation, node.address.as_str()))
             .collect();
         self.follow(others);
         let total = self.total(own, others);
@@ -124,7 +124,9 @@ impl Rebalancer {
             true => Vec::new(),
             false => flows(&counts, &parts(&self.as_known(&counts), total)),
         };
-        let mine = flows.into_iter().filter(|(from, ..)| *from == self.life);
+        let mine = flows
+            .into_iter()
+            .filter(|(from, ..)| *from == self.incarnation);
         let mine: Vec<(Incarnation, u64)> = mine.map(|(_, to, sessions)| (to, sessions)).collect();
         let surplus: u64 = mine.iter().map(|(_, sessions)| sessions).sum();
         let most = (own / Self::AT_MOST_ONE_IN).min(surplus / Self::SURPLUS_ONE_IN);
@@ -141,7 +143,7 @@ impl Rebalancer {
 
     /// Drops the remembered sums if the set of other nodes has changed.
     fn follow(&mut self, others: &[ServingNode]) {
-        let others: BTreeSet<Incarnation> = others.iter().map(|node| node.life).collect();
+        let others: BTreeSet<Incarnation> = others.iter().map(|node| node.incarnation).collect();
         if others != self.others {
             self.others = others;
             self.totals.clear();
@@ -159,14 +161,14 @@ impl Rebalancer {
     /// Returns the number of sessions of each node once the clients that were asked to move have
     /// arrived.
     fn counts(&self, own: u64, others: &[ServingNode]) -> BTreeMap<Incarnation, u64> {
-        let others = others.iter().map(|node| (node.life, node.sessions));
+        let others = others.iter().map(|node| (node.incarnation, node.sessions));
         let mut counts: BTreeMap<Incarnation, u64> = others.collect();
         for (to, sessions) in self.asked.iter().flatten() {
             if let Some(count) = counts.get_mut(to) {
                 *count = count.saturating_add(*sessions);
             }
         }
-        counts.insert(self.life, own);
+        counts.insert(self.incarnation, own);
         counts
     }
 
@@ -174,7 +176,7 @@ impl Rebalancer {
     /// counted here.
     fn as_known(&self, counts: &BTreeMap<Incarnation, u64>) -> BTreeMap<Incarnation, u64> {
         let mut known = counts.clone();
-        let own = known.entry(self.life).or_default();
+        let own = known.entry(self.incarnation).or_default();
         for (_, sessions) in self.asked.iter().flatten() {
             *own = own.saturating_add(*sessions);
         }
@@ -196,7 +198,7 @@ fn flows(
 ) -> Vec<(Incarnation, Incarnation, u64)> {
     let gaps = |over: fn(u64, u64) -> u64| -> Vec<(Incarnation, u64)> {
         let both = counts.iter().zip(parts);
-        both.map(|((&life, &count), &part)| (life, over(count, part)))
+        both.map(|((&incarnation, &count), &part)| (incarnation, over(count, part)))
             .filter(|(_, gap)| *gap > 0)
             .collect()
     };
@@ -232,12 +234,12 @@ fn sum(amounts: &[(Incarnation, u64)]) -> u128 {
 fn in_proportion(amounts: &[(Incarnation, u64)], whole: u128) -> Vec<(Incarnation, u64)> {
     let all = sum(amounts).max(1);
     let (mut before, mut given) = (0_u128, 0);
-    let scaled = amounts.iter().map(|&(life, amount)| {
+    let scaled = amounts.iter().map(|&(incarnation, amount)| {
         before += u128::from(amount);
         let here = before.saturating_mul(whole).saturating_add(all / 2) / all;
         let share = here - given;
         given = here;
-        (life, u64::try_from(share).unwrap_or(u64::MAX))
+        (incarnation, u64::try_from(share).unwrap_or(u64::MAX))
     });
     scaled.filter(|(_, share)| *share > 0).collect()
 }

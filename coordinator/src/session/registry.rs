@@ -324,8 +324,8 @@ impl Registry {
     /// Checks the next `most` sessions, in turn, and drops those whose edges are closed.
     pub fn sweep(&mut self, most: usize, is_open: impl Fn(Incarnation) -> bool) {
         let after = (Bound::Excluded(self.swept), Bound::Unbounded);
-        let lives = self.sessions.range(after).map(|(&client, _)| client);
-        let looked: Vec<Incarnation> = lives.take(most).collect();
+        let incarnations = self.sessions.range(after).map(|(&client, _)| client);
+        let looked: Vec<Incarnation> = incarnations.take(most).collect();
         self.swept = match looked.last() {
             Some(&last) if looked.len() == most => last,
             _ => Incarnation::new(0),
@@ -387,7 +387,9 @@ impl Registry {
 
     /// Returns all sessions, by incarnation.
     pub fn sessions(&self) -> impl Iterator<Item = (Incarnation, &Session)> {
-        self.sessions.iter().map(|(&life, session)| (life, session))
+        self.sessions
+            .iter()
+            .map(|(&incarnation, session)| (incarnation, session))
     }
 
     /// Returns the number of sessions that are connected by a stream.

@@ -171,9 +171,9 @@ where
                     own("report.edge", report.edge, caller)?;
                     Event::Report { caller, report }
                 }
-                ClientMessage::Ask(ask) => {
+                ClientMessage::DecisionRequest(ask) => {
                     own("ask.edge", ask.edge, caller)?;
-                    Event::Ask { caller, ask }
+                    Event::DecisionRequest { caller, ask }
                 }
                 // A permit may outlive the session in which it was acquired.
                 ClientMessage::Release(release) => Event::Release { release },
@@ -236,7 +236,7 @@ const fn kind(message: &ClientMessage) -> &'static str {
         ClientMessage::Open(_) => "open",
         ClientMessage::Intern(_) => "intern",
         ClientMessage::Report(_) => "report",
-        ClientMessage::Ask(_) => "ask",
+        ClientMessage::DecisionRequest(_) => "ask",
         ClientMessage::Release(_) => "release",
     }
 }

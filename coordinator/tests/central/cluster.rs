@@ -98,7 +98,10 @@ impl Cluster {
             let (Some(home), None) = (open.next(), open.next()) else {
                 return None;
             };
-            let member = view.nodes.iter().find(|node| node.life == home.life)?;
+            let member = view
+                .nodes
+                .iter()
+                .find(|node| node.incarnation == home.incarnation)?;
             let is_home = |node: &&Node| node.peer_listen.to_string() == member.address;
             let nodes = self.nodes.list();
             return Some(Place {

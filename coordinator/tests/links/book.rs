@@ -11,12 +11,12 @@ use proptest::prelude::*;
 /// Simulates the usual traffic: every node reports and is answered every 500 ms.
 fn usual_talk(mesh: &mut Mesh, number: u64) {
     for node in 0..mesh.books.len() {
-        let life = node as u64 + 1;
+        let incarnation = node as u64 + 1;
         mesh.books[node]
-            .publish(record(Topic::Report, life, number, 160))
+            .publish(record(Topic::Report, incarnation, number, 160))
             .unwrap();
         mesh.books[0]
-            .publish(record(Topic::Answer, life, number, 60))
+            .publish(record(Topic::Answer, incarnation, number, 60))
             .unwrap();
     }
 }
@@ -100,9 +100,9 @@ fn while_nothing_changes_a_message_in_25_rounds_is_all() {
 fn large_records_go_in_as_many_messages_as_they_need() {
     let mut mesh = Mesh::new(2, 5);
     let bytes = RECORD_BYTES_MAX - 64;
-    for life in 10..15 {
+    for incarnation in 10..15 {
         mesh.books[0]
-            .publish(record(Topic::Report, life, 1, bytes))
+            .publish(record(Topic::Report, incarnation, 1, bytes))
             .unwrap();
     }
     mesh.books[0]
@@ -112,8 +112,8 @@ fn large_records_go_in_as_many_messages_as_they_need() {
     assert_eq!(first.records[0].value().head.topic, Topic::Answer);
     assert_eq!(first.records.len(), 2);
     mesh.steps(ROUND_STEPS * 4);
-    for life in 10..15 {
-        assert_eq!(mesh.number(1, Topic::Report, life), 1);
+    for incarnation in 10..15 {
+        assert_eq!(mesh.number(1, Topic::Report, incarnation), 1);
     }
 }
 
@@ -162,7 +162,7 @@ fn a_link_that_begins_anew_says_everything_again() {
 }
 
 #[test]
-fn a_forgotten_life_is_not_brought_back() {
+fn a_forgotten_incarnation_is_not_brought_back() {
     let mut mesh = Mesh::new(3, 7);
     usual_talk(&mut mesh, 5);
     mesh.steps(ROUND_STEPS * 3);
@@ -192,8 +192,9 @@ fn a_forgotten_life_is_not_brought_back() {
 #[test]
 fn a_full_book_takes_later_versions_and_no_other_names() {
     let mut book = Book::new(Incarnation::new(1));
-    for life in 1..=Book::NAMES_MAX as u64 {
-        book.publish(record(Topic::Report, life, 1, 0)).unwrap();
+    for incarnation in 1..=Book::NAMES_MAX as u64 {
+        book.publish(record(Topic::Report, incarnation, 1, 0))
+            .unwrap();
     }
     assert_eq!(book.publish(record(Topic::Report, 1, 2, 0)), Ok(()));
     assert_eq!(

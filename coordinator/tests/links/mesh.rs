@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const ROUND_STEPS: u64 = 20;
 
 /// Returns a record with a payload of `bytes` bytes.
-pub(crate) fn record(topic: Topic, life: u64, number: u64, bytes: usize) -> Sealed<Record> {
+pub(crate) fn record(topic: Topic, incarnation: u64, number: u64, bytes: usize) -> Sealed<Record> {
     let head = Head {
         topic,
-        life: Incarnation::new(life),
+        incarnation: Incarnation::new(incarnation),
         version: Heard {
             term: Term::new(0),
             number: Number::new(number),
@@ -59,10 +59,10 @@ pub(crate) struct Mesh {
 
 impl Mesh {
     pub(crate) fn new(nodes: usize, seed: u64) -> Self {
-        let lives = 1..=nodes as u64;
+        let incarnations = 1..=nodes as u64;
         let mut mesh = Self {
-            books: lives
-                .map(|life| Book::new(Incarnation::new(life)))
+            books: incarnations
+                .map(|incarnation| Book::new(Incarnation::new(incarnation)))
                 .collect(),
             cost: Cost::default(),
             now: 0,
@@ -123,7 +123,7 @@ impl Mesh {
             let by = if head.topic == Topic::Answer {
                 1
             } else {
-                head.life.get()
+                head.incarnation.get()
             };
             by == from as u64 + 1
         });
@@ -157,8 +157,8 @@ impl Mesh {
         self.rng.random_range(0..most)
     }
 
-    pub(crate) fn number(&self, node: usize, topic: Topic, life: u64) -> u64 {
-        let record = self.books[node].get(topic, Incarnation::new(life));
+    pub(crate) fn number(&self, node: usize, topic: Topic, incarnation: u64) -> u64 {
+        let record = self.books[node].get(topic, Incarnation::new(incarnation));
         record.map_or(0, |record| record.value().head.version.number.get())
     }
 
@@ -166,7 +166,7 @@ impl Mesh {
     pub(crate) fn known(&self, node: usize) -> BTreeMap<(Topic, Incarnation), Heard> {
         let heads = self.books[node].records().map(|record| record.value().head);
         heads
-            .map(|head| ((head.topic, head.life), head.version))
+            .map(|head| ((head.topic, head.incarnation), head.version))
             .collect()
     }
 

@@ -3,7 +3,7 @@
 use aliquot_coordinator::session::{KEYS_MAX, Outbox, Outgoing, Refused};
 use aliquot_core::allocate;
 use aliquot_core::budget::{Key, OnLeaseExpiry};
-use aliquot_core::central::{Outcome, Reason, Told};
+use aliquot_core::central::{DecisionReply, Outcome, Reason};
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::ledger::Ledger;
@@ -42,7 +42,7 @@ fn terms() -> Terms {
         floor: most,
         ceiling: Some(most),
         dividing: allocate::Terms::default(),
-        gathered: true,
+        central_mode: true,
         largest: most.tokens,
     }
 }
@@ -234,7 +234,7 @@ fn questions_never_keep_an_answer_to_a_report_waiting_for_more_than_one() {
     let (outbox, mut outgoing) = Outbox::new();
     outbox.send(opened(Vec::new()));
     let told = |request| {
-        NodeMessage::Told(Told {
+        NodeMessage::DecisionReply(DecisionReply {
             edge: EDGE,
             request: RequestId::new(request),
             outcome: Outcome::refused(Reason::Busy, None),
@@ -318,7 +318,7 @@ fn the_most_keys_with_the_fullest_lines_fit_a_message() {
             NodeMessage::Opened(opened) => assert!(opened.keys.is_empty()),
             NodeMessage::Interned(names) => told.extend(names),
             NodeMessage::Answer(answer) => assert_eq!(answer.lines.len(), KEYS_MAX),
-            NodeMessage::Move(_) | NodeMessage::Told(_) => unreachable!(),
+            NodeMessage::Move(_) | NodeMessage::DecisionReply(_) => unreachable!(),
         }
     }
     assert_eq!(told, keys);

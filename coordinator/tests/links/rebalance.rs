@@ -22,13 +22,13 @@ struct Fleet {
 
 impl Fleet {
     fn new(counts: &[u64], ages: &[usize]) -> Self {
-        let lives = 1..=counts.len() as u64;
+        let incarnations = 1..=counts.len() as u64;
         let oldest = ages.iter().copied().max().unwrap_or_default();
         Self {
             counts: counts.to_vec(),
             said: vec![counts.to_vec(); oldest + 1],
-            rebalancers: lives
-                .map(|life| Rebalancer::new(Incarnation::new(life)))
+            rebalancers: incarnations
+                .map(|incarnation| Rebalancer::new(Incarnation::new(incarnation)))
                 .collect(),
             under_way: Vec::new(),
             ages: ages.to_vec(),
@@ -70,7 +70,7 @@ impl Fleet {
             let seen = &mut self.seen[node][other];
             *seen = (*seen).max(self.said.len() - 1 - age);
             others.push(ServingNode {
-                life: Incarnation::new(other as u64 + 1),
+                incarnation: Incarnation::new(other as u64 + 1),
                 address: other.to_string(),
                 sessions: self.said[*seen][other],
             });
@@ -142,10 +142,10 @@ fn round_of_two(
     counts: [u64; 2],
     third: Option<&ServingNode>,
 ) -> u64 {
-    let nodes_seen = [1, 2].map(|life| ServingNode {
-        life: Incarnation::new(life),
-        address: life.to_string(),
-        sessions: counts[life as usize - 1],
+    let nodes_seen = [1, 2].map(|incarnation| ServingNode {
+        incarnation: Incarnation::new(incarnation),
+        address: incarnation.to_string(),
+        sessions: counts[incarnation as usize - 1],
     });
     let mut left = 0;
     for (node, rebalancer) in rebalancers.iter_mut().enumerate() {
@@ -165,9 +165,9 @@ fn round_of_two(
 
 #[test]
 fn a_node_that_was_killed_and_is_back_has_its_part_within_seconds() {
-    let mut rebalancers = [1, 2].map(|life| Rebalancer::new(Incarnation::new(life)));
+    let mut rebalancers = [1, 2].map(|incarnation| Rebalancer::new(Incarnation::new(incarnation)));
     let mut third = ServingNode {
-        life: Incarnation::new(3),
+        incarnation: Incarnation::new(3),
         address: "3".into(),
         sessions: 10,
     };
@@ -177,7 +177,7 @@ fn a_node_that_was_killed_and_is_back_has_its_part_within_seconds() {
         round_of_two(&mut rebalancers, [15, 15], Some(&third));
     }
     assert_eq!(round_of_two(&mut rebalancers, [15, 15], None), 0);
-    (third.life, third.sessions) = (Incarnation::new(4), 0);
+    (third.incarnation, third.sessions) = (Incarnation::new(4), 0);
     let mut counts = [15, 15];
     for _ in 0..6 {
         let mut left = round_of_two(&mut rebalancers, counts, Some(&third));
@@ -195,11 +195,11 @@ fn a_node_that_was_killed_and_is_back_has_its_part_within_seconds() {
 #[test]
 fn a_silent_node_takes_no_clients() {
     let mut rebalancer = Rebalancer::new(Incarnation::new(1));
-    let (life, now) = (Incarnation::new(2), Tick::from_nanos(5_000_000_000));
-    assert!(!rebalancer.hears(life, now));
-    rebalancer.hear(life, now);
-    assert!(rebalancer.hears(life, now.after(Span::from_secs(2))));
-    assert!(!rebalancer.hears(life, now.after(Rebalancer::SILENCE)));
+    let (incarnation, now) = (Incarnation::new(2), Tick::from_nanos(5_000_000_000));
+    assert!(!rebalancer.hears(incarnation, now));
+    rebalancer.hear(incarnation, now);
+    assert!(rebalancer.hears(incarnation, now.after(Span::from_secs(2))));
+    assert!(!rebalancer.hears(incarnation, now.after(Rebalancer::SILENCE)));
 }
 
 #[test]

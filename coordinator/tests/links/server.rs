@@ -92,7 +92,7 @@ impl Node {
             Actor {
                 registry: Registry::new(3),
                 tell,
-                lives: 0,
+                incarnations: 0,
             }
             .run(inbox),
         );
@@ -112,7 +112,7 @@ impl Node {
 struct Actor {
     registry: Registry,
     tell: mpsc::UnboundedSender<String>,
-    lives: u64,
+    incarnations: u64,
 }
 
 pub(crate) fn named(key: &Key) -> Name {
@@ -144,7 +144,7 @@ impl Actor {
                     self.answer(&caller, &report);
                     "report".into()
                 }
-                Event::Ask { .. } => "ask".into(),
+                Event::DecisionRequest { .. } => "ask".into(),
                 Event::Release { .. } => "release".into(),
                 Event::Gone { caller } => {
                     let was = self.registry.is_current(&caller);
@@ -172,10 +172,10 @@ impl Actor {
             self.registry.resume(caller, outbox.clone(), remote.clone())
         });
         let edge = resumed.unwrap_or_else(|| {
-            self.lives += 1;
+            self.incarnations += 1;
             let edge = Edge {
                 parent: Incarnation::new(1),
-                child: Incarnation::new(self.lives),
+                child: Incarnation::new(self.incarnations),
             };
             let caller = Caller { edge, stream };
             self.registry.open(
@@ -183,7 +183,7 @@ impl Actor {
                 outbox,
                 remote,
                 open.labels,
-                Tick::from_nanos(self.lives),
+                Tick::from_nanos(self.incarnations),
             );
             edge
         });

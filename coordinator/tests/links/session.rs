@@ -192,8 +192,8 @@ async fn five_hundred_clients_on_a_hundred_connections_are_all_answered() {
             });
         }
     }
-    let mut lives = clients.join_all().await;
-    lives.sort_unstable();
-    lives.dedup();
-    assert_eq!(lives.len(), 500);
+    let mut incarnations = clients.join_all().await;
+    incarnations.sort_unstable();
+    incarnations.dedup();
+    assert_eq!(incarnations.len(), 500);
 }

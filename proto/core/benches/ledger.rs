@@ -74,7 +74,7 @@ fn terms() -> Terms {
         floor: Share::EMPTY,
         ceiling: None,
         dividing: allocate::Terms::default(),
-        gathered: false,
+        central_mode: false,
         largest: Tokens::ZERO,
     }
 }
@@ -88,9 +88,9 @@ fn view() -> WholeView {
         floors: Share::EMPTY,
         silence: LEASE,
         held_back: Leader::HELD_BACK,
-        scarce: aliquot_core::ledger::Scarce::Kept,
+        placement: aliquot_core::ledger::CentralPlacement::Here,
         rest: None,
-        gathered: false,
+        central_mode: false,
     }
 }
 
@@ -152,9 +152,15 @@ impl World {
         for &budget in &dirty {
             let account = &mut self.accounts[budget.get() as usize - 1];
             let plan = self.ledger.plan(budget, account, &view, self.now);
-            for wish in plan.wishes {
-                let given = account.counters(wish.child).given.plus(wish.more).unwrap();
-                account.grant(wish.child, PeriodId::new(0), given).unwrap();
+            for request in plan.grant_requests {
+                let given = account
+                    .counters(request.child)
+                    .given
+                    .plus(request.more)
+                    .unwrap();
+                account
+                    .grant(request.child, PeriodId::new(0), given)
+                    .unwrap();
             }
         }
         dirty.len()

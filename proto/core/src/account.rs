@@ -17,11 +17,11 @@
 mod central;
 mod edges;
 mod error;
-mod ghosts;
+mod lingering;
 mod restore;
 mod slot;
 pub use error::AccountError;
-pub use slot::{Kept, Slot};
+pub use slot::{Lingering, Slot};
 
 use crate::edge::{Counters, EdgeError, Vector};
 use crate::planted::{self, Bug};
@@ -40,7 +40,7 @@ pub struct Account {
     period: PeriodId,
     spent: Tokens,
     open: Edges,
-    kept: BTreeMap<Incarnation, Kept>,
+    kept: BTreeMap<Incarnation, Lingering>,
     held: Vector,
 }
 
@@ -103,7 +103,7 @@ impl Account {
     }
 
     /// Returns the booked rests of closed edges.
-    pub fn kept(&self) -> impl Iterator<Item = (Incarnation, &Kept)> {
+    pub fn kept(&self) -> impl Iterator<Item = (Incarnation, &Lingering)> {
         self.kept.iter().map(|(&child, kept)| (child, kept))
     }
 
@@ -313,7 +313,7 @@ impl Account {
             } else {
                 slot.linger
             };
-            let kept = Kept {
+            let kept = Lingering {
                 holding: after,
                 linger,
                 released: BTreeSet::new(),
@@ -380,9 +380,9 @@ impl Account {
         );
     }
 
-    /// Returns the sum that stays booked of closed edges (ghosts). No plan can move it.
+    /// Returns the sum that stays booked of closed edges (lingering). No plan can move it.
     #[must_use]
-    pub fn ghosts(&self) -> Vector {
+    pub fn lingering(&self) -> Vector {
         let holdings = self.kept.values().map(|kept| kept.holding);
         holdings.fold(Vector::ZERO, slot::added)
     }

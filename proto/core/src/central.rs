@@ -7,9 +7,9 @@
 //! keeps its part undealt and decides from it, in memory.
 //!
 //! ```text
-//!  client ── Ask ──► node ── undealt ──► Told ──► client
-//!                     │ holds less than the cost, and another node is home
-//!                     └── Ask, forwarded once ──► home ──► Told (or Moved)
+//!  client ── DecisionRequest ──► node ── undealt ──► DecisionReply ──► client
+//!                                 │ holds less than the cost, and another node is home
+//!                                 └── DecisionRequest, forwarded once ──► home ──► DecisionReply (or Moved)
 //!
 //!  one request:  asked ──► admitted ─(permits)─► booked ──► released, or lease + hold over
 //!                  │└────► refused
@@ -24,7 +24,7 @@
 //!    are remembered for one patience. A request that is older than the memory is void, never new
 //!    ([`Memory`]).
 //! 3. A node decides only for sessions to which it gave a lease, and a client accepts no reply after the end
-//!    of the lease that it had when it sent the request ([`crate::asking`]).
+//!    of the lease that it had when it sent the request ([`crate::decision_requests`]).
 //! 4. A forwarded request is never forwarded again.
 //! 5. A permit is booked under (edge, request) until it is released, or until a lease and the maximum hold
 //!    have passed since the decision. The client counts the hold from its sending, which came first.
@@ -39,7 +39,7 @@ use core::num::NonZeroU64;
 
 /// A request for a central decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ask {
+pub struct DecisionRequest {
     /// The session of the request.
     pub edge: Edge,
     /// Number of the request at the client, from 1.
@@ -50,15 +50,15 @@ pub struct Ask {
     pub kind: Kind,
     /// Whole tokens, or permits: a client that never held a share does not know the grains.
     pub cost: NonZeroU64,
-    /// Set to [`Manner::Waits`] if the request is repeated until it is admitted.
-    pub manner: Manner,
+    /// Set to [`RetryPolicy::Waits`] if the request is repeated until it is admitted.
+    pub retry_policy: RetryPolicy,
     /// Sender of the message.
-    pub hops: Hops,
+    pub route: Route,
 }
 
 /// Behaviour of a caller whose request is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Manner {
+pub enum RetryPolicy {
     /// It does not repeat the request.
     #[default]
     Once,
@@ -69,7 +69,7 @@ pub enum Manner {
 
 /// Number of times that a message was forwarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Hops {
+pub enum Route {
     /// It comes from the client itself.
     #[default]
     Direct,
@@ -77,9 +77,9 @@ pub enum Hops {
     Forwarded,
 }
 
-/// The reply to an [`Ask`].
+/// The reply to a [`DecisionRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Told {
+pub struct DecisionReply {
     /// The session of the request.
     pub edge: Edge,
     /// Number of the request.
@@ -143,14 +143,14 @@ pub struct Release {
     /// The incarnation that booked the permits.
     pub by: Incarnation,
     /// Sender of the message.
-    pub hops: Hops,
+    pub route: Route,
 }
 
-impl Ask {
+impl DecisionRequest {
     /// Returns the reply to this request.
     #[must_use]
-    pub const fn told(&self, outcome: Outcome) -> Told {
-        Told {
+    pub const fn reply(&self, outcome: Outcome) -> DecisionReply {
+        DecisionReply {
             edge: self.edge,
             request: self.request,
             outcome,

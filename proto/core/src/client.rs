@@ -12,12 +12,12 @@
 //!      └───────────────── closed: another edge, at zero ◄───────────┘
 //! ```
 
-mod agenda;
 mod allotment;
 mod decide;
 mod decider;
 mod denial;
 mod permits;
+mod report_queue;
 
 pub use allotment::{Allotment, Mode};
 pub use decider::{Decider, Plain, Right};
@@ -31,8 +31,8 @@ use crate::lease::LeaseState;
 use crate::message::{Answer, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Tick};
-use agenda::Agenda;
 use alloc::collections::BTreeMap;
+use report_queue::ReportQueue;
 
 /// State machine of one client process, across all edges that it uses.
 ///
@@ -48,7 +48,7 @@ pub struct Client<D = Plain> {
     owes_report: bool,
     /// Set if some allotment does not use the lease, although it may as soon as the lease holds.
     unrenewed: bool,
-    agenda: Agenda,
+    queue: ReportQueue,
     /// Number of budgets for which the last report had demand.
     wanting: usize,
 }
@@ -63,7 +63,7 @@ impl<D: Decider> Client<D> {
             allotments: BTreeMap::new(),
             owes_report: false,
             unrenewed: false,
-            agenda: Agenda::default(),
+            queue: ReportQueue::default(),
             wanting: 0,
         }
     }
@@ -123,7 +123,7 @@ impl<D: Decider> Client<D> {
                 false => self.unrenewed = true,
             }
             self.allotments.insert(budget, allotment);
-            self.agenda.touch(budget);
+            self.queue.touch(budget);
             self.owes_report = true;
         }
     }
@@ -135,7 +135,7 @@ impl<D: Decider> Client<D> {
     /// may be in flight, since it could not be returned any more.
     pub fn retire(&mut self, budget: BudgetId, now: Tick) -> Option<D> {
         let mut allotment = self.allotments.remove(&budget)?;
-        self.agenda.forget(budget, allotment.due);
+        self.queue.forget(budget, allotment.due);
         let wanted = usize::from(allotment.wants_any());
         self.wanting = self.wanting.saturating_sub(wanted);
         if let Some(holder) = &mut self.holder {
@@ -156,20 +156,20 @@ impl<D: Decider> Client<D> {
     /// [`Client::report`]: they examine only marked budgets and those with demand.
     pub fn touch(&mut self, budget: BudgetId) {
         if self.allotments.contains_key(&budget) {
-            self.agenda.touch(budget);
+            self.queue.touch(budget);
         }
     }
 
     fn touch_all(&mut self) {
         for &budget in self.allotments.keys() {
-            self.agenda.touch(budget);
+            self.queue.touch(budget);
         }
     }
 
     /// Returns the number of entries that the machine keeps. Keys that came and went leave none.
     #[must_use]
     pub fn entries(&self) -> usize {
-        self.allotments.len().saturating_add(self.agenda.len())
+        self.allotments.len().saturating_add(self.queue.len())
     }
 
     /// Continues under another edge and with nothing held. Parts held on the old edge end here, except what
@@ -266,7 +266,7 @@ impl<D: Decider> Client<D> {
             Output::Void { budget, period } => {
                 if let Some(allotment) = self.allotments.get_mut(budget) {
                     allotment.begin(*period, now);
-                    self.agenda.touch(*budget);
+                    self.queue.touch(*budget);
                 }
             }
             Output::Adjust {
@@ -286,7 +286,7 @@ impl<D: Decider> Client<D> {
                     give_back(holder, *budget, *gift);
                     return;
                 };
-                self.agenda.touch(*budget);
+                self.queue.touch(*budget);
                 let period = period_of(holder, *budget);
                 if let Some(release) = allotment.take(*gift, terms, period, drift, now) {
                     holder.release_floor(release);
@@ -338,11 +338,11 @@ impl<D: Decider> Client<D> {
         }
         let unheard = holder.lease().last_sent() == Seq::new(0);
         let more = holder.has_more();
-        let (since, budgets) = self.agenda.take_some(now);
+        let (since, budgets) = self.queue.take_some(now);
         for budget in budgets {
             let allotment = self.allotments.get_mut(&budget);
             if allotment.is_some_and(|of| of.is_urgent(since, now)) {
-                self.agenda.hurry(budget);
+                self.queue.mark_urgent(budget);
             }
         }
         more || unheard || self.owes_report || self.is_any_urgent(now)
@@ -350,13 +350,13 @@ impl<D: Decider> Client<D> {
 
     /// Returns true if a budget that was found urgent still is.
     fn is_any_urgent(&mut self, now: Tick) -> bool {
-        let since = self.agenda.looked();
-        while let Some(budget) = self.agenda.first_urgent() {
+        let since = self.queue.looked();
+        while let Some(budget) = self.queue.first_urgent() {
             let allotment = self.allotments.get_mut(&budget);
             if allotment.is_some_and(|of| of.is_urgent(since, now)) {
                 return true;
             }
-            self.agenda.calm(budget);
+            self.queue.calm(budget);
         }
         false
     }
@@ -372,13 +372,13 @@ impl<D: Decider> Client<D> {
         self.tick(now);
         let usable = self.may_use(now);
         let holder = self.holder.as_mut()?;
-        while let Some(budget) = self.agenda.take_due(now) {
+        while let Some(budget) = self.queue.take_due(now) {
             if let Some(allotment) = self.allotments.get_mut(&budget) {
                 allotment.due = None;
-                self.agenda.touch(budget);
+                self.queue.touch(budget);
             }
         }
-        let (since, mut active) = self.agenda.take_all(now);
+        let (since, mut active) = self.queue.take_all(now);
         let mut wants = BTreeMap::new();
         active.retain(|&budget| {
             let Some(allotment) = self.allotments.get_mut(&budget) else {
@@ -392,11 +392,11 @@ impl<D: Decider> Client<D> {
             let rests = !owes && allotment.rests();
             if rests {
                 let then = allotment.decider().rests_until(now);
-                allotment.due = self.agenda.put_off(budget, allotment.due, then);
+                allotment.due = self.queue.put_off(budget, allotment.due, then);
             }
             !rests
         });
-        self.agenda.keep(active);
+        self.queue.keep(active);
         self.owes_report = false;
         holder.report(now, wall_ms, wants)
     }

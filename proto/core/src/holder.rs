@@ -15,7 +15,7 @@
 //! 6. For each line: a new period voids the tokens of the old one, then come targets, then grants.
 
 mod report;
-mod said;
+mod report_delta;
 
 use crate::edge::{Counters, EdgeError, Vector, owed};
 use crate::interner::Interner;
@@ -30,7 +30,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use said::Said;
+use report_delta::ReportDelta;
 
 /// Actions that the owner must carry out, at once and in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -121,7 +121,7 @@ pub struct Holder {
     moved: BTreeMap<BudgetId, bool>,
     /// Budgets of which nothing is wanted any more since the last report.
     retired: BTreeSet<BudgetId>,
-    said: Said,
+    delta: ReportDelta,
     /// Set if an answer since the last report should be echoed at once.
     echoes: bool,
 }
@@ -146,7 +146,7 @@ impl Holder {
             owing: BTreeSet::new(),
             moved: BTreeMap::new(),
             retired: BTreeSet::new(),
-            said: Said::with_lines(ReportLine::LINES_MAX),
+            delta: ReportDelta::with_lines(ReportLine::LINES_MAX),
             echoes: false,
         }
     }
@@ -155,7 +155,7 @@ impl Holder {
     #[must_use]
     pub fn with_lines(edge: Edge, most: usize) -> Self {
         Self {
-            said: Said::with_lines(most),
+            delta: ReportDelta::with_lines(most),
             ..Self::new(edge)
         }
     }
@@ -257,14 +257,17 @@ impl Holder {
         self.moved.remove(&budget);
         self.retired.remove(&budget);
         self.floors.retain(|(floor, _)| floor.budget != budget);
-        self.said.forget(budget);
+        self.delta.forget(budget);
     }
 
     /// Returns the budgets that any state is kept of.
     pub fn remembered(&self) -> impl Iterator<Item = BudgetId> {
         let marked = self.owing.iter().chain(&self.retired);
         let counted = self.entries.keys().chain(self.moved.keys());
-        marked.chain(counted).copied().chain(self.said.remembered())
+        marked
+            .chain(counted)
+            .copied()
+            .chain(self.delta.remembered())
     }
 
     /// Takes an answer. The caller carries out the outputs at once, in order.
@@ -290,7 +293,7 @@ impl Holder {
             return outputs;
         }
         // The acknowledged report counts even if the lease is over.
-        self.said.confirm(answer, self.lease.last_sent());
+        self.delta.confirm(answer, self.lease.last_sent());
         if !planted::is(Bug::UnleasedUnseen) {
             self.seen = self.seen.max(answer.number);
         }
@@ -359,8 +362,8 @@ impl Holder {
             false => self.owing.insert(line.budget),
         };
         // Changed terms are reported even alone: an owner requests a floor only after it knows the terms.
-        let news = before.as_ref() != Some(&entry.terms);
-        if news || !gift.is_zero() || !owed.is_zero() {
+        let is_new = before.as_ref() != Some(&entry.terms);
+        if is_new || !gift.is_zero() || !owed.is_zero() {
             outputs.push(Output::Adjust {
                 budget: line.budget,
                 terms: Arc::clone(&entry.terms),

@@ -11,8 +11,8 @@
 //!                             pool debited                 pool credited
 //! ```
 
+mod applied;
 mod due;
-mod office;
 mod periods;
 mod room;
 mod rounds;
@@ -68,7 +68,7 @@ pub enum LeaderOutput {
 /// The last confirmed report of an incarnation and the lease given for it, kept to repeat it in later
 /// answers.
 #[derive(Clone, Copy, Debug, Hash)]
-struct Said {
+struct LastConfirmed {
     seq: Seq,
     lease: Span,
 }
@@ -83,7 +83,7 @@ struct Unused {
 
 /// State machine of the leader, for one term at a time.
 ///
-/// It performs no I/O and reads no clock. A leader is *in office* (ready to confirm and grant) once an entry
+/// It performs no I/O and reads no clock. A leader is *ready* (to confirm and grant) once an entry
 /// of its own term was applied; before that it neither confirms reports nor proposes rounds. While it does not
 /// lead, the inputs other than `elected` may be called and have no effect.
 ///
@@ -98,7 +98,7 @@ struct Unused {
 ///   they return are sent at once.
 /// - **Time and outputs**: [`tick`](Self::tick) returns barriers and rounds,
 ///   [`poll_answers`](Self::poll_answers) the answers to nodes whose holdings changed.
-/// - **Queries** change nothing: [`in_office`](Self::in_office), [`term`](Self::term),
+/// - **Queries** change nothing: [`is_ready`](Self::is_ready), [`term`](Self::term),
 ///   [`urgent_at`](Self::urgent_at), [`is_at_rest`](Self::is_at_rest), [`ledger`](Self::ledger) and
 ///   [`pool`](Self::pool).
 ///
@@ -128,19 +128,19 @@ pub struct Leader {
     proposed: Option<Changes>,
     round: Round,
     planned: Tick,
-    hurried: Tick,
-    said: BTreeMap<Incarnation, Said>,
+    last_round: Tick,
+    last_confirmed: BTreeMap<Incarnation, LastConfirmed>,
     floors: BTreeMap<(BudgetId, Edge), Unused>,
     /// Budgets that entries have changed and whose waits must be set again.
     changed: BTreeSet<BudgetId>,
     /// Waits of this leader until the booked rests of closed incarnations may be forgotten.
-    ghosts: Due<(BudgetId, Incarnation)>,
+    lingering: Due<(BudgetId, Incarnation)>,
     /// Waits of this leader until clear budgets may end.
     clear: Due<BudgetId>,
     /// Time at which this leader first saw a template cold.
     cold: BTreeMap<RuleId, Tick>,
     removing: BTreeSet<NodeId>,
-    told: BTreeSet<Incarnation>,
+    notify_set: BTreeSet<Incarnation>,
     periods: periods::Courses,
     /// Maximum number of changes in a round.
     most: usize,
@@ -171,15 +171,15 @@ impl Leader {
             proposed: None,
             round: Round::new(0),
             planned: Tick::from_nanos(0),
-            hurried: Tick::from_nanos(0),
-            said: BTreeMap::new(),
+            last_round: Tick::from_nanos(0),
+            last_confirmed: BTreeMap::new(),
             floors: BTreeMap::new(),
             changed: BTreeSet::new(),
-            ghosts: Due::default(),
+            lingering: Due::default(),
             clear: Due::default(),
             cold: BTreeMap::new(),
             removing: BTreeSet::new(),
-            told: BTreeSet::new(),
+            notify_set: BTreeSet::new(),
             periods: periods::Courses::default(),
             most: Changes::ITEMS_MAX,
             unplanned: 0,
@@ -187,14 +187,14 @@ impl Leader {
         }
     }
 
-    /// Returns true if the leader is in office: elected, and an entry of its term is applied.
+    /// Returns true if the leader is ready: elected, and an entry of its term is applied.
     #[must_use]
-    pub fn in_office(&self) -> bool {
-        self.office().is_some()
+    pub fn is_ready(&self) -> bool {
+        self.ready_since().is_some()
     }
 
-    fn office(&self) -> Option<Tick> {
-        self.leadership.as_ref().and_then(Leadership::office)
+    fn ready_since(&self) -> Option<Tick> {
+        self.leadership.as_ref().and_then(Leadership::ready_since)
     }
 
     /// Returns the term that this node leads, if any.
@@ -215,7 +215,7 @@ impl Leader {
         self.pools.get(&budget)
     }
 
-    /// Begins a term in which this node was elected. It is not in office before an entry of that term is
+    /// Begins a term in which this node was elected. It is not ready before an entry of that term is
     /// applied: see [`Leader::applied`].
     pub fn elected(&mut self, term: Term, state: &State, now: Tick) {
         let pools = core::mem::take(&mut self.pools);
@@ -226,9 +226,9 @@ impl Leader {
         }
         let mut leadership = Leadership::elected(term, state.patience());
         self.ledger = Ledger::new(term);
-        for (life, _) in state.members() {
-            leadership.begin(life, now);
-            self.listen(life, now);
+        for (incarnation, _) in state.members() {
+            leadership.begin(incarnation, now);
+            self.listen(incarnation, now);
         }
         self.leadership = Some(leadership);
     }
@@ -238,7 +238,7 @@ impl Leader {
         self.leadership = None;
         self.proposed = None;
         self.changed.clear();
-        self.ghosts = Due::default();
+        self.lingering = Due::default();
         self.clear = Due::default();
         self.periods = periods::Courses::default();
         if !planted::is(Bug::OldPoolKept) {
@@ -246,10 +246,10 @@ impl Leader {
         }
     }
 
-    fn listen(&mut self, life: Incarnation, now: Tick) {
+    fn listen(&mut self, incarnation: Incarnation, now: Tick) {
         let edge = Edge {
             parent: State::CLUSTER,
-            child: life,
+            child: incarnation,
         };
         self.ledger.open(edge, now);
     }
@@ -257,17 +257,17 @@ impl Leader {
     /// Takes a report that arrived at `now`. Returns an answer only if the edge is closed, or if the report
     /// builds on one that was not received here. A lease is given only after a barrier.
     pub fn handle_report(&mut self, report: &Report, state: &State, now: Tick) -> Option<Answer> {
-        let life = report.edge.child;
+        let incarnation = report.edge.child;
         let (patience, pace) = (self.leadership.as_ref()?.patience(), self.pace);
         let ended = |budget| state.has_ended(budget);
         match self.ledger.take_under(now, report, |_| None, ended) {
             Ok(()) => {}
             Err(ReportError::Stale) => return None,
             // A new leader names the report that it has, and the node sends everything.
-            Err(ReportError::Unfounded) => return self.ledger.ask_whole(life),
+            Err(ReportError::Unfounded) => return self.ledger.ask_whole(incarnation),
             Err(ReportError::Closed) => {
                 // An incarnation that this replica does not know may have begun under a later leader.
-                let over = self.in_office() && state.has_issued(life);
+                let over = self.is_ready() && state.has_issued(incarnation);
                 return over.then(|| self.ledger.refuse(report));
             }
         }
@@ -281,31 +281,31 @@ impl Leader {
                 self.floors.insert((floor.budget, floor.former), unused);
             }
         }
-        let overdue = self.ledger.is_overdue(life, now, |budget| {
+        let overdue = self.ledger.is_overdue(incarnation, now, |budget| {
             let hold = state
                 .budget(budget)
-                .map_or(Span::ZERO, |of| of.account.hold_of(life));
+                .map_or(Span::ZERO, |of| of.account.hold_of(incarnation));
             patience
                 .times_or_max(2)
                 .plus_or_max(pace.report.times_or_max(2))
                 .plus_or_max(hold)
         });
         // Answers with lines need no quorum: neither side waits for one to send more.
-        if report.is_long() || self.ledger.is_told_more(life) {
-            self.told.insert(life);
+        if report.is_long() || self.ledger.is_told_more(incarnation) {
+            self.notify_set.insert(incarnation);
         }
-        if self.ledger.hears(life, now, patience)
+        if self.ledger.hears(incarnation, now, patience)
             && !overdue
             && let Some(leadership) = &mut self.leadership
         {
-            leadership.arrived(life, report.seq, now);
+            leadership.arrived(incarnation, report.seq, now);
         }
         None
     }
 
     /// Returns the sequence number of the latest report of an incarnation that is listened to.
-    fn heard(&self, life: Incarnation) -> Option<Seq> {
-        self.ledger.child(life).map(Child::seq)
+    fn heard(&self, incarnation: Incarnation) -> Option<Seq> {
+        self.ledger.child(incarnation).map(Child::seq)
     }
 
     /// Confirms the reports that an acknowledged barrier covers. Returns the answers that carry their leases.
@@ -317,9 +317,10 @@ impl Leader {
         let mut answers = Vec::new();
         for confirmed in leadership.acknowledged(barrier) {
             let (child, seq) = (confirmed.child, confirmed.seq);
-            self.said.insert(child, Said { seq, lease });
-            self.told.remove(&child);
-            answers.extend(self.answer(child, Said { seq, lease }, state, now));
+            self.last_confirmed
+                .insert(child, LastConfirmed { seq, lease });
+            self.notify_set.remove(&child);
+            answers.extend(self.answer(child, LastConfirmed { seq, lease }, state, now));
         }
         answers
     }
@@ -334,20 +335,20 @@ impl Leader {
     /// Returns answers to the nodes whose holdings or targets changed since their last answer.
     pub fn poll_answers(&mut self, state: &State, now: Tick) -> Vec<Answer> {
         let mut answers = Vec::new();
-        if self.told.is_empty() {
+        if self.notify_set.is_empty() {
             return answers;
         }
-        let told = core::mem::take(&mut self.told);
-        if !self.in_office() {
+        let notify_set = core::mem::take(&mut self.notify_set);
+        if !self.is_ready() {
             return answers;
         }
-        for child in told {
+        for child in notify_set {
             let live = self
                 .leadership
                 .as_ref()
                 .is_some_and(|leadership| leadership.is_live(child));
-            if let (true, Some(&said)) = (live, self.said.get(&child)) {
-                answers.extend(self.answer(child, said, state, now));
+            if let (true, Some(&last_confirmed)) = (live, self.last_confirmed.get(&child)) {
+                answers.extend(self.answer(child, last_confirmed, state, now));
             }
         }
         answers
@@ -356,23 +357,24 @@ impl Leader {
     fn answer(
         &mut self,
         child: Incarnation,
-        said: Said,
+        last_confirmed: LastConfirmed,
         state: &State,
         now: Tick,
     ) -> Option<Answer> {
         let books = |budget| state.budget(budget).map(|of| line(budget, of, child));
-        self.ledger.answer(child, now, said.seq, said.lease, &books)
+        self.ledger
+            .answer(child, now, last_confirmed.seq, last_confirmed.lease, &books)
     }
 
     /// Begins to remove a node. From now on its incarnations are neither confirmed nor granted anything.
-    /// Returns the command to propose, or `None` if this leader is not in office.
+    /// Returns the command to propose, or `None` if this leader is not ready.
     pub fn remove(&mut self, node: NodeId, state: &State) -> Option<Command> {
-        self.office()?;
+        self.ready_since()?;
         self.removing.insert(node);
-        let lives = state.members().filter(|(_, member)| member.node == node);
-        for (life, _) in lives {
+        let incarnations = state.members().filter(|(_, member)| member.node == node);
+        for (incarnation, _) in incarnations {
             if !planted::is(Bug::RemovedConfirmed) {
-                self.doom(life);
+                self.fence(incarnation);
             }
         }
         Some(Command::Remove { node })
@@ -383,8 +385,8 @@ impl Leader {
     #[must_use]
     pub fn urgent_at(&self) -> Option<Tick> {
         let due = self.left_over || self.ledger.is_urgent();
-        let waits = due && self.in_office() && self.proposed.is_none();
-        waits.then(|| self.hurried.after(self.pace.urgent))
+        let waits = due && self.is_ready() && self.proposed.is_none();
+        waits.then(|| self.last_round.after(self.pace.urgent))
     }
 
     /// Returns true if nothing is to be planned, proposed or answered. [`Leader::tick`] may then be called
@@ -393,8 +395,8 @@ impl Leader {
     pub fn is_at_rest(&self) -> bool {
         let planned = self.proposed.is_none() && self.ledger.is_at_rest();
         let done = !self.left_over && self.changed.is_empty();
-        let idle = planned && done && self.told.is_empty() && self.floors.is_empty();
-        self.leadership.is_none() || self.in_office() && idle
+        let idle = planned && done && self.notify_set.is_empty() && self.floors.is_empty();
+        self.leadership.is_none() || self.is_ready() && idle
     }
 
     /// Advances time to `now`. Returns a barrier for reports that arrived, and a round if something is to
@@ -405,17 +407,17 @@ impl Leader {
             return outputs;
         };
         outputs.extend(leadership.start_barrier().map(LeaderOutput::Barrier));
-        if leadership.office().is_some() && self.proposed.is_none() {
-            let rested = now.since(self.hurried) >= self.pace.urgent;
+        if leadership.ready_since().is_some() && self.proposed.is_none() {
+            let rested = now.since(self.last_round) >= self.pace.urgent;
             let changes = if now.since(self.planned) >= self.pace.round {
-                (self.planned, self.hurried) = (now, now);
+                (self.planned, self.last_round) = (now, now);
                 self.unplanned = self.ledger.dirty(now);
                 self.next_round(state, now)
             } else if self.left_over && rested {
-                self.hurried = now;
+                self.last_round = now;
                 self.next_round(state, now)
             } else if self.ledger.is_urgent() && rested {
-                self.hurried = now;
+                self.last_round = now;
                 self.urgent_round(state, now)
             } else {
                 return outputs;

@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!            elected            own entry applied
-//!  Follower ─────────► Elected ───────────────────► InOffice
+//!  Follower ─────────► Elected ───────────────────►  Ready
 //!     ▲                   │                             │
 //!     └──────────────── deposed ◄───────────────────────┘
 //! ```
 //!
-//! A leader that is not yet in office does nothing at all.
+//! A leader that is not yet ready does nothing at all.
 //!
-//! In office, it confirms a report only through a barrier: a round trip to a quorum that *began after the
-//! report had arrived*. No later leader can then have been in office when the report was sent. The number of
+//! Once ready, it confirms a report only through a barrier: a round trip to a quorum that *began after the
+//! report had arrived*. No later leader can then have been ready when the report was sent. The number of
 //! barriers under way is bounded. At the bound, reports wait until one of them ends. If an old barrier were
 //! given up for a new one instead, none would ever be answered where reports come faster than quorums answer.
 //!
 //! It reclaims an incarnation only when nothing confirmable has arrived from it for a whole lease of the
-//! leader's own clock, counted at the earliest from the beginning of its own office (invariant 5 of
+//! leader's own clock, counted at the earliest from the time at which it became ready (invariant 5 of
 //! `docs/invariants.md`). From the moment at which it proposes that, the incarnation is never confirmed
 //! again.
 
@@ -46,13 +46,13 @@ enum Standing {
     Live,
     /// No report is confirmed any more: a reclaim was proposed, or the incarnation leaves or is being
     /// removed.
-    Doomed,
+    Fenced,
 }
 
 #[derive(Clone, Copy, Debug, Hash)]
 struct Member {
     standing: Standing,
-    /// The latest arrival of a confirmed report, or the beginning of the office or of the incarnation.
+    /// The latest arrival of a confirmed report, or the begin of readiness or of the incarnation.
     patient_from: Tick,
     confirmed: Seq,
     /// Used only by a planted bug.
@@ -61,13 +61,13 @@ struct Member {
 
 /// The leadership of one node in one term.
 ///
-/// The leader is *in office* from the time at which the first entry of its own term was applied. Only then
+/// The leader is *ready* from the time at which the first entry of its own term was applied. Only then
 /// may it confirm, grant and reclaim.
 #[derive(Debug, Hash)]
 pub struct Leadership {
     term: Term,
     patience: Span,
-    office: Option<Tick>,
+    ready_since: Option<Tick>,
     members: BTreeMap<Incarnation, Member>,
     /// Reports that arrived and that no barrier covers yet: the latest of each incarnation.
     arrived: BTreeMap<Incarnation, Confirmation>,
@@ -79,13 +79,13 @@ impl Leadership {
     /// Maximum number of barriers under way. At the maximum, the next waits until one ends.
     const BARRIERS_MAX: usize = 16;
 
-    /// Returns the leadership of a node elected in `term`, not in office yet. `patience` is the nodes' lease.
+    /// Returns the leadership of a node elected in `term`, not ready yet. `patience` is the nodes' lease.
     #[must_use]
     pub const fn elected(term: Term, patience: Span) -> Self {
         Self {
             term,
             patience,
-            office: None,
+            ready_since: None,
             members: BTreeMap::new(),
             arrived: BTreeMap::new(),
             barriers: BTreeMap::new(),
@@ -99,10 +99,10 @@ impl Leadership {
         self.term
     }
 
-    /// Returns the time at which the leader came into office, if it did.
+    /// Returns the time at which the leader became ready, if it did.
     #[must_use]
-    pub const fn office(&self) -> Option<Tick> {
-        self.office
+    pub const fn ready_since(&self) -> Option<Tick> {
+        self.ready_since
     }
 
     /// Returns the nodes' lease, as parents count it.
@@ -116,11 +116,11 @@ impl Leadership {
         self.patience = self.patience.max(lease);
     }
 
-    /// Begins the office: the first entry of the leader's own term was applied at `now`. Every incarnation in
+    /// Begins to lead: the first entry of the leader's own term was applied at `now`. Every incarnation in
     /// the book gets a whole lease from here, whatever the last leader decided.
-    pub fn take_office(&mut self, now: Tick, lives: impl Iterator<Item = Incarnation>) {
-        self.office = Some(now);
-        for child in lives {
+    pub fn become_ready(&mut self, now: Tick, incarnations: impl Iterator<Item = Incarnation>) {
+        self.ready_since = Some(now);
+        for child in incarnations {
             self.begin(child, now);
         }
     }
@@ -142,9 +142,9 @@ impl Leadership {
     }
 
     /// Fences an incarnation: it is never confirmed again.
-    pub fn doom(&mut self, child: Incarnation) {
+    pub fn fence(&mut self, child: Incarnation) {
         if let Some(member) = self.members.get_mut(&child) {
-            member.standing = Standing::Doomed;
+            member.standing = Standing::Fenced;
         }
         self.arrived.remove(&child);
     }
@@ -180,7 +180,7 @@ impl Leadership {
         }
     }
 
-    /// Starts a barrier, if the leader is in office and a report waits for one.
+    /// Starts a barrier, if the leader is ready and a report waits for one.
     ///
     /// The caller sends the barrier's first message after this call. It ends every barrier: by
     /// [`Leadership::acknowledged`] once a quorum has answered, or by [`Leadership::failed`].
@@ -188,7 +188,7 @@ impl Leadership {
         let all_under_way = self.barriers.len() >= Self::BARRIERS_MAX;
         if self.arrived.is_empty()
             || (all_under_way && !planted::is(Bug::OldestBarrierGivenUp))
-            || (self.office.is_none() && !planted::is(Bug::ConfirmsBeforeOffice))
+            || (self.ready_since.is_none() && !planted::is(Bug::ConfirmsBeforeReady))
         {
             return None;
         }
@@ -220,8 +220,8 @@ impl Leadership {
             let Some(member) = self.members.get_mut(&report.child) else {
                 continue;
             };
-            let doomed = member.standing == Standing::Doomed && !planted::is(Bug::DoomedConfirmed);
-            if doomed || report.seq <= member.confirmed {
+            let fenced = member.standing == Standing::Fenced && !planted::is(Bug::FencedConfirmed);
+            if fenced || report.seq <= member.confirmed {
                 continue;
             }
             member.confirmed = report.seq;
@@ -253,7 +253,7 @@ impl Leadership {
     /// This call fences them, so that proposing their reclaim is safe.
     #[must_use]
     pub fn reclaimable(&mut self, now: Tick) -> BTreeSet<Incarnation> {
-        let Some(office) = self.office else {
+        let Some(ready_since) = self.ready_since else {
             return BTreeSet::new();
         };
         let mut over = BTreeSet::new();
@@ -261,11 +261,11 @@ impl Leadership {
             let from = if planted::is(Bug::NoPatience) {
                 member.patient_from.before(self.patience)
             } else {
-                member.patient_from.max(office)
+                member.patient_from.max(ready_since)
             };
             if now.since(from) > self.patience {
-                if !planted::is(Bug::DoomedConfirmed) {
-                    member.standing = Standing::Doomed;
+                if !planted::is(Bug::FencedConfirmed) {
+                    member.standing = Standing::Fenced;
                     self.arrived.remove(&child);
                 }
                 over.insert(child);

@@ -11,21 +11,21 @@
 //! of remembered answers per child. A node keeps at most [`Child::CLAIMS_MAX`] claims of a client. The leader
 //! keeps as many claims of a node as there are budgets.
 
-mod agenda;
+mod central_mode;
 mod child;
 mod children;
 mod claim;
-mod keeping;
 mod parts;
 mod plan;
+mod planning_queue;
 mod upward;
 
+pub use central_mode::CentralPlacement;
 pub use child::Child;
 pub use claim::Claim;
-pub(crate) use claim::{Leap, total};
-pub use keeping::Scarce;
-pub use plan::{Plan, WholeView, Wish};
-pub use upward::{Returned, Spoken};
+pub(crate) use claim::{DemandChange, total};
+pub use plan::{GrantRequest, Plan, WholeView};
+pub use upward::{Returned, SumScope};
 
 use crate::account::Account;
 use crate::budget;
@@ -33,12 +33,12 @@ use crate::interner::Interner;
 use crate::message::{Answer, AnswerLine, Heard, Report, Terms, Verdict};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Incarnation, Number, Seq, Span, Term, Tick};
-use agenda::Agenda;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use child::Hearing;
 use children::Children;
 use core::fmt;
+use planning_queue::PlanningQueue;
 
 /// Reason why a report was not taken. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +73,7 @@ pub struct Ledger {
     /// Maximum number of lines of an answer, or `None` for the usual one.
     lines: Option<usize>,
     children: Children,
-    agenda: Agenda,
+    queue: PlanningQueue,
     standings: BTreeMap<BudgetId, plan::Standing>,
     terms: Interner<Terms>,
 }
@@ -108,12 +108,12 @@ impl Ledger {
 
     /// Forgets a budget that has ended, and all claims on it.
     pub fn forget(&mut self, budget: BudgetId) {
-        for child in self.agenda.claimants(budget).collect::<Vec<_>>() {
+        for child in self.queue.claimants(budget).collect::<Vec<_>>() {
             if let Some(child) = self.children.get_mut(child) {
                 child.forget(budget);
             }
         }
-        self.agenda.forget(budget);
+        self.queue.forget(budget);
         self.standings.remove(&budget);
     }
 
@@ -121,18 +121,18 @@ impl Ledger {
     pub fn remembered(&self) -> impl Iterator<Item = BudgetId> {
         let standing = self.standings.keys().copied();
         let claimed = self.children().flat_map(Child::budgets);
-        standing.chain(claimed).chain(self.agenda.remembered())
+        standing.chain(claimed).chain(self.queue.remembered())
     }
 
     /// Sums the claims on a budget again for the next report, although no claim changed.
     pub fn sum_again(&mut self, budget: BudgetId) {
-        self.agenda.spoken.insert(budget);
+        self.queue.unsummed.insert(budget);
     }
 
     /// Tells every claimant of a budget in its next answer that the book has changed: the terms, the period,
     /// or the existence of the budget. A child that reports only changes learns of it in no other way.
     pub fn tell(&mut self, budget: BudgetId) {
-        for child in self.agenda.claimants(budget) {
+        for child in self.queue.claimants(budget) {
             if let Some(child) = self.children.get_mut(child) {
                 child.tell(budget);
             }
@@ -153,14 +153,14 @@ impl Ledger {
         budget: BudgetId,
         rule: impl Fn(Incarnation) -> Option<budget::Claim>,
     ) {
-        for id in self.agenda.claimants(budget).collect::<Vec<_>>() {
+        for id in self.queue.claimants(budget).collect::<Vec<_>>() {
             let child = self.children.get_mut(id);
             let claim = child.and_then(|child| child.claims.get_mut(&budget));
             if let (Some(claim), Some(rule)) = (claim, rule(id))
                 && claim.reweigh(rule)
             {
-                self.agenda.touch(budget);
-                self.agenda.spoken.insert(budget);
+                self.queue.touch(budget);
+                self.queue.unsummed.insert(budget);
             }
         }
     }
@@ -174,17 +174,17 @@ impl Ledger {
     pub fn close(&mut self, child: Incarnation) {
         if let Some(closed) = self.children.remove(child) {
             for budget in closed.budgets() {
-                self.agenda.touch(budget);
-                self.agenda.claims_no_longer(budget, child);
+                self.queue.touch(budget);
+                self.queue.claims_no_longer(budget, child);
             }
         }
     }
 
     /// Grants a child nothing more, because its parent will never confirm it again.
-    pub fn mute(&mut self, child: Incarnation) {
+    pub fn fence(&mut self, child: Incarnation) {
         if let Some(child) = self.children.get_mut(child) {
-            child.mute();
-            self.agenda.dirty.extend(child.budgets());
+            child.fence();
+            self.queue.dirty.extend(child.budgets());
         }
     }
 
@@ -236,7 +236,7 @@ impl Ledger {
             .get_mut(report.edge.child)
             .filter(|child| child.edge() == report.edge || planted::is(Bug::ReportNotFenced))
             .ok_or(ReportError::Closed)?;
-        child.take(now, term, report, &hearing, &mut self.agenda)
+        child.take(now, term, report, &hearing, &mut self.queue)
     }
 
     /// Returns true if a child should be answered at once: lines wait for it, and its echo may have made room
@@ -286,62 +286,62 @@ impl Ledger {
         if let Some(endowed) = self.children.get_mut(child) {
             endowed.claims.entry(budget).or_default();
             endowed.tell(budget);
-            self.agenda.claims(budget, child);
-            self.agenda.touch(budget);
+            self.queue.claims(budget, child);
+            self.queue.touch(budget);
         }
     }
 
     /// Marks a budget as changed: the next plan includes it.
     pub fn touch(&mut self, budget: BudgetId) {
-        self.agenda.touch(budget);
+        self.queue.touch(budget);
     }
 
     /// Marks a budget as urgent: something waits for its plan.
-    pub fn hurry(&mut self, budget: BudgetId) {
-        self.agenda.hurry(budget);
+    pub fn mark_urgent(&mut self, budget: BudgetId) {
+        self.queue.mark_urgent(budget);
     }
 
     /// Returns true if some budget is urgent: demand began or rose sharply, or something was returned that
     /// others lack.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
-        !self.agenda.urgent.is_empty()
+        !self.queue.urgent.is_empty()
     }
 
     /// Returns the number of budgets to plan: those that have changed since their last plan, and those whose
     /// last plan held something back until `now`.
     pub fn dirty(&mut self, now: Tick) -> usize {
-        self.agenda.pass(now);
-        self.agenda.dirty.len()
+        self.queue.pass(now);
+        self.queue.dirty.len()
     }
 
     /// Returns true if there is nothing to plan, now or later.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.agenda.is_empty()
+        self.queue.is_empty()
     }
 
     /// Takes all budgets to plan: those that have changed since their last plan, and those whose last plan
     /// held something back until `now`.
     #[must_use]
     pub fn take_dirty(&mut self, now: Tick) -> Vec<BudgetId> {
-        self.agenda.pass(now);
-        self.agenda.take()
+        self.queue.pass(now);
+        self.queue.take()
     }
 
     /// Takes some of the budgets to plan, as a bound on the work: urgent ones in rotation, until they have
-    /// `seats` claimants together, and then others up to what is left of that number, but at least one.
+    /// `claimants_left` claimants together, and then others up to what is left of that number, but at least one.
     #[must_use]
-    pub fn take_some_dirty(&mut self, seats: usize, now: Tick) -> Vec<BudgetId> {
-        self.agenda.pass(now);
-        self.agenda.take_some(seats)
+    pub fn take_some_dirty(&mut self, claimants_left: usize, now: Tick) -> Vec<BudgetId> {
+        self.queue.pass(now);
+        self.queue.take_some(claimants_left)
     }
 
-    /// Takes urgent budgets in rotation until they have `seats` claimants together. Subtracts their claimants
-    /// from `seats`.
+    /// Takes urgent budgets in rotation until they have `claimants_left` claimants together. Subtracts their claimants
+    /// from `claimants_left`.
     #[must_use]
-    pub fn take_some_urgent(&mut self, seats: &mut usize) -> Vec<BudgetId> {
-        self.agenda.take_some_urgent(seats)
+    pub fn take_some_urgent(&mut self, claimants_left: &mut usize) -> Vec<BudgetId> {
+        self.queue.take_some_urgent(claimants_left)
     }
 
     /// Plans one budget: raises targets of children that hold too much, and returns the grants to make,
@@ -353,10 +353,10 @@ impl Ledger {
         view: &WholeView,
         now: Tick,
     ) -> Plan {
-        let together = self.is_together(budget);
+        let is_central = self.is_central(budget);
         let mut standing = self.standings.remove(&budget).unwrap_or_default();
         // A child that holds something takes part, whether it has a claim or not.
-        let mut around: Vec<Incarnation> = self.agenda.claimants(budget).collect();
+        let mut around: Vec<Incarnation> = self.queue.claimants(budget).collect();
         around.extend(account.open().map(|(child, _)| child));
         around.sort_unstable();
         around.dedup();
@@ -366,23 +366,23 @@ impl Ledger {
             self.standings.insert(budget, standing);
         }
         for &child in &plan.claimed {
-            self.agenda.claims(budget, child);
+            self.queue.claims(budget, child);
             self.tell_child(child, budget);
         }
         for &child in &plan.recalled {
             self.tell_child(child, budget);
         }
-        if together != self.is_together(budget) {
+        if is_central != self.is_central(budget) {
             self.tell(budget);
         }
-        self.agenda.planned(budget, &plan);
+        self.queue.planned(budget, &plan);
         plan
     }
 
     /// Returns true if this parent has put a budget in central mode.
-    fn is_together(&self, budget: BudgetId) -> bool {
+    fn is_central(&self, budget: BudgetId) -> bool {
         let standing = self.standings.get(&budget);
-        standing.is_some_and(|of| of.keeping.is_together())
+        standing.is_some_and(|of| of.central_mode.is_central())
     }
 
     /// Makes the answer to report `answers` of a child: the lines that it does not know yet, those with
@@ -402,7 +402,7 @@ impl Ledger {
         let lines = child.lines(number, most, &mut self.terms, &|budget| {
             let mut line = books(budget)?;
             let standing = standings.get(&budget);
-            line.terms.gathered |= standing.is_some_and(|of| of.keeping.is_together());
+            line.terms.central_mode |= standing.is_some_and(|of| of.central_mode.is_central());
             Some(line)
         });
         Some(Answer {

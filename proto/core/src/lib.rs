@@ -26,8 +26,8 @@
 //! | [`holder`] | the child's side of an edge |
 //! | [`leader`] | the parent of the nodes: leadership, a ledger, and the term's pools |
 //! | [`node`] | a coordinator node: child of the leader, parent of its clients |
-//! | [`asking`] | the client's side of central mode |
-//! | [`roaming`] | the client's choice of a node, and the change to another |
+//! | [`decision_requests`] | the client's side of central mode |
+//! | [`node_selection`] | the client's choice of a node, and the change to another |
 //! | [`client`] | the client's side: a holder with allotments that decide |
 //! | [`check`] | the invariants as functions |
 #![no_std]
@@ -73,10 +73,10 @@ pub mod leadership;
 pub mod ledger;
 pub mod state;
 
-pub mod asking;
 pub mod client;
+pub mod decision_requests;
 pub mod leader;
 pub mod node;
-pub mod roaming;
+pub mod node_selection;
 
 pub mod check;

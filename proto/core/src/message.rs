@@ -277,7 +277,7 @@ pub struct Terms {
     pub dividing: allocate::Terms,
     /// Set in central mode: the budget is too small to divide. Nothing of it is granted to clients, and each
     /// request is sent to the node.
-    pub gathered: bool,
+    pub central_mode: bool,
     /// The largest cost that can ever be admitted: a rate's whole burst, a quota's tokens, all permits. Zero
     /// if unknown.
     pub largest: Tokens,
@@ -294,7 +294,7 @@ impl From<&Budget> for Terms {
             floor: budget.floor(),
             ceiling: budget.ceiling(),
             dividing: budget.dividing(),
-            gathered: false,
+            central_mode: false,
             largest: match budget.kind() {
                 Kind::Rate | Kind::Concurrency => budget.whole().burst,
                 Kind::Quota => budget.whole().tokens,

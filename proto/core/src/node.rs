@@ -12,14 +12,14 @@
 
 mod central;
 mod deadlines;
-mod deal;
-mod effort;
+mod distribute;
 mod leave;
 mod pace;
 mod report;
 mod session;
+mod work_budget;
 
-pub use central::{Asked, Released};
+pub use central::{Released, RequestAction};
 
 use crate::account::Account;
 use crate::central::Memory;
@@ -37,11 +37,11 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use deadlines::Deadlines;
-use effort::Effort;
+use work_budget::WorkBudget;
 
 /// State of one budget at this node: its terms, the grants to clients, and the undealt rest.
 #[derive(Debug, Hash)]
-struct Desk {
+struct BudgetState {
     terms: Arc<Terms>,
     account: Account,
     pool: Option<Pool>,
@@ -58,7 +58,7 @@ struct Session {
     /// that any of the client's leases was derived from.
     promised: Tick,
     /// Sequence number of the last confirmed report, and the lease that was given for it.
-    said: Option<(Seq, Span)>,
+    last_confirmed: Option<(Seq, Span)>,
     /// Budgets of which this session was ever granted a part. It holds nothing of any other budget.
     given: BTreeSet<BudgetId>,
 }
@@ -90,11 +90,11 @@ pub enum NodeOutput {
 ///   log), [`leave`](Self::leave).
 /// - **Time** is an input as well: [`clock_jumped`](Self::clock_jumped), [`tick`](Self::tick) or
 ///   [`tick_behind`](Self::tick_behind).
-/// - **Work** that follows from inputs: [`hurry`](Self::hurry) plans urgent budgets and makes answers.
-/// - **Outputs** are drained: [`poll_outputs`](Self::poll_outputs), [`take_news`](Self::take_news) and
+/// - **Work** that follows from inputs: [`flush_urgent`](Self::flush_urgent) plans urgent budgets and makes answers.
+/// - **Outputs** are drained: [`poll_outputs`](Self::poll_outputs), [`take_report_urgent`](Self::take_report_urgent) and
 ///   [`report`](Self::report).
 /// - **Queries** change nothing: [`is_leased`](Self::is_leased), [`is_at_rest`](Self::is_at_rest),
-///   [`has_left`](Self::has_left), [`life`](Self::life), [`holder`](Self::holder), [`ledger`](Self::ledger),
+///   [`has_left`](Self::has_left), [`incarnation`](Self::incarnation), [`holder`](Self::holder), [`ledger`](Self::ledger),
 ///   [`account`](Self::account), [`undealt`](Self::undealt), [`central_permits`](Self::central_permits) and
 ///   [`remembered`](Self::remembered).
 ///
@@ -108,9 +108,9 @@ pub enum NodeOutput {
 ///    clock disagree; then `tick`, or `tick_behind` while client reports may still be unread.
 /// 2. If this node leads, the leader's part of the turn: see [`Leader`](crate::leader::Leader). Its answers
 ///    to this node go to `handle_answer_but`.
-/// 3. `hurry`.
+/// 3. `flush_urgent`.
 /// 4. `poll_outputs`: sends each [`NodeOutput::Answer`]; on [`NodeOutput::Rejoin`] proposes a new `Join`.
-/// 5. `take_news`, and a report if one is due: after a short gap if there is news, else at the usual
+/// 5. `take_report_urgent`, and a report if one is due: after a short gap if there is news, else at the usual
 ///    interval, which is shorter while the node is not leased. `report` makes it. The shell publishes it, and
 ///    hands it to the leader's machine directly if this node leads.
 /// 6. If that report made the leader urgent, steps 2 to 4 once more.
@@ -123,23 +123,23 @@ pub struct Node {
     lease: Span,
     ledger: Ledger,
     /// Boxed, since a map's nodes are never full.
-    desks: BTreeMap<BudgetId, Box<Desk>>,
+    budgets: BTreeMap<BudgetId, Box<BudgetState>>,
     sessions: BTreeMap<Incarnation, Session>,
     deadlines: Deadlines,
     /// Time until which something of a closed session must stay booked.
     kept_until: BTreeMap<(BudgetId, Incarnation), Tick>,
     next_client: Incarnation,
     outputs: Vec<NodeOutput>,
-    planning: Effort,
-    telling: Effort,
+    planning: WorkBudget,
+    telling: WorkBudget,
     /// Clients whose reports are answered next.
-    asking: BTreeSet<Incarnation>,
+    reply_set: BTreeSet<Incarnation>,
     /// Clients that get an answer without having reported.
-    told: BTreeSet<Incarnation>,
-    /// Cursor into `told`: the client that was answered last.
-    turn: Incarnation,
+    notify_set: BTreeSet<Incarnation>,
+    /// Cursor into `notify_set`: the client that was answered last.
+    notify_cursor: Incarnation,
     /// Set if the next report should be sent at once.
-    news: bool,
+    report_urgent: bool,
     /// Quotas of which more is spent than the node has reported.
     spent: BTreeSet<BudgetId>,
     /// Time at which the demand of all changed budgets was last summed.
@@ -154,30 +154,30 @@ impl Node {
     /// Maximum number of breakpoints of a demand curve in a report, per budget and band.
     pub const BREAKPOINTS: usize = 16;
 
-    /// Returns a node that has just joined as incarnation `life` and holds nothing.
+    /// Returns a node that has just joined as `incarnation` and holds nothing.
     #[must_use]
-    pub fn new(life: Incarnation, drift: Drift) -> Self {
+    pub fn new(incarnation: Incarnation, drift: Drift) -> Self {
         let edge = Edge {
             parent: crate::state::State::CLUSTER,
-            child: life,
+            child: incarnation,
         };
         Self {
             holder: Holder::new(edge),
             drift,
             lease: crate::state::State::LEASE_DEFAULT,
             ledger: Ledger::bounded(Term::new(0), Child::CLAIMS_MAX),
-            desks: BTreeMap::new(),
+            budgets: BTreeMap::new(),
             sessions: BTreeMap::new(),
             deadlines: Deadlines::default(),
             kept_until: BTreeMap::new(),
             next_client: Incarnation::new(1),
             outputs: Vec::new(),
-            planning: Effort::PLANNING,
-            telling: Effort::TELLING,
-            asking: BTreeSet::new(),
-            told: BTreeSet::new(),
-            turn: Incarnation::default(),
-            news: false,
+            planning: WorkBudget::PLANNING,
+            telling: WorkBudget::TELLING,
+            reply_set: BTreeSet::new(),
+            notify_set: BTreeSet::new(),
+            notify_cursor: Incarnation::default(),
+            report_urgent: false,
             spent: BTreeSet::new(),
             summed: Tick::from_nanos(0),
             left: None,
@@ -187,7 +187,7 @@ impl Node {
 
     /// Returns this node's incarnation.
     #[must_use]
-    pub const fn life(&self) -> Incarnation {
+    pub const fn incarnation(&self) -> Incarnation {
         self.holder.edge().child
     }
 
@@ -206,14 +206,17 @@ impl Node {
     /// Returns the account of a budget's grants to clients.
     #[must_use]
     pub fn account(&self, budget: BudgetId) -> Option<&Account> {
-        self.desks.get(&budget).map(|desk| &desk.account)
+        self.budgets
+            .get(&budget)
+            .map(|budget_state| &budget_state.account)
     }
 
     /// Returns the part of a budget that is not granted to a client, with its level at `now`.
     #[must_use]
     pub fn undealt(&self, budget: BudgetId, now: Tick) -> Share {
-        let desk = self.desks.get(&budget);
-        desk.and_then(|desk| desk.pool.as_ref())
+        let budget_state = self.budgets.get(&budget);
+        budget_state
+            .and_then(|budget_state| budget_state.pool.as_ref())
             .map_or(Share::EMPTY, |pool| pool.share_at(now))
     }
 
@@ -257,7 +260,7 @@ impl Node {
         if !leased && self.is_leased(now) {
             self.confirm_all(now);
         }
-        self.news |= self.holder.has_more();
+        self.report_urgent |= self.holder.has_more();
     }
 
     /// Forgets a budget that has ended by the log: whatever is still held of it counts nothing.
@@ -265,8 +268,11 @@ impl Node {
     /// Later messages must not reach the machine with a line of that budget. The shell passes a filter for
     /// that: see [`Node::handle_answer_but`] and [`Node::handle_report_under`].
     pub fn forget(&mut self, budget: BudgetId) {
-        let desk = self.desks.remove(&budget);
-        for (client, _) in desk.iter().flat_map(|desk| desk.account.open()) {
+        let budget_state = self.budgets.remove(&budget);
+        for (client, _) in budget_state
+            .iter()
+            .flat_map(|budget_state| budget_state.account.open())
+        {
             if let Some(session) = self.sessions.get_mut(&client) {
                 session.given.remove(&budget);
             }
@@ -294,7 +300,7 @@ impl Node {
     /// Returns the budgets that any state is kept of.
     #[must_use]
     pub fn remembered(&self) -> BTreeSet<BudgetId> {
-        let mut all: BTreeSet<BudgetId> = self.desks.keys().copied().collect();
+        let mut all: BTreeSet<BudgetId> = self.budgets.keys().copied().collect();
         all.extend(self.kept_until.keys().map(|&(budget, _)| budget));
         all.extend(&self.spent);
         all.extend(self.holder.remembered());
@@ -324,15 +330,15 @@ impl Node {
                 self.outputs.push(NodeOutput::Rejoin);
             }
             Output::Void { budget, period } => {
-                if let Some(desk) = self.desks.get_mut(budget) {
-                    desk.account.stamp(*period);
+                if let Some(budget_state) = self.budgets.get_mut(budget) {
+                    budget_state.account.stamp(*period);
                 }
                 // A node that is granted nothing in this period has nothing to deal, whatever it had in the
                 // last one.
                 if !planted::is(Bug::PartOutlivesPeriod) {
                     self.refit(*budget, now);
                 }
-                self.told.extend(self.sessions.keys());
+                self.notify_set.extend(self.sessions.keys());
                 self.ledger.tell(*budget);
                 self.ledger.touch(*budget);
             }
@@ -354,12 +360,12 @@ impl Node {
         owed: Vector,
         now: Tick,
     ) {
-        let known = self.desks.get(&budget);
-        if known.is_none_or(|desk| desk.terms != *terms) {
+        let known = self.budgets.get(&budget);
+        if known.is_none_or(|budget_state| budget_state.terms != *terms) {
             self.ledger.tell(budget);
         }
-        let desk = self.desks.entry(budget).or_insert_with(|| {
-            Box::new(Desk {
+        let budget_state = self.budgets.entry(budget).or_insert_with(|| {
+            Box::new(BudgetState {
                 terms: Arc::clone(terms),
                 account: Account::new(terms.kind, Share::EMPTY, terms.linger()),
                 pool: (terms.kind == Kind::Rate).then(|| Pool::empty(Share::EMPTY, now)),
@@ -367,8 +373,8 @@ impl Node {
                 turn: None,
             })
         });
-        desk.terms = Arc::clone(terms);
-        if let Some(pool) = &mut desk.pool {
+        budget_state.terms = Arc::clone(terms);
+        if let Some(pool) = &mut budget_state.pool {
             pool.credit(gift.share(), now);
         }
         self.refit(budget, now);
@@ -376,46 +382,48 @@ impl Node {
         if gift.is_zero() {
             self.ledger.touch(budget);
         } else {
-            self.ledger.hurry(budget);
+            self.ledger.mark_urgent(budget);
         }
     }
 
     /// Sets the account's whole to what the node's edge holds, and the pool to the free part of it.
     fn refit(&mut self, budget: BudgetId, now: Tick) {
-        let Some(desk) = self.desks.get_mut(&budget) else {
+        let Some(budget_state) = self.budgets.get_mut(&budget) else {
             return;
         };
         let counters = self.holder.counters_of(budget).unwrap_or_default();
         let mut whole = self.holder.holding(budget).share();
-        if desk.terms.kind == Kind::Quota {
+        if budget_state.terms.kind == Kind::Quota {
             // The account subtracts spent tokens itself.
             whole.tokens = counters
                 .given
                 .tokens
                 .minus_or_zero(counters.returned.tokens);
-            if counters.period > desk.account.period() {
-                desk.account.stamp(counters.period);
+            if counters.period > budget_state.account.period() {
+                budget_state.account.stamp(counters.period);
                 self.ledger.tell(budget);
             }
         }
-        desk.account.set_whole(whole, desk.terms.linger());
-        if let Some(pool) = &mut desk.pool {
-            pool.fit(desk.account.free(), now);
+        budget_state
+            .account
+            .set_whole(whole, budget_state.terms.linger());
+        if let Some(pool) = &mut budget_state.pool {
+            pool.fit(budget_state.account.free(), now);
         }
     }
 
     /// Gives back at once as much of `want` as is free here.
     fn give_back(&mut self, budget: BudgetId, want: Vector, now: Tick) {
-        let Some(desk) = self.desks.get_mut(&budget) else {
+        let Some(budget_state) = self.budgets.get_mut(&budget) else {
             return;
         };
         let holding = self.holder.holding(budget);
-        let held = desk.account.held();
+        let held = budget_state.account.held();
         let unfloored = holding.ahead_of(held);
         let mut back = Vector {
             floor_rate: want.floor_rate.min(unfloored.floor_rate),
             floor_burst: want.floor_burst.min(unfloored.floor_burst),
-            ..want.meet(Vector::of(desk.account.free()))
+            ..want.meet(Vector::of(budget_state.account.free()))
         };
         // A floor is never kept without the share that it belongs to.
         let floors = holding.ahead_of(back);
@@ -423,20 +431,20 @@ impl Node {
         back.burst = back
             .burst
             .min(holding.burst.minus_or_zero(floors.floor_burst));
-        let permits = desk.terms.kind == Kind::Concurrency;
-        if planted::is(Bug::GhostFloorsReturned)
-            || (permits && planted::is(Bug::GhostPermitsReturned))
+        let permits = budget_state.terms.kind == Kind::Concurrency;
+        if planted::is(Bug::LingeringFloorsReturned)
+            || (permits && planted::is(Bug::LingeringPermitsReturned))
         {
             back = want.meet(holding);
         }
-        if let Some(pool) = &mut desk.pool {
+        if let Some(pool) = &mut budget_state.pool {
             back.tokens = pool.draw(back.rate, back.burst, now).tokens;
         }
         if back.is_zero() || self.holder.give_back(budget, back).is_err() {
             return;
         }
         // Other nodes wait for what was asked back, so the next report is urgent.
-        self.news = true;
+        self.report_urgent = true;
         self.refit(budget, now);
     }
 
@@ -453,7 +461,7 @@ impl Node {
     /// Returns all undealt parts, with the tokens that they made until the lease ended.
     fn return_undealt(&mut self, now: Tick) {
         let until = self.holder.lease().until().min(now);
-        let budgets: Vec<BudgetId> = self.desks.keys().copied().collect();
+        let budgets: Vec<BudgetId> = self.budgets.keys().copied().collect();
         for budget in budgets {
             self.report_spent(budget);
             let all = self.holder.holding(budget);
@@ -464,8 +472,8 @@ impl Node {
     /// Returns true if the next report should be sent at once: a client waits for what the report asks for,
     /// or another node for what it returns. Clears the flag.
     #[must_use]
-    pub const fn take_news(&mut self) -> bool {
-        core::mem::replace(&mut self.news, false)
+    pub const fn take_report_urgent(&mut self) -> bool {
+        core::mem::replace(&mut self.report_urgent, false)
     }
 
     /// Returns true if the node's lease holds at `now`.

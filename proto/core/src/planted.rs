@@ -40,7 +40,7 @@ bugs! {
     RemainderTwice,
     /// A clock that steps back moves the bucket's last instant back with it.
     ElapsedAfterStepBack,
-    /// The leader proposes a reclaim without waiting a lease in office.
+    /// The leader proposes a reclaim without waiting a lease after it became ready.
     NoPatience,
     /// A node that joins again gets the incarnation it had.
     IncarnationReused,
@@ -101,9 +101,9 @@ bugs! {
     /// Of too many barriers under way, the oldest is given up for a new one.
     OldestBarrierGivenUp,
     /// A leader confirms before an entry of its own term is applied.
-    ConfirmsBeforeOffice,
+    ConfirmsBeforeReady,
     /// An incarnation whose reclaim was proposed is confirmed until the reclaim is applied.
-    DoomedConfirmed,
+    FencedConfirmed,
     /// The leader's patience counts from the report before the last confirmed one.
     PatienceLags,
     /// A node that is being removed is granted to.
@@ -121,7 +121,7 @@ bugs! {
     /// A wound-up budget ends as soon as it is clear, before it would be full again.
     EndedBeforeFull,
     /// A node gives back floors that a closed session's client may still use.
-    GhostFloorsReturned,
+    LingeringFloorsReturned,
     /// A client's lease is longer than what remains of its node's.
     ClientOutlivesNode,
     /// A part reclaimed from a silent client is full instead of empty.
@@ -145,8 +145,8 @@ bugs! {
     /// Reported returns stay valid in a ledger when a period begins.
     ReturnCrossesStamps,
     /// A node gives back permits that a closed session's client may still use.
-    GhostPermitsReturned,
-    /// An incarnation that an inherited entry ended before the new leader came into office is still confirmed.
+    LingeringPermitsReturned,
+    /// An incarnation that an inherited entry ended before the new leader became ready is still confirmed.
     InheritedReclaimMissed,
     /// Equal remainders are told apart by how their approximations were rounded.
     TiesByRounding,
@@ -210,7 +210,7 @@ bugs! {
     /// A restored state has forgotten which requests were carried out.
     RestoreForgetsRequests,
     /// A restored state issues incarnations again, from the one after the latest that is not over.
-    RestoreForgetsLives,
+    RestoreForgetsIncarnations,
     /// A round has everything that is due, more than its readers accept.
     RoundUncut,
     /// A late message brings a budget back that has ended.
@@ -250,7 +250,7 @@ bugs! {
     /// A client leaves a node that is silent for a second, although its lease runs and the node may recover.
     SilenceIsDeath,
     /// Giving up another connection to the edge in use closes that edge.
-    FarewellToOneInUse,
+    ClosingReportToOneInUse,
     /// A client switches nodes while its lease runs, and uses the old part beside the new one.
     BothPartsUsed,
 }

@@ -199,7 +199,7 @@ pub fn apportion(amount: u64, weights: &[u64]) -> Vec<u64> {
 /// Divides a burst in whole tokens, since fractions of a token are useless. The fraction that is left goes to
 /// the first part.
 #[must_use]
-pub fn deal_whole(burst: Tokens, scale: Scale, weights: &[Weight]) -> Vec<Tokens> {
+pub fn distribute_whole(burst: Tokens, scale: Scale, weights: &[Weight]) -> Vec<Tokens> {
     let weights: Vec<u64> = weights.iter().map(|weight| weight.get().into()).collect();
     let grains = scale.grains_per_token();
     let mut parts: Vec<Tokens> = apportion(scale.whole(burst), &weights)

@@ -260,8 +260,8 @@ impl State {
 
     /// Returns true if an incarnation was ever issued, as far as this replica knows.
     #[must_use]
-    pub fn has_issued(&self, life: Incarnation) -> bool {
-        life < self.next_incarnation
+    pub fn has_issued(&self, incarnation: Incarnation) -> bool {
+        incarnation < self.next_incarnation
     }
 
     /// Returns true if a node was removed. Its id never joins again.
@@ -272,13 +272,15 @@ impl State {
 
     /// Returns all incarnations that are not over.
     pub fn members(&self) -> impl Iterator<Item = (Incarnation, &Member)> {
-        self.members.iter().map(|(&life, member)| (life, member))
+        self.members
+            .iter()
+            .map(|(&incarnation, member)| (incarnation, member))
     }
 
     /// Returns an incarnation that is not over.
     #[must_use]
-    pub fn member(&self, life: Incarnation) -> Option<&Member> {
-        self.members.get(&life)
+    pub fn member(&self, incarnation: Incarnation) -> Option<&Member> {
+        self.members.get(&incarnation)
     }
 
     /// Returns all rules.
@@ -334,8 +336,11 @@ impl State {
     }
 
     /// Returns the generations of which something is kept of a closed incarnation.
-    pub fn kept_of(&self, life: Incarnation) -> impl Iterator<Item = (BudgetId, &Generation)> {
-        self.named(self.index.kept.of(life))
+    pub fn kept_of(
+        &self,
+        incarnation: Incarnation,
+    ) -> impl Iterator<Item = (BudgetId, &Generation)> {
+        self.named(self.index.kept.of(incarnation))
     }
 
     fn named(
@@ -438,9 +443,9 @@ impl State {
         let former = self
             .members
             .iter()
-            .find_map(|(&life, member)| (member.node == node).then_some(life));
+            .find_map(|(&incarnation, member)| (member.node == node).then_some(incarnation));
         let incarnation = match former {
-            Some(life) if planted::is(Bug::IncarnationReused) => life,
+            Some(incarnation) if planted::is(Bug::IncarnationReused) => incarnation,
             _ => self.next_incarnation,
         };
         let Some(next) = self.next_incarnation.next() else {
@@ -458,10 +463,10 @@ impl State {
 
     fn remove(&mut self, node: NodeId, effects: &mut Vec<Effect>) {
         self.removed.insert(node);
-        for (&life, member) in &mut self.members {
+        for (&incarnation, member) in &mut self.members {
             if member.node == node {
                 member.phase = Phase::Leaving;
-                effects.push(Effect::Leaving(life));
+                effects.push(Effect::Leaving(incarnation));
             }
         }
     }

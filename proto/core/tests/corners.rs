@@ -12,12 +12,12 @@ mod children;
 mod floors;
 #[path = "corners/haste.rs"]
 mod haste;
+#[path = "corners/leader_host.rs"]
+mod leader_host;
 #[path = "corners/long.rs"]
 mod long;
 #[path = "corners/many.rs"]
 mod many;
-#[path = "corners/office.rs"]
-mod office;
 #[path = "corners/parents.rs"]
 mod parents;
 #[path = "corners/quotas.rs"]

@@ -28,7 +28,7 @@ const IN_THE_WORLD: &[Bug] = &[
     Bug::PairNotFenced,
     Bug::PatienceLags,
     Bug::RebornOnNewBooks,
-    Bug::GhostFloorsReturned,
+    Bug::LingeringFloorsReturned,
     Bug::ClientOutlivesNode,
     Bug::ReclaimCarriesTokens,
     Bug::LeaseUnchecked,
@@ -36,7 +36,7 @@ const IN_THE_WORLD: &[Bug] = &[
     Bug::DeadEscrowFree,
     Bug::LoweringForgets,
     Bug::ReturnCrossesStamps,
-    Bug::GhostPermitsReturned,
+    Bug::LingeringPermitsReturned,
     Bug::SmallBudgetDealt,
 ];
 
@@ -47,7 +47,7 @@ const OF_THE_SMALL: &[Bug] = &[Bug::SmallBudgetDealt];
 fn kind_of(bug: Bug) -> Kind {
     match bug {
         Bug::DeadEscrowFree | Bug::LoweringForgets | Bug::ReturnCrossesStamps => Kind::Quota,
-        Bug::GhostPermitsReturned => Kind::Concurrency,
+        Bug::LingeringPermitsReturned => Kind::Concurrency,
         _ => Kind::Rate,
     }
 }

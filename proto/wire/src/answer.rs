@@ -108,7 +108,7 @@ impl From<&Terms> for pb::Terms {
             ceiling: terms.ceiling.as_ref().map(Into::into),
             policy: pb::Policy::from(terms.dividing.policy).into(),
             headroom: pb::Headroom::from(terms.dividing.headroom).into(),
-            gathered: terms.gathered,
+            gathered: terms.central_mode,
             largest: terms.largest.grains(),
         }
     }
@@ -130,7 +130,7 @@ impl TryFrom<pb::Terms> for Terms {
                 policy: read::chosen(terms.policy, "policy")?,
                 headroom: read::chosen(terms.headroom, "headroom")?,
             },
-            gathered: terms.gathered,
+            central_mode: terms.gathered,
             largest: Tokens::from_grains(terms.largest),
         })
     }

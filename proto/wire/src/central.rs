@@ -6,25 +6,27 @@ use crate::error::WireError;
 use crate::limits::CENTRAL_BYTES_MAX;
 use crate::pb;
 use crate::read::{self, choice};
-use aliquot_core::central::{Ask, Hops, Manner, Outcome, Reason, Release, Told};
+use aliquot_core::central::{
+    DecisionReply, DecisionRequest, Outcome, Reason, Release, RetryPolicy, Route,
+};
 use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, RequestId, Span};
 use std::num::NonZeroU64;
 
 /// A request that a client's node forwards to the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AskForward(Ask);
+pub struct AskForward(DecisionRequest);
 
 impl AskForward {
     /// Wraps the request for forwarding.
     #[must_use]
-    pub const fn new(ask: Ask) -> Self {
-        let hops = Hops::Forwarded;
-        Self(Ask { hops, ..ask })
+    pub const fn new(ask: DecisionRequest) -> Self {
+        let route = Route::Forwarded;
+        Self(DecisionRequest { route, ..ask })
     }
 
     /// Returns the request, marked as forwarded.
     #[must_use]
-    pub const fn ask(&self) -> Ask {
+    pub const fn ask(&self) -> DecisionRequest {
         self.0
     }
 }
@@ -37,8 +39,8 @@ impl ReleaseForward {
     /// Wraps the release for forwarding.
     #[must_use]
     pub const fn new(release: Release) -> Self {
-        let hops = Hops::Forwarded;
-        Self(Release { hops, ..release })
+        let route = Route::Forwarded;
+        Self(Release { route, ..release })
     }
 
     /// Returns the release, marked as forwarded.
@@ -50,25 +52,25 @@ impl ReleaseForward {
 
 wire!(AskForward, AskForward, CENTRAL_BYTES_MAX);
 wire!(ReleaseForward, ReleaseForward, CENTRAL_BYTES_MAX);
-wire!(Told, Told, CENTRAL_BYTES_MAX);
+wire!(DecisionReply, Told, CENTRAL_BYTES_MAX);
 
-choice!(Manner, Manner, "1 (once) or 2 (waits)", Once, Waits);
+choice!(RetryPolicy, Manner, "1 (once) or 2 (waits)", Once, Waits);
 
-impl From<&Ask> for pb::Ask {
-    fn from(ask: &Ask) -> Self {
+impl From<&DecisionRequest> for pb::Ask {
+    fn from(ask: &DecisionRequest) -> Self {
         Self {
             edge: Some((&ask.edge).into()),
             request: ask.request.get(),
             budget: ask.budget.get(),
             kind: pb::Kind::from(ask.kind).into(),
             cost: ask.cost.get(),
-            manner: pb::Manner::from(ask.manner).into(),
+            manner: pb::Manner::from(ask.retry_policy).into(),
         }
     }
 }
 
 /// Reads a request as the client sent it: a forwarding node marks it in the message around it.
-impl TryFrom<pb::Ask> for Ask {
+impl TryFrom<pb::Ask> for DecisionRequest {
     type Error = WireError;
 
     fn try_from(ask: pb::Ask) -> Result<Self, WireError> {
@@ -79,8 +81,8 @@ impl TryFrom<pb::Ask> for Ask {
             kind: read::chosen(ask.kind, "kind")?,
             cost: NonZeroU64::new(ask.cost)
                 .ok_or_else(|| WireError::field("cost", 0, "at least 1"))?,
-            manner: read::chosen(ask.manner, "manner")?,
-            hops: Hops::Direct,
+            retry_policy: read::chosen(ask.manner, "manner")?,
+            route: Route::Direct,
         })
     }
 }
@@ -103,8 +105,8 @@ impl TryFrom<pb::PermitRelease> for Release {
         Ok(Self {
             edge: read::required(release.edge, "edge")?,
             request: request(release.request)?,
-            by: life(release.by, "by")?,
-            hops: Hops::Direct,
+            by: incarnation(release.by, "by")?,
+            route: Route::Direct,
         })
     }
 }
@@ -145,8 +147,8 @@ impl TryFrom<pb::ReleaseForward> for ReleaseForward {
     }
 }
 
-impl From<&Told> for pb::Told {
-    fn from(told: &Told) -> Self {
+impl From<&DecisionReply> for pb::Told {
+    fn from(told: &DecisionReply) -> Self {
         use pb::told::Outcome as Said;
         let outcome = match told.outcome {
             Outcome::Admitted { by, period, hold } => Said::Admitted(pb::Admitted {
@@ -170,14 +172,14 @@ impl From<&Told> for pb::Told {
     }
 }
 
-impl TryFrom<pb::Told> for Told {
+impl TryFrom<pb::Told> for DecisionReply {
     type Error = WireError;
 
     fn try_from(told: pb::Told) -> Result<Self, WireError> {
         use pb::told::Outcome as Said;
         let outcome = match told.outcome {
             Some(Said::Admitted(admitted)) => Outcome::Admitted {
-                by: life(admitted.by, "admitted.by")?,
+                by: incarnation(admitted.by, "admitted.by")?,
                 period: PeriodId::new(admitted.period),
                 hold: Span::from_nanos(admitted.hold_ns),
             },
@@ -249,7 +251,7 @@ fn request(number: u64) -> Result<RequestId, WireError> {
     }
 }
 
-fn life(number: u64, field: &str) -> Result<Incarnation, WireError> {
+fn incarnation(number: u64, field: &str) -> Result<Incarnation, WireError> {
     match number {
         0 => Err(WireError::field(field, 0, "the incarnation of a node")),
         number => Ok(Incarnation::new(number)),

@@ -66,7 +66,7 @@ pub struct Head {
     /// Its topic.
     pub topic: Topic,
     /// The incarnation that reports, or that is answered.
-    pub life: Incarnation,
+    pub incarnation: Incarnation,
     /// Its version: the seq of a report in term 0, or the number of an answer.
     pub version: Heard,
 }
@@ -75,7 +75,8 @@ impl Head {
     /// Returns true if a record with this head replaces one with the other.
     #[must_use]
     pub fn replaces(&self, other: &Self) -> bool {
-        (self.topic, self.life) == (other.topic, other.life) && self.version > other.version
+        (self.topic, self.incarnation) == (other.topic, other.incarnation)
+            && self.version > other.version
     }
 }
 
@@ -162,7 +163,7 @@ impl Record {
 fn report_head(report: &Report) -> Head {
     Head {
         topic: Topic::Report,
-        life: report.edge.child,
+        incarnation: report.edge.child,
         version: Heard {
             term: Term::new(0),
             number: Number::new(report.seq.get()),
@@ -173,7 +174,7 @@ fn report_head(report: &Report) -> Head {
 fn answer_head(answer: &Answer) -> Head {
     Head {
         topic: Topic::Answer,
-        life: answer.edge.child,
+        incarnation: answer.edge.child,
         version: answer.number,
     }
 }
@@ -181,7 +182,7 @@ fn answer_head(answer: &Answer) -> Head {
 fn presence_head(presence: &Presence) -> Head {
     Head {
         topic: Topic::Presence,
-        life: presence.life,
+        incarnation: presence.incarnation,
         version: Heard {
             term: Term::new(0),
             number: presence.number,
@@ -193,7 +194,7 @@ fn presence_head(presence: &Presence) -> Head {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Presence {
     /// The node's incarnation.
-    pub life: Incarnation,
+    pub incarnation: Incarnation,
     /// Number of the presence record of this incarnation.
     pub number: Number,
     /// Its address for clients; empty while it takes none.
@@ -226,7 +227,7 @@ impl From<&Head> for pb::DigestEntry {
     fn from(head: &Head) -> Self {
         Self {
             topic: head.topic.number(),
-            life: head.life.get(),
+            life: head.incarnation.get(),
             term: head.version.term.get(),
             number: head.version.number.get(),
         }
@@ -237,7 +238,7 @@ impl From<pb::DigestEntry> for Head {
     fn from(entry: pb::DigestEntry) -> Self {
         Self {
             topic: Topic::of_number(entry.topic),
-            life: Incarnation::new(entry.life),
+            incarnation: Incarnation::new(entry.life),
             version: Heard {
                 term: Term::new(entry.term),
                 number: Number::new(entry.number),
@@ -250,7 +251,7 @@ impl From<&Record> for pb::Record {
     fn from(record: &Record) -> Self {
         Self {
             topic: record.head.topic.number(),
-            life: record.head.life.get(),
+            life: record.head.incarnation.get(),
             term: record.head.version.term.get(),
             number: record.head.version.number.get(),
             payload: record.payload.clone(),
@@ -300,7 +301,7 @@ impl TryFrom<pb::GossipMessage> for GossipMessage {
 impl From<&Presence> for pb::Presence {
     fn from(presence: &Presence) -> Self {
         Self {
-            life: presence.life.get(),
+            life: presence.incarnation.get(),
             number: presence.number.get(),
             address: presence.address.clone(),
             sessions: presence.sessions,
@@ -314,7 +315,7 @@ impl TryFrom<pb::Presence> for Presence {
     fn try_from(presence: pb::Presence) -> Result<Self, WireError> {
         read::at_most(presence.address.len(), "address", ADDRESS_BYTES_MAX)?;
         Ok(Self {
-            life: Incarnation::new(presence.life),
+            incarnation: Incarnation::new(presence.life),
             number: Number::new(presence.number),
             address: presence.address,
             sessions: presence.sessions,

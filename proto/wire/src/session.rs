@@ -10,7 +10,7 @@ use crate::limits::{FORMER_MAX, LABELS_MAX, LINES_MAX, MESSAGE_BYTES_MAX};
 use crate::pb;
 use crate::read::{self, choice};
 use aliquot_core::budget::{Key, Labels};
-use aliquot_core::central::{Ask, Release, Told};
+use aliquot_core::central::{DecisionReply, DecisionRequest, Release};
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::unit::{BudgetId, Drift, Edge, Span};
 
@@ -24,7 +24,7 @@ pub enum ClientMessage {
     /// The client's report.
     Report(Report),
     /// A request for a central decision.
-    Ask(Ask),
+    DecisionRequest(DecisionRequest),
     /// Returns permits that a central decision granted.
     Release(Release),
 }
@@ -41,7 +41,7 @@ pub enum NodeMessage {
     /// The address of a node that the client should switch to. It may stay.
     Move(String),
     /// The reply to a request for a central decision.
-    Told(Told),
+    DecisionReply(DecisionReply),
 }
 
 /// The first message of a session.
@@ -114,7 +114,7 @@ impl From<&ClientMessage> for pb::ClientMessage {
                 keys: write_keys(keys),
             }),
             ClientMessage::Report(report) => Kind::Report(report.to_bytes()),
-            ClientMessage::Ask(ask) => Kind::Ask(ask.into()),
+            ClientMessage::DecisionRequest(ask) => Kind::Ask(ask.into()),
             ClientMessage::Release(release) => Kind::Release(release.into()),
         };
         Self { kind: Some(kind) }
@@ -133,7 +133,7 @@ impl TryFrom<pb::ClientMessage> for ClientMessage {
             ),
             Some(Kind::Intern(intern)) => Self::Intern(read_keys(intern.keys, "intern.keys")?),
             Some(Kind::Report(report)) => Self::Report(read::encoded(report, "report")?),
-            Some(Kind::Ask(ask)) => Self::Ask(read::required(Some(ask), "ask")?),
+            Some(Kind::Ask(ask)) => Self::DecisionRequest(read::required(Some(ask), "ask")?),
             Some(Kind::Release(release)) => {
                 Self::Release(read::required(Some(release), "release")?)
             }
@@ -154,7 +154,7 @@ impl From<&NodeMessage> for pb::NodeMessage {
             NodeMessage::Move(address) => Kind::Move(pb::Move {
                 address: address.clone(),
             }),
-            NodeMessage::Told(told) => Kind::Told(told.into()),
+            NodeMessage::DecisionReply(told) => Kind::Told(told.into()),
         };
         Self { kind: Some(kind) }
     }
@@ -176,7 +176,7 @@ impl TryFrom<pb::NodeMessage> for NodeMessage {
             }
             Some(Kind::Answer(answer)) => Self::Answer(read::encoded(answer, "answer")?),
             Some(Kind::Move(to)) => Self::Move(read::address(to.address, "move.address")?),
-            Some(Kind::Told(told)) => Self::Told(read::required(Some(told), "told")?),
+            Some(Kind::Told(told)) => Self::DecisionReply(read::required(Some(told), "told")?),
             None => return Err(unknown("opened, interned, answer, move or told")),
         })
     }

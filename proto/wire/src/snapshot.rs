@@ -15,11 +15,14 @@ choice!(Phase, Phase, "1 (live) or 2 (leaving)", Live, Leaving);
 
 impl From<&Snapshot> for pb::Snapshot {
     fn from(snapshot: &Snapshot) -> Self {
-        let members = snapshot.members.iter().map(|(life, member)| pb::Member {
-            life: life.get(),
-            node: member.node.get(),
-            phase: pb::Phase::from(member.phase).into(),
-        });
+        let members = snapshot
+            .members
+            .iter()
+            .map(|(incarnation, member)| pb::Member {
+                life: incarnation.get(),
+                node: member.node.get(),
+                phase: pb::Phase::from(member.phase).into(),
+            });
         let rules = snapshot.rules.iter().map(|(id, rule)| pb::Rule {
             id: id.get(),
             budget: Some(rule.budget.as_ref().into()),

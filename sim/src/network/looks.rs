@@ -48,16 +48,16 @@ impl Network<'_> {
 
     /// Updates the current leader: among the ready leaders, the one of the latest term.
     fn follow_leader(&mut self) {
-        let in_office =
-            |node: &usize| self.fabric.is_up(*node) && self.sites[*node].lock().sight.in_office;
-        let leading = (0..self.hosts.nodes).filter(in_office);
+        let is_ready =
+            |node: &usize| self.fabric.is_up(*node) && self.sites[*node].lock().sight.is_ready;
+        let leading = (0..self.hosts.nodes).filter(is_ready);
         let leader = leading.max_by_key(|&node| self.sites[node].lock().sight.term);
         if leader != self.leader {
             if let Some(leader) = leader {
                 if !self.course.offices.is_empty() {
                     self.marks.hit(Mark::LeaderChanged);
                 }
-                self.course.in_office(self.now, leader);
+                self.course.became_ready(self.now, leader);
                 self.show("office", Some(leader), String::new);
             }
             self.leader = leader;
@@ -93,7 +93,7 @@ impl Network<'_> {
         for site in &self.sites {
             let site = site.lock();
             let sight = &site.sight;
-            let (Some(edge), Some(life)) = (sight.edge, sight.life) else {
+            let (Some(edge), Some(incarnation)) = (sight.edge, sight.incarnation) else {
                 continue;
             };
             if sight.at != now {
@@ -104,13 +104,17 @@ impl Network<'_> {
                 let Some(generation) = self.state.budget(*budget) else {
                     continue;
                 };
-                if generation.account.open().any(|(open, _)| open == life) {
-                    let committed = generation.account.counters(life);
+                if generation
+                    .account
+                    .open()
+                    .any(|(open, _)| open == incarnation)
+                {
+                    let committed = generation.account.counters(incarnation);
                     if committed.period == counters.period {
                         let given = (counters.given, committed.given);
                         self.oracle
                             .commits
-                            .given(now, life, *budget, given.0, given.1);
+                            .given(now, incarnation, *budget, given.0, given.1);
                     }
                 }
             }
@@ -119,9 +123,9 @@ impl Network<'_> {
 
     fn health(&self) -> Health {
         let up = (0..self.hosts.nodes).filter(|&node| self.fabric.is_up(node));
-        let lives: Vec<_> = up
+        let incarnations: Vec<_> = up
             .clone()
-            .filter_map(|node| self.sites[node].lock().sight.life)
+            .filter_map(|node| self.sites[node].lock().sight.incarnation)
             .collect();
         let leased = |client: usize| {
             let client = self.stations[client].session();
@@ -132,7 +136,7 @@ impl Network<'_> {
         let clients = (0..self.stations.len()).filter(|&client| self.stations[client].lock().up);
         Health {
             leaders: up
-                .filter(|&node| self.sites[node].lock().sight.in_office)
+                .filter(|&node| self.sites[node].lock().sight.is_ready)
                 .count(),
             unleased: clients
                 .filter(|&client| !leased(client))
@@ -141,7 +145,7 @@ impl Network<'_> {
             ghosts: self
                 .state
                 .members()
-                .filter(|(life, _)| !lives.contains(life))
+                .filter(|(incarnation, _)| !incarnations.contains(incarnation))
                 .count(),
         }
     }

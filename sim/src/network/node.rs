@@ -41,10 +41,10 @@ pub(super) struct Applied {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
     pub(super) at: u64,
-    pub(super) in_office: bool,
+    pub(super) is_ready: bool,
     pub(super) term: u64,
     pub(super) applied: u64,
-    pub(super) life: Option<Incarnation>,
+    pub(super) incarnation: Option<Incarnation>,
     pub(super) leased: bool,
     /// Shares that the node has not passed on to clients.
     pub(super) undealt: Vec<(BudgetId, Share)>,
@@ -274,10 +274,10 @@ fn sight_of(view: &View<'_>) -> Sight {
     let each = budgets.iter();
     Sight {
         at: now(),
-        in_office: view.leader.in_office(),
+        is_ready: view.leader.is_ready(),
         term: view.leader.term().map_or(0, |term| term.get()),
         applied: view.state.applied(),
-        life: node.map(|node| node.life()),
+        incarnation: node.map(|node| node.incarnation()),
         leased,
         undealt: node.map_or(Vec::new(), |node| {
             each.clone()

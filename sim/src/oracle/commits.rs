@@ -19,14 +19,16 @@ impl Check {
     pub(crate) fn given(
         &mut self,
         now: u64,
-        life: Incarnation,
+        incarnation: Incarnation,
         budget: BudgetId,
         given: Vector,
         committed: Vector,
     ) {
         if !committed.covers(given) {
             self.found.fail(NAME, now, || {
-                format!("{life} was given {given} of {budget}, of which {committed} is committed")
+                format!(
+                    "{incarnation} was given {given} of {budget}, of which {committed} is committed"
+                )
             });
         }
     }

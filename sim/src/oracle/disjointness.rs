@@ -10,37 +10,38 @@ const NAME: (u8, &str) = (3, "disjointness");
 
 #[derive(Debug)]
 pub(crate) struct Check {
-    lives: Disjointness<Incarnation>,
+    incarnations: Disjointness<Incarnation>,
     pub(super) found: Found,
 }
 
 impl Check {
     pub(super) fn new(drift: Drift) -> Self {
         Self {
-            lives: Disjointness::new(drift),
+            incarnations: Disjointness::new(drift),
             found: Found::default(),
         }
     }
 
     pub(super) fn applied(&mut self, now: u64, state: &State, effects: &[Effect]) {
         for effect in effects {
-            let Effect::Reclaimed(life) = effect else {
+            let Effect::Reclaimed(incarnation) = effect else {
                 continue;
             };
             let kept = state.budgets().find_map(|(_, generation)| {
                 let mut kept = generation.account.kept();
-                kept.find(|(of, _)| of == life)
+                kept.find(|(of, _)| of == incarnation)
                     .map(|(_, kept)| kept.holding)
             });
             let floor = kept.map(|kept| Limit::new(kept.floor_rate, kept.floor_burst));
-            self.lives.reclaimed(tick(now), *life, floor);
+            self.incarnations.reclaimed(tick(now), *incarnation, floor);
         }
     }
 
     pub(super) fn admitted(&mut self, now: u64, admission: &Admission, grains: u64) {
         let Some(edge) = admission.edge else { return };
-        self.lives.admitted(tick(now), &edge.parent, admission.cost);
-        let verdict = self.lives.verdict();
+        self.incarnations
+            .admitted(tick(now), &edge.parent, admission.cost);
+        let verdict = self.incarnations.verdict();
         if !verdict.is_pass() {
             self.found.hear(NAME, verdict, grains);
         }

@@ -6,8 +6,8 @@ use super::event::{Message, Timer};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use crate::oracle::Flight;
-use aliquot_core::asking::{Question, Verdict};
-use aliquot_core::central::{Manner, Outcome, Told};
+use aliquot_core::central::{DecisionReply, Outcome, RetryPolicy};
+use aliquot_core::decision_requests::{NewRequest, Verdict};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{BudgetId, RequestId, Tick};
 use std::num::NonZeroU64;
@@ -28,19 +28,23 @@ impl World {
             self.marks.hit(Mark::QuestionsTooMany);
             return false;
         }
-        let question = Question {
+        let new_request = NewRequest {
             budget,
             kind,
             cost: NonZeroU64::new(cost).unwrap_or(NonZeroU64::MIN),
-            manner: if waits { Manner::Waits } else { Manner::Once },
+            retry_policy: if waits {
+                RetryPolicy::Waits
+            } else {
+                RetryPolicy::Once
+            },
         };
         let (edge, lease) = (holder.edge(), holder.lease().until());
-        let Ok(ask) = service.asking.ask(question, edge, lease, now) else {
+        let Ok(ask) = service.requests.ask(new_request, edge, lease, now) else {
             return false;
         };
         service.callers.asked += 1;
         self.marks.hit(Mark::NodeAsked);
-        self.send(self.hosts.nodes + of, node, Message::Ask(ask));
+        self.send(self.hosts.nodes + of, node, Message::DecisionRequest(ask));
         true
     }
 
@@ -67,9 +71,9 @@ impl World {
         }
     }
 
-    pub(super) fn service_is_told(&mut self, of: usize, told: &Told, now: Tick) {
+    pub(super) fn service_is_told(&mut self, of: usize, told: &DecisionReply, now: Tick) {
         let service = &mut self.services[of];
-        match service.asking.handle(told, now) {
+        match service.requests.handle(told, now) {
             Verdict::Counts(request, Outcome::Admitted { hold, .. }) => {
                 if !hold.is_zero() {
                     self.fly(of, Flight::Central(request));
@@ -129,7 +133,7 @@ impl World {
                     let mut of_budget = service.client.allotments().filter(|(id, _)| *id == budget);
                     !of_budget.any(|(_, allotment)| allotment.permits().is_valid(permit, now))
                 }
-                Flight::Central(request) => !service.asking.is_valid(request, now),
+                Flight::Central(request) => !service.requests.is_valid(request, now),
             };
             if over {
                 self.marks.hit(Mark::PermitCut);
@@ -137,7 +141,7 @@ impl World {
             match flight {
                 Flight::Own(budget, permit) => service.client.release_permit(budget, permit, now),
                 Flight::Central(request) => {
-                    let release = service.asking.release(request);
+                    let release = service.requests.release(request);
                     if let (Some(release), Some(node)) = (release, service.link()) {
                         self.send(self.hosts.nodes + of, node, Message::Release(release));
                     }

@@ -61,7 +61,7 @@ impl World {
             course,
             operator: Operator::default(),
             requests: Requests::default(),
-            lives: BTreeMap::new(),
+            incarnations: BTreeMap::new(),
             decided: std::collections::BTreeSet::new(),
             just_asked: false,
             retry_after: 0,

@@ -196,7 +196,7 @@ impl World {
         let wanted: Vec<usize> = host.wanted.iter().copied().collect();
         if due && (host.join.is_some() || !wanted.is_empty()) {
             host.asked = Some(now);
-            self.ask_for_life(node);
+            self.ask_for_incarnation(node);
             for key in wanted {
                 self.instantiate(node, key);
             }
@@ -204,7 +204,7 @@ impl World {
         self.keep_leaving(node);
     }
 
-    fn ask_for_life(&mut self, node: usize) {
+    fn ask_for_incarnation(&mut self, node: usize) {
         let host = &self.nodes[node];
         let request = host.join.filter(|_| !host.departs);
         if let Some(request) = request {
@@ -221,7 +221,7 @@ impl World {
 
     pub(super) fn instantiate(&mut self, node: usize, key: usize) {
         let host = &self.nodes[node];
-        let creator = host.node.as_ref().map(Node::life);
+        let creator = host.node.as_ref().map(Node::incarnation);
         let keys = vec![self.keys[key].to_string()];
         self.propose(node, Command::Instantiate { keys, creator });
     }
@@ -258,13 +258,13 @@ impl World {
                 }
             }
             Message::Answer { answer, relayed } => {
-                let target = self.lives.get(&answer.edge.child).copied();
+                let target = self.incarnations.get(&answer.edge.child).copied();
                 if target != Some(node) {
                     self.relay_answer((from, node), target.filter(|_| !relayed), answer);
                     return;
                 }
-                let life = self.nodes[node].node.as_ref().map(Node::life);
-                let former = life != Some(answer.edge.child);
+                let incarnation = self.nodes[node].node.as_ref().map(Node::incarnation);
+                let former = incarnation != Some(answer.edge.child);
                 self.marks.hit_if(former, Mark::AnswerOfFormerLife);
                 self.marks.hit_if(relayed, Mark::AnswerRelayed);
                 let host = &mut self.nodes[node];
@@ -295,7 +295,7 @@ impl World {
         let host = &mut self.nodes[node];
         let now = host.look(self.now);
         if let Some(machine) = &mut host.node {
-            machine.hurry(now);
+            machine.flush_urgent(now);
         }
         self.drain_to(node, None);
         self.report_if_due(node, now);
@@ -309,7 +309,7 @@ impl World {
         let Some(machine) = &mut host.node else {
             return;
         };
-        host.news |= machine.take_news();
+        host.news |= machine.take_report_urgent();
         let every = match (machine.is_leased(now), host.news) {
             (_, true) => Self::URGENT,
             (false, false) => Self::UNLEASED,
@@ -346,13 +346,13 @@ impl World {
         let Some(machine) = &mut self.nodes[node].node else {
             return;
         };
-        let life = machine.life();
+        let incarnation = machine.incarnation();
         for output in machine.poll_outputs() {
             match output {
                 NodeOutput::Answer(answer) => {
                     let asked = asker.filter(|(edge, _)| *edge == answer.edge);
                     let known = self.nodes[node].sessions.get(&answer.edge.child);
-                    let known = known.copied().filter(|_| answer.edge.parent == life);
+                    let known = known.copied().filter(|_| answer.edge.parent == incarnation);
                     if let Some(to) = asked.map(|(_, to)| to).or(known) {
                         self.send(node, to, Message::ClientAnswer(Rc::new(answer)));
                     }

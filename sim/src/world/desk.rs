@@ -5,8 +5,8 @@ use super::World;
 use super::event::Message;
 use crate::mark::Mark;
 use crate::oracle::Admission;
-use aliquot_core::central::{Ask, Outcome, Told};
-use aliquot_core::node::{Asked, Released};
+use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome};
+use aliquot_core::node::{Released, RequestAction};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{Edge, Incarnation, PeriodId, Tick, Tokens};
 
@@ -21,14 +21,14 @@ impl World {
         match message {
             Message::Open { nonce, resume } => self.open_session(from, node, nonce, resume, now),
             Message::Name { key } => self.name(from, node, key),
-            Message::Ask(ask) => self.node_is_asked(from, node, &ask, now),
-            Message::Told(told) => self.node_is_told(node, told),
+            Message::DecisionRequest(ask) => self.node_is_asked(from, node, &ask, now),
+            Message::DecisionReply(told) => self.node_is_told(node, told),
             Message::Release(release) => {
                 let Some(machine) = &mut self.nodes[node].node else {
                     return;
                 };
                 if let Released::Forward { to, release } = machine.handle_release(&release, now)
-                    && let Some(&to) = self.lives.get(&to)
+                    && let Some(&to) = self.incarnations.get(&to)
                 {
                     self.send(node, to, Message::Release(release));
                 }
@@ -50,10 +50,11 @@ impl World {
         let Some(machine) = host.node.as_mut().filter(|_| !departs) else {
             return;
         };
-        let life = machine.life();
-        let lives =
-            |edge: &Edge| edge.parent == life && machine.ledger().child(edge.child).is_some();
-        let edge = match resume.filter(lives) {
+        let incarnation = machine.incarnation();
+        let incarnations = |edge: &Edge| {
+            edge.parent == incarnation && machine.ledger().child(edge.child).is_some()
+        };
+        let edge = match resume.filter(incarnations) {
             Some(edge) => Some(edge),
             None => machine.open_session(now),
         };
@@ -78,37 +79,40 @@ impl World {
         }
     }
 
-    fn node_is_asked(&mut self, from: usize, node: usize, ask: &Ask, now: Tick) {
+    fn node_is_asked(&mut self, from: usize, node: usize, ask: &DecisionRequest, now: Tick) {
         let host = &mut self.nodes[node];
         let Some(machine) = &mut host.node else {
             return;
         };
         match machine.handle_ask(ask, &host.state, now) {
-            Asked::Told(told) => {
+            RequestAction::Reply(told) => {
                 self.judge_verdict(ask, &told);
-                self.send(node, from, Message::Told(told));
+                self.send(node, from, Message::DecisionReply(told));
             }
-            Asked::Forward { to, ask } => {
-                if let Some(&to) = self.lives.get(&to) {
+            RequestAction::Forward { to, ask } => {
+                if let Some(&to) = self.incarnations.get(&to) {
                     self.marks.hit(Mark::QuestionPassedOn);
-                    self.send(node, to, Message::Ask(ask));
+                    self.send(node, to, Message::DecisionRequest(ask));
                 }
             }
         }
     }
 
     /// Passes a decision of another node on to the client.
-    fn node_is_told(&mut self, node: usize, told: Told) {
+    fn node_is_told(&mut self, node: usize, told: DecisionReply) {
         let host = &self.nodes[node];
-        let life = host.node.as_ref().map(aliquot_core::node::Node::life);
+        let incarnation = host
+            .node
+            .as_ref()
+            .map(aliquot_core::node::Node::incarnation);
         let client = host.sessions.get(&told.edge.child).copied();
-        if let Some(to) = client.filter(|_| life == Some(told.edge.parent)) {
-            self.send(node, to, Message::Told(told));
+        if let Some(to) = client.filter(|_| incarnation == Some(told.edge.parent)) {
+            self.send(node, to, Message::DecisionReply(told));
         }
     }
 
     /// Shows the oracle a central decision, once, at the time at which it is made.
-    fn judge_verdict(&mut self, ask: &Ask, told: &Told) {
+    fn judge_verdict(&mut self, ask: &DecisionRequest, told: &DecisionReply) {
         let Some(bench) = self.oracle.bench(ask.budget) else {
             return;
         };
@@ -135,7 +139,7 @@ impl World {
 
     /// Returns the client of a session, or `usize::MAX` if the session is unknown.
     fn asker(&self, edge: Edge) -> usize {
-        let node = self.lives.get(&edge.parent);
+        let node = self.incarnations.get(&edge.parent);
         let host = node.and_then(|&node| self.nodes[node].sessions.get(&edge.child));
         host.map_or(usize::MAX, |host| host - self.hosts.nodes)
     }
@@ -184,7 +188,12 @@ impl World {
     }
 }
 
-const fn central(ask: &Ask, by: Incarnation, cost: Tokens, period: PeriodId) -> Admission {
+const fn central(
+    ask: &DecisionRequest,
+    by: Incarnation,
+    cost: Tokens,
+    period: PeriodId,
+) -> Admission {
     Admission {
         client: None,
         budget: ask.budget,

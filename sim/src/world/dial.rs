@@ -3,7 +3,9 @@
 use super::World;
 use super::event::Message;
 use crate::mark::Mark;
-use aliquot_core::roaming::{Aim, Attempt, Held, Line, Phase, Step, farewell};
+use aliquot_core::node_selection::{
+    Attempt, Connection, DialReason, Held, Phase, Step, closing_report,
+};
 use aliquot_core::unit::{Edge, Span, Tick};
 use std::rc::Rc;
 
@@ -14,7 +16,7 @@ pub(crate) struct Dialled {
     nonce: u64,
 }
 
-impl Line for Dialled {
+impl Connection for Dialled {
     type Node = usize;
 
     fn node(&self) -> &usize {
@@ -34,7 +36,7 @@ impl World {
     pub(super) fn roam(&mut self, of: usize, now: Tick) {
         let service = &mut self.services[of];
         if service.moves_at.is_some_and(|at| now >= at) {
-            self.go_over(of, now);
+            self.switch_over(of, now);
         }
         while let Some(step) = self.next_step(of, now) {
             match step {
@@ -42,7 +44,7 @@ impl World {
                     self.marks.hit(Mark::NodeSilent);
                     self.dial_within(of, Span::from_millis(10), now);
                 }
-                Step::Useless(_) => {
+                Step::Left(_) => {
                     self.marks.hit(Mark::NodeGaveNoLease);
                     self.dial_within(of, Span::from_millis(10), now);
                 }
@@ -52,11 +54,11 @@ impl World {
                 }
                 // Another node may answer.
                 Step::Unanswered(_) => self.marks.hit(Mark::DialUnanswered),
-                Step::Dial(aim) => {
+                Step::Dial(reason) => {
                     let node = self.choose(of);
-                    self.dial(of, node, aim, now);
+                    self.dial(of, node, reason, now);
                 }
-                Step::Go(node) => self.dial(of, node, Aim::Wish, now),
+                Step::Go(node) => self.dial(of, node, DialReason::Redirect, now),
                 Step::HandBack => {
                     let service = &mut self.services[of];
                     service.moves_at = Some(now.after(Self::LEAVE_WAIT));
@@ -83,7 +85,7 @@ impl World {
                 None => Phase::Serves,
             },
         };
-        service.roaming.step(&held, now)
+        service.selection.step(&held, now)
     }
 
     /// Selects a node. A client without an edge tries its home node a number of times. Otherwise the node of
@@ -94,14 +96,14 @@ impl World {
         let mut draw = self.choice(of);
         let service = &mut self.services[of];
         // A node that has just started will serve soon.
-        if service.client.edge().is_none() && service.roaming.failures() < Self::HOME_TRIES {
+        if service.client.edge().is_none() && service.selection.failures() < Self::HOME_TRIES {
             return home;
         }
-        let chosen = service.roaming.choose(&nodes, |count| draw.index(count));
+        let chosen = service.selection.choose(&nodes, |count| draw.index(count));
         chosen.unwrap_or(home)
     }
 
-    fn dial(&mut self, of: usize, node: usize, aim: Aim, now: Tick) {
+    fn dial(&mut self, of: usize, node: usize, reason: DialReason, now: Tick) {
         let nonce = self.choice(of).next();
         let there = &self.nodes[node];
         let refused = match there.process.up {
@@ -111,26 +113,29 @@ impl World {
         let service = &mut self.services[of];
         let line = Dialled { node, nonce };
         let until = now.after(Self::OPEN_WAIT);
-        service.roaming.dialled(line, aim, until);
+        service.selection.dialled(line, reason, until);
         // A machine without the process refuses at once. So does a node that has not joined.
         if refused {
             self.marks.hit(Mark::DialRefused);
             self.back_off(of, now);
             return;
         }
-        let resume = service.client.edge().filter(|_| aim != Aim::Wish);
+        let resume = service
+            .client
+            .edge()
+            .filter(|_| reason != DialReason::Redirect);
         self.send(self.hosts.nodes + of, node, Message::Open { nonce, resume });
     }
 
     fn back_off(&mut self, of: usize, now: Tick) {
-        let roaming = &mut self.services[of].roaming;
-        roaming.failed();
-        roaming.dial_at(now.after(roaming.backoff()));
+        let selection = &mut self.services[of].selection;
+        selection.failed();
+        selection.dial_at(now.after(selection.backoff()));
     }
 
     /// Handles the loss of a connection that was not in use yet.
     pub(super) fn lose_attempt(&mut self, of: usize, from: usize, now: Tick) {
-        let attempt = self.services[of].roaming.attempt();
+        let attempt = self.services[of].selection.attempt();
         if attempt.is_some_and(|attempt| attempt.link.node == from) {
             self.marks.hit(Mark::ConnectionReset);
             self.back_off(of, now);
@@ -142,12 +147,12 @@ impl World {
         self.marks.hit(Mark::ClientAskedToMove);
         let others: Vec<usize> = (0..self.hosts.nodes).filter(|&node| node != from).collect();
         let mut draw = self.choice(of);
-        let roaming = &mut self.services[of].roaming;
-        let spare = roaming.attempt().map(|attempt| *attempt.link.node());
+        let selection = &mut self.services[of].selection;
+        let spare = selection.attempt().map(|attempt| *attempt.link.node());
         let spare = spare.filter(|&node| node != from);
         let any = others.get(draw.index(others.len().max(1))).copied();
         if let Some(node) = spare.or(any) {
-            roaming.wish(node, now);
+            selection.redirect(node, now);
             self.go_on(of);
         }
     }
@@ -161,9 +166,9 @@ impl World {
     ) {
         let (nonce, edge) = opened;
         let service = &mut self.services[of];
-        let attempt = service.roaming.attempt();
+        let attempt = service.selection.attempt();
         if attempt.is_some_and(|attempt| attempt.link.nonce == nonce) {
-            service.roaming.opened(edge);
+            service.selection.opened(edge);
             self.go_on(of);
             return;
         }
@@ -182,17 +187,17 @@ impl World {
     fn close_unused(&mut self, of: usize, node: usize, edge: Edge, now: Tick) {
         let service = &self.services[of];
         let wall = service.clock.wall_ms(self.now);
-        if let Some(report) = farewell(edge, service.client.edge(), now, wall) {
+        if let Some(report) = closing_report(edge, service.client.edge(), now, wall) {
             let report = Rc::new(report);
             self.send(self.hosts.nodes + of, node, Message::ClientReport(report));
         }
     }
 
     /// Changes over to the new node, once the old one has what was handed back or the wait is over.
-    pub(super) fn go_over(&mut self, of: usize, now: Tick) {
+    pub(super) fn switch_over(&mut self, of: usize, now: Tick) {
         let service = &mut self.services[of];
         service.moves_at = None;
-        if let Some(edge) = service.roaming.go_over(now) {
+        if let Some(edge) = service.selection.switch_over(now) {
             self.go_on_under(of, edge, now);
         }
     }
@@ -205,24 +210,24 @@ impl World {
             let moved = service.client.edge().is_some();
             self.marks.hit_if(moved, Mark::SessionMoved);
             service.client.open(edge, now);
-            service.asking.end_session();
+            service.requests.end_session();
         }
         service.report_at = now;
     }
 
     /// Handles the loss of the connection or the closing of its edge.
     pub(super) fn lose_link(&mut self, of: usize, now: Tick) {
-        let asking = self.services[of].asking.pending() > 0;
-        self.marks.hit_if(asking, Mark::LinkLostWhileAsking);
-        self.services[of].roaming.lost();
+        let requests = self.services[of].requests.pending() > 0;
+        self.marks.hit_if(requests, Mark::LinkLostWhileAsking);
+        self.services[of].selection.lost();
         self.dial_within(of, Span::from_millis(10), now);
     }
 
     /// Schedules an attempt to connect, at a random time between half of the span and all of it from now.
     pub(super) fn dial_within(&mut self, of: usize, span: Span, now: Tick) {
         let jitter = self.choice(of).range(span.nanos() / 2, span.nanos());
-        let roaming = &mut self.services[of].roaming;
-        roaming.dial_at(now.after(Span::from_nanos(jitter)));
+        let selection = &mut self.services[of].selection;
+        selection.dial_at(now.after(Span::from_nanos(jitter)));
         self.look_within(of, jitter);
     }
 }

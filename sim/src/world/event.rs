@@ -1,7 +1,7 @@
 //! Messages, events and timers, and the order of events.
 
 use super::log::LogMessage;
-use aliquot_core::central::{Ask, Release, Told};
+use aliquot_core::central::{DecisionReply, DecisionRequest, Release};
 use aliquot_core::command::Command;
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::unit::{BudgetId, Edge, Scale};
@@ -48,8 +48,8 @@ pub(crate) enum Message {
     Move,
     /// The connection is lost.
     Reset,
-    Ask(Ask),
-    Told(Told),
+    DecisionRequest(DecisionRequest),
+    DecisionReply(DecisionReply),
     Release(Release),
 }
 
@@ -57,7 +57,7 @@ impl Message {
     /// Returns the name of the message's kind.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
-            Self::Log(LogMessage::Ask { .. }) => "log ask",
+            Self::Log(LogMessage::RequestVote { .. }) => "log ask",
             Self::Log(LogMessage::Vote { .. }) => "log vote",
             Self::Log(LogMessage::Append { .. }) => "log append",
             Self::Log(LogMessage::Appended { .. }) => "log appended",
@@ -74,8 +74,8 @@ impl Message {
             Self::ClientAnswer(_) => "client answer",
             Self::Move => "move",
             Self::Reset => "reset",
-            Self::Ask(_) => "ask",
-            Self::Told(_) => "told",
+            Self::DecisionRequest(_) => "ask",
+            Self::DecisionReply(_) => "told",
             Self::Release(_) => "release",
         }
     }

@@ -23,7 +23,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Hash)]
 pub(crate) enum LogMessage {
     /// A candidate's request for votes. A `trial` is a pre-vote, which changes no node's term.
-    Ask {
+    RequestVote {
         term: u64,
         last: (u64, u64),
         trial: bool,
@@ -277,7 +277,9 @@ impl Log {
 
     pub(crate) fn handle(&mut self, from: usize, message: &LogMessage, now: u64) {
         match message {
-            LogMessage::Ask { term, last, trial } => self.asked(from, *term, *last, *trial, now),
+            LogMessage::RequestVote { term, last, trial } => {
+                self.asked(from, *term, *last, *trial, now)
+            }
             LogMessage::Vote { term, trial } => self.elect(from, *term, *trial, now),
             LogMessage::Append { term, .. } if *term < self.term => {
                 let term = self.term;

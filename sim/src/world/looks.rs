@@ -50,13 +50,13 @@ impl World {
             self.marks.hit(Mark::AdmittedByFloor);
             return;
         }
-        let Some(&node) = self.lives.get(&edge.parent) else {
+        let Some(&node) = self.incarnations.get(&edge.parent) else {
             return;
         };
         let machine = self.nodes[node]
             .node
             .as_ref()
-            .filter(|machine| machine.life() == edge.parent);
+            .filter(|machine| machine.incarnation() == edge.parent);
         let Some(account) = machine.and_then(|machine| machine.account(admission.budget)) else {
             return;
         };
@@ -99,7 +99,7 @@ impl World {
                         id == budget && allotment.permits().is_valid(permit, local)
                     })
                 }
-                Flight::Central(request) => service.asking.is_valid(request, local),
+                Flight::Central(request) => service.requests.is_valid(request, local),
             };
             !flies || service.process.number != process || !service.process.up
         };
@@ -213,18 +213,21 @@ impl World {
         let now = self.now;
         for host in &self.nodes {
             let Some(node) = &host.node else { continue };
-            let (holder, life) = (node.holder(), node.life());
+            let (holder, incarnation) = (node.holder(), node.incarnation());
             for (budget, counters) in holder.counters() {
                 self.oracle.edges.seen(now, holder.edge(), budget, counters);
                 let generation = self.nodes[best].state.budget(budget);
                 if let Some(generation) = generation
-                    && generation.account.open().any(|(open, _)| open == life)
+                    && generation
+                        .account
+                        .open()
+                        .any(|(open, _)| open == incarnation)
                 {
-                    let committed = generation.account.counters(life);
+                    let committed = generation.account.counters(incarnation);
                     if committed.period == counters.period {
                         self.oracle.commits.given(
                             now,
-                            life,
+                            incarnation,
                             budget,
                             counters.given,
                             committed.given,
@@ -244,12 +247,12 @@ impl World {
     }
 
     fn health(&self, best: usize) -> Health {
-        let in_office = |node: &&Coordinator| node.process.up && node.leader.in_office();
-        let lives: Vec<_> = self
+        let is_ready = |node: &&Coordinator| node.process.up && node.leader.is_ready();
+        let incarnations: Vec<_> = self
             .nodes
             .iter()
             .filter_map(|host| host.node.as_ref())
-            .map(|node| node.life())
+            .map(|node| node.incarnation())
             .collect();
         let members = self.nodes[best].state.members();
         let clients = self.services[..self.services.len() - self.clones]
@@ -260,9 +263,11 @@ impl World {
             service.process.up && !service.leaving && !service.client.is_leased(now)
         });
         Health {
-            leaders: self.nodes.iter().filter(in_office).count(),
+            leaders: self.nodes.iter().filter(is_ready).count(),
             unleased: unleased.map(|(of, _)| self.hosts.nodes + of).collect(),
-            ghosts: members.filter(|(life, _)| !lives.contains(life)).count(),
+            ghosts: members
+                .filter(|(incarnation, _)| !incarnations.contains(incarnation))
+                .count(),
         }
     }
 
@@ -342,7 +347,7 @@ fn size(message: &Message) -> u64 {
         }
         .to_bytes()
         .len(),
-        Message::Ask(_) | Message::Told(_) | Message::Release(_) => 40,
+        Message::DecisionRequest(_) | Message::DecisionReply(_) | Message::Release(_) => 40,
         Message::Log(_)
         | Message::Open { .. }
         | Message::Opened { .. }

@@ -41,7 +41,8 @@ impl World {
         self.marks.hit_if(replays, Mark::LogReplayed);
         let under = self.services.iter().any(|service| {
             let parent = service.client.edge().map(|edge| edge.parent);
-            let here = parent.is_some_and(|life| self.lives.get(&life) == Some(&node));
+            let here = parent
+                .is_some_and(|incarnation| self.incarnations.get(&incarnation) == Some(&node));
             here && service.client.is_leased(service.clock.read(self.now))
         });
         self.marks.hit_if(under, Mark::NodeRestartedUnderLeases);
@@ -50,7 +51,7 @@ impl World {
     pub(super) fn mark_client_report(&mut self, node: usize, report: &Report) {
         let host = &mut self.nodes[node];
         let Some(machine) = &host.node else { return };
-        if report.edge.parent != machine.life() {
+        if report.edge.parent != machine.incarnation() {
             self.marks.hit(Mark::ReportOfFormerLife);
             return;
         }
@@ -86,7 +87,7 @@ impl World {
         let service = &self.services[of];
         let now = service.clock.read(self.now);
         let Some(&node) = self
-            .lives
+            .incarnations
             .get(&edge.parent)
             .filter(|_| service.client.is_leased(now))
         else {
@@ -106,12 +107,13 @@ impl World {
     /// Counts marks of an effect, when the first replica applies it.
     pub(super) fn mark_effect(&mut self, effect: &Effect) {
         match effect {
-            Effect::Reclaimed(life) => {
+            Effect::Reclaimed(incarnation) => {
                 self.marks.hit(Mark::ReclaimApplied);
-                let lives = |host: &Coordinator| {
-                    host.process.up && host.node.as_ref().map(Node::life) == Some(*life)
+                let incarnations = |host: &Coordinator| {
+                    host.process.up
+                        && host.node.as_ref().map(Node::incarnation) == Some(*incarnation)
                 };
-                let alive = self.nodes.iter().any(lives);
+                let alive = self.nodes.iter().any(incarnations);
                 self.marks.hit_if(alive, Mark::ReclaimedAlive);
             }
             Effect::Stamped(..) => self.marks.hit(Mark::Stamped),

@@ -143,7 +143,7 @@ impl World {
         }
         host.leader
             .applied(term, command, &effects, &host.state, now);
-        if host.leader.in_office() && host.office.is_none() {
+        if host.leader.is_ready() && host.office.is_none() {
             host.office = Some(now);
             if self
                 .course
@@ -153,8 +153,8 @@ impl World {
             {
                 self.marks.hit(Mark::LeaderChanged);
             }
-            self.course.in_office(self.now, node);
-            let office = |host: &&Coordinator| host.process.up && host.leader.in_office();
+            self.course.became_ready(self.now, node);
+            let office = |host: &&Coordinator| host.process.up && host.leader.is_ready();
             let others = self.nodes.iter().filter(office).count();
             self.marks.hit_if(others > 1, Mark::TwoInOffice);
             // The latest reports of the nodes build on the state of an earlier leader. Handling them now asks
@@ -198,8 +198,8 @@ impl World {
                 continue;
             };
             let of = of.get() as usize - 1;
-            let again = self.lives.values().any(|known| *known == of);
-            let new = self.lives.insert(*incarnation, of).is_none();
+            let again = self.incarnations.values().any(|known| *known == of);
+            let new = self.incarnations.insert(*incarnation, of).is_none();
             self.marks.hit_if(again && new, Mark::NodeBornAgain);
             let host = &mut self.nodes[node];
             if host.join == Some(*request) {
@@ -213,11 +213,15 @@ impl World {
     }
 
     pub(super) fn tell(&mut self, leader: usize, answer: Answer) {
-        let (life, answer) = (answer.edge.child, Rc::new(answer));
-        if self.lives.get(&life) == Some(&leader) {
+        let (incarnation, answer) = (answer.edge.child, Rc::new(answer));
+        if self.incarnations.get(&incarnation) == Some(&leader) {
             let host = &mut self.nodes[leader];
             let now = host.look(self.now);
-            if let Some(machine) = host.node.as_mut().filter(|machine| machine.life() == life) {
+            if let Some(machine) = host
+                .node
+                .as_mut()
+                .filter(|machine| machine.incarnation() == incarnation)
+            {
                 let ended = |budget| host.state.has_ended(budget);
                 machine.handle_answer_but(&answer, now, ended);
             }

@@ -63,7 +63,7 @@ impl World {
         let creator = self
             .nodes
             .iter()
-            .find_map(|node| node.node.as_ref().map(Node::life));
+            .find_map(|node| node.node.as_ref().map(Node::incarnation));
         if self.operator.began || creator.is_none() || !(joined || self.now > PATIENCE) {
             return;
         }

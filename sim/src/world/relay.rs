@@ -33,13 +33,13 @@ impl World {
         now: Tick,
     ) {
         let host = &mut self.nodes[node];
-        let life = report.edge.child;
-        let known = host.heard.get(&life).map(|known| known.seq);
+        let incarnation = report.edge.child;
+        let known = host.heard.get(&incarnation).map(|known| known.seq);
         let newer = known < Some(report.seq);
         self.marks
             .hit_if(known > Some(report.seq), Mark::NodeReportStale);
         if newer {
-            host.heard.insert(life, Rc::clone(&report));
+            host.heard.insert(incarnation, Rc::clone(&report));
         }
         if host.leads.is_some() {
             if relayed && newer {
@@ -49,7 +49,7 @@ impl World {
                 self.tell(node, answer);
             }
         } else if let (true, false, Some(to)) = (newer, relayed, host.log.hint) {
-            let origin = self.lives.get(&life).copied();
+            let origin = self.incarnations.get(&incarnation).copied();
             if origin.is_none_or(|origin| !self.net.hears(origin, to)) {
                 let relayed = true;
                 self.send(node, to, Message::Report { report, relayed });

@@ -12,11 +12,11 @@ use super::{Process, World};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use crate::scenario::Lease;
-use aliquot_core::asking::Asking;
 use aliquot_core::budget::Labels;
 use aliquot_core::client::Client;
+use aliquot_core::decision_requests::DecisionRequests;
 use aliquot_core::message::Heard;
-use aliquot_core::roaming::{Line, Roaming, Times};
+use aliquot_core::node_selection::{Connection, NodeSelection, Times};
 use aliquot_core::unit::{BudgetId, Edge, Scale, Span, Tick};
 
 #[derive(Clone, Debug)]
@@ -24,13 +24,13 @@ pub(crate) struct Service {
     pub(crate) clock: Clock,
     pub(crate) process: Process,
     pub(crate) client: Client,
-    pub(crate) asking: Asking,
+    pub(crate) requests: DecisionRequests,
     pub(crate) group: usize,
     /// Index of its key in `World::keys`.
     pub(crate) key: usize,
     /// The budget of the key and its scale, once a node has sent them.
     pub(crate) budget: Option<(BudgetId, Scale)>,
-    pub(super) roaming: Roaming<Dialled>,
+    pub(super) selection: NodeSelection<Dialled>,
     /// Time at which the client moves even if the old node has not taken what was handed back.
     pub(super) moves_at: Option<Tick>,
     reported: Tick,
@@ -65,11 +65,11 @@ impl Service {
             clock,
             process: Process::DOWN,
             client: Client::new(drift),
-            asking: Asking::new(drift),
+            requests: DecisionRequests::new(drift),
             group,
             key,
             budget: None,
-            roaming: Roaming::new(times, zero),
+            selection: NodeSelection::new(times, zero),
             moves_at: None,
             reported: zero,
             report_at: zero,
@@ -88,7 +88,7 @@ impl Service {
 
     /// Returns the node that the client is connected to.
     pub(crate) fn link(&self) -> Option<usize> {
-        self.roaming.link().map(|line| *line.node())
+        self.selection.link().map(|line| *line.node())
     }
 }
 
@@ -125,7 +125,7 @@ impl World {
         };
         service.process.start();
         let local = service.clock.read(now);
-        service.roaming.forked(local);
+        service.selection.forked(local);
         let jitter = self.choice(of).range(0, 50 * MS);
         self.look_within(of, jitter);
         self.begin_callers(of);
@@ -192,7 +192,7 @@ impl World {
         if service.budget.is_none() && service.link().is_some() {
             at = at.min(now.after(Self::NAME_AGAIN));
         }
-        if let Some(due) = service.roaming.due() {
+        if let Some(due) = service.selection.due() {
             at = at.min(due.max(now));
         }
         if let Some(moves) = service.moves_at {
@@ -222,7 +222,7 @@ impl World {
             if wall - wall_then > passed + Self::JUMP_MS {
                 self.marks.hit(Mark::ClientClockJumped);
                 service.client.clock_jumped(now);
-                service.asking.end_session();
+                service.requests.end_session();
             }
         }
         service.client.tick(now);
@@ -237,7 +237,7 @@ impl World {
             }
             let host = self.hosts.nodes + of;
             let edge = service.client.edge();
-            let node = edge.and_then(|edge| self.lives.get(&edge.parent).copied());
+            let node = edge.and_then(|edge| self.incarnations.get(&edge.parent).copied());
             let cut = |node| !self.net.reaches(host, node) || !self.net.reaches(node, host);
             if node.is_some_and(cut) {
                 self.marks.hit(Mark::LapsedWhileCut);
@@ -283,16 +283,16 @@ impl World {
 
     fn repeat_questions(&mut self, of: usize, now: Tick) {
         let service = &mut self.services[of];
-        if service.asking.pending() == 0 {
+        if service.requests.pending() == 0 {
             return;
         }
-        let void = service.asking.expire(now);
-        let repeats = service.asking.repeats(Self::ASK_AGAIN, now);
+        let void = service.requests.expire(now);
+        let repeats = service.requests.repeats(Self::ASK_AGAIN, now);
         self.questions_void(of, &void);
         if let Some(node) = self.services[of].link() {
             for ask in repeats {
                 self.marks.hit(Mark::QuestionRepeated);
-                self.send(self.hosts.nodes + of, node, Message::Ask(ask));
+                self.send(self.hosts.nodes + of, node, Message::DecisionRequest(ask));
             }
         }
     }
@@ -319,16 +319,16 @@ impl World {
                 if service.link() != Some(from) && former {
                     return;
                 }
-                service.roaming.heard(now);
+                service.selection.heard(now);
                 let before = LeaseSeen::of(service, now);
                 service.client.handle_answer(&answer, now);
                 before.compare(service, &answer, now, &mut self.marks);
                 if service.client.edge().is_none() {
                     self.marks.hit(Mark::SessionClosed);
-                    service.asking.end_session();
+                    service.requests.end_session();
                     self.lose_link(of, now);
-                    self.services[of].roaming.dial_at(now);
-                    self.go_over(of, now);
+                    self.services[of].selection.dial_at(now);
+                    self.switch_over(of, now);
                 }
                 let urgent = self.services[of].client.is_urgent(now);
                 if urgent {
@@ -341,7 +341,7 @@ impl World {
                 self.lose_link(of, now);
             }
             Message::Reset => self.lose_attempt(of, from, now),
-            Message::Told(told) => self.service_is_told(of, &told, now),
+            Message::DecisionReply(told) => self.service_is_told(of, &told, now),
             _ => {}
         }
     }

@@ -13,7 +13,7 @@ impl World {
     /// term.
     pub(super) fn leader(&self) -> Option<usize> {
         let leads =
-            |node: &usize| self.nodes[*node].process.up && self.nodes[*node].leader.in_office();
+            |node: &usize| self.nodes[*node].process.up && self.nodes[*node].leader.is_ready();
         let leading = (0..self.hosts.nodes).filter(leads);
         leading.max_by_key(|&node| self.nodes[node].leader.term())
     }
@@ -197,8 +197,8 @@ impl World {
     fn crash_client(&mut self, of: usize) -> bool {
         let service = &mut self.services[of];
         let up = std::mem::replace(&mut service.process.up, false);
-        service.roaming.lost();
-        service.roaming.abandon();
+        service.selection.lost();
+        service.selection.abandon();
         self.end_flights(of);
         up
     }

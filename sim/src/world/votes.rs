@@ -17,7 +17,8 @@ impl Log {
         self.role = Role::Candidate { trial, votes };
         let last = self.last();
         for to in self.others() {
-            self.out.push((to, LogMessage::Ask { term, last, trial }));
+            self.out
+                .push((to, LogMessage::RequestVote { term, last, trial }));
         }
         self.count_votes();
     }

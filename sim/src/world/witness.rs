@@ -194,7 +194,7 @@ impl World {
                 term: node.log.term,
                 commit: node.log.commit,
                 applied: node.state.applied(),
-                office: node.leader.in_office(),
+                office: node.leader.is_ready(),
                 holder: node.node.as_ref().map(Node::holder),
             });
         } else {

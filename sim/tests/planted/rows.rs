@@ -57,8 +57,8 @@ pub(crate) const GOSSIP: &[Row] = &[(Bug::LearnedNotPassedOn, "network-partial")
 
 pub(crate) const SESSION: &[Row] = &[
     (Bug::PairNotFenced, "swarm"),
-    (Bug::GhostFloorsReturned, "swarm"),
-    (Bug::GhostPermitsReturned, "swarm"),
+    (Bug::LingeringFloorsReturned, "swarm"),
+    (Bug::LingeringPermitsReturned, "swarm"),
     (Bug::CentralReleasedTwice, "swarm"),
     (Bug::KeptAndDealt, "swarm"),
     (Bug::GiftsAddUp, "swarm"),

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tonic::{Code, Status};
 
 /// Asserts that the node runs, is ready, and serves.
-async fn lives(fleet: &Fleet) {
+async fn still_serves(fleet: &Fleet) {
     let node = &fleet.nodes()[0];
     until("the node is ready", SOON, async || {
         node.is_ready().await.then_some(())
@@ -89,7 +89,7 @@ async fn garbage_on_every_port_does_no_harm() {
             let _ = tokio::time::timeout(millis(50), stream.read(&mut said)).await;
         }
     }
-    lives(&fleet).await;
+    still_serves(&fleet).await;
 }
 
 /// Returns the status with which a stream of these messages ends.
@@ -178,7 +178,7 @@ async fn malformed_and_oversized_messages_end_their_stream_with_the_reason() {
         assert!(refused.contains(&status.code()), "{what}: {status}");
         assert!(!status.message().is_empty(), "{what}");
     }
-    lives(&fleet).await;
+    still_serves(&fleet).await;
 }
 
 /// Raises the limit of open files as far as the system allows, and returns it.
@@ -201,9 +201,9 @@ async fn bears(connections: usize) {
         let address = [&node.listen, &node.peer_listen, &node.metrics][index % 3];
         idle.push(TcpStream::connect(address).await.unwrap());
     }
-    lives(&fleet).await;
+    still_serves(&fleet).await;
     drop(idle);
-    lives(&fleet).await;
+    still_serves(&fleet).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -252,6 +252,6 @@ async fn a_node_out_of_files_serves_again_when_it_has_some() {
         })
         .await;
         drop(idle);
-        lives(&fleet).await;
+        still_serves(&fleet).await;
     }
 }

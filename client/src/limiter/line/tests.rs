@@ -245,7 +245,7 @@ fn debt_to_a_home_is_charged_to_the_next_share() {
     for late in [false, true] {
         let mut part = Part::of(100, 50);
         part.agree(Terms {
-            gathered: true,
+            central_mode: true,
             ..terms()
         });
         let dealt = |part: &mut Part| part.agree(terms());
@@ -296,7 +296,7 @@ impl Kept {
         };
         let mut part = Part::with(handle, clock);
         part.agree(Terms {
-            gathered: true,
+            central_mode: true,
             ..terms()
         });
         Self {
@@ -310,7 +310,7 @@ impl Kept {
     fn asked(&mut self) -> Option<Question> {
         let question = std::iter::from_fn(|| self.requests.try_recv().ok());
         let mut question = question.filter_map(|request| match request {
-            SessionRequest::Ask(question) => Some(question),
+            SessionRequest::Decide(question) => Some(question),
             _ => None,
         });
         let question = question.next()?;

@@ -25,12 +25,12 @@ pub(super) fn cluster(view: &View<'_>) -> Cluster {
     let may_lead = |leader: &NodeId| may_lead(*leader, view.node, view.nodes, view.now, lease);
     let leader = view.leader.filter(may_lead);
     let nodes = view.nodes.iter().map(|facts| {
-        let lives = view.state.members();
-        let own = lives.filter(|(_, member)| member.node == facts.node);
-        let present = own.max_by_key(|(life, _)| *life);
+        let incarnations = view.state.members();
+        let own = incarnations.filter(|(_, member)| member.node == facts.node);
+        let present = own.max_by_key(|(incarnation, _)| *incarnation);
         NodeView {
             node: facts.node,
-            life: present.map_or(Incarnation::new(0), |(life, _)| life),
+            incarnation: present.map_or(Incarnation::new(0), |(incarnation, _)| incarnation),
             address: facts.address.clone(),
             client_address: facts.client_address.clone(),
             role: match facts.role {

@@ -60,18 +60,18 @@ pub(super) fn holders(state: &State, key: &Key) -> Option<Holders> {
     let account = &generation.account;
     let open = account
         .open()
-        .map(|(life, _)| (life, account.holding(life), false));
+        .map(|(incarnation, _)| (incarnation, account.holding(incarnation), false));
     let kept = account
         .kept()
-        .map(|(life, kept)| (life, kept.holding, true));
+        .map(|(incarnation, kept)| (incarnation, kept.holding, true));
     let something = open.chain(kept).filter(|(_, held, _)| !held.is_zero());
     let holders = something
         .take(LINES_MAX)
-        .map(|(life, held, closed)| Holder {
-            life,
+        .map(|(incarnation, held, closed)| Holder {
+            incarnation,
             // The node of an incarnation that is over is not known any more.
             node: state
-                .member(life)
+                .member(incarnation)
                 .map_or(NodeId::new(0), |member| member.node),
             held: holding(generation, held),
             floor: floor(held),
@@ -119,7 +119,8 @@ pub(super) fn top(view: &View<'_>, top: TopKeys) -> BusyKeys {
         let generation = view.state.budget(id)?;
         let flow = view.flows.of(id);
         let open = generation.account.open();
-        let holding = open.filter(|(life, _)| !generation.account.holding(*life).is_zero());
+        let holding =
+            open.filter(|(incarnation, _)| !generation.account.holding(*incarnation).is_zero());
         Some(BusyKey {
             holders: holding.count() as u64,
             usage: of_generation(id, generation, &flow),

@@ -18,12 +18,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 tokio::task_local! {
     /// The request that this task is deciding.
-    static ASKED: Asked;
+    static ASKED: RequestAction;
 }
 
 /// Key and cost of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestAction {
     /// The key.
     pub key: String,
     /// Cost in whole tokens.
@@ -32,7 +32,7 @@ pub struct Asked {
     before: Tick,
 }
 
-impl Asked {
+impl RequestAction {
     /// Returns the key and cost of a request to `uri`. `shared` is the key of the path `/`. Returns
     /// `None` if the path has no key, or the cost is not a number.
     #[must_use]
@@ -101,7 +101,7 @@ impl Audit {
         let _ = ASKED.try_with(|request| self.write(request, [asked, decided, after]));
     }
 
-    fn write(&self, asked: &Asked, [earliest, decided, after]: [Tick; 3]) {
+    fn write(&self, asked: &RequestAction, [earliest, decided, after]: [Tick; 3]) {
         let mut book = lock(&self.book);
         book.status.admitted += 1;
         if asked.key == self.shared {
@@ -115,7 +115,7 @@ impl Audit {
     }
 
     /// Records a refusal. Returns `true` if the request is to be served all the same.
-    fn refused(&self, asked: &Asked) -> bool {
+    fn refused(&self, asked: &RequestAction) -> bool {
         let after = self.clock.now();
         let mut book = lock(&self.book);
         if asked.key == self.shared && book.faults.serves_a_refused() {
@@ -158,11 +158,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Outermost layer of a service: reads the clock, lets the limiter decide, and records a refusal. An
 /// admission is recorded by the limiter's hook, which calls [`Audit::admitted`].
 pub async fn decided(State(audit): State<Arc<Audit>>, request: Request, next: Next) -> Response {
-    let Some((key, cost)) = Asked::of(request.uri(), &audit.shared) else {
+    let Some((key, cost)) = RequestAction::of(request.uri(), &audit.shared) else {
         return next.run(request).await;
     };
     let before = audit.clock.now();
-    let asked = Asked { key, cost, before };
+    let asked = RequestAction { key, cost, before };
     let answer = ASKED.scope(asked.clone(), next.run(request)).await;
     if answer.status() == StatusCode::TOO_MANY_REQUESTS && audit.refused(&asked) {
         return StatusCode::OK.into_response();
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_path_says_what_is_asked_for() {
         let check = |uri: &str, expect: Option<(&str, u64)>| {
-            let asked = Asked::of(&uri.parse().unwrap(), "demo");
+            let asked = RequestAction::of(&uri.parse().unwrap(), "demo");
             let expect = expect.map(|(key, cost)| (key.to_owned(), cost));
             assert_eq!(asked, expect, "{uri}");
         };

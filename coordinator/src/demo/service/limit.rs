@@ -1,6 +1,6 @@
 //! The limiter of a service: the client's layer.
 
-use super::audit::{Asked, Audit};
+use super::audit::{Audit, RequestAction};
 use super::{Holding, ReadHolding};
 use aliquot_client::{Client, LimitLayer, Limiter, NoKey};
 use axum::Router;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 pub fn limit(routes: Router, audit: &Arc<Audit>, client: &Client) -> Router {
     let shared = audit.shared().to_owned();
     let by_key = LimitLayer::by_key(client, move |request| {
-        Asked::of(&request.uri, &shared).map(|(key, _)| key)
+        RequestAction::of(&request.uri, &shared).map(|(key, _)| key)
     });
     let (book, shared) = (Arc::clone(audit), audit.shared().to_owned());
     // Requests for other paths, such as health checks, have no key.
     let layer = by_key
         .without_key(NoKey::Admit)
-        .cost(move |request| Asked::of(&request.uri, &shared).map_or(1, |(_, cost)| cost))
+        .cost(move |request| RequestAction::of(&request.uri, &shared).map_or(1, |(_, cost)| cost))
         .on_admit(move |_, admission| book.admitted(admission.asked_at, admission.decided_at));
     routes.layer(layer)
 }

@@ -22,7 +22,7 @@ async fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     panic!("never: {what}");
 }
 
-fn lives(id: u32) -> bool {
+fn is_alive(id: u32) -> bool {
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw).unwrap();
     // A zombie has ended, although it was not waited for yet.
     let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
@@ -41,10 +41,10 @@ async fn a_child_ends_when_it_is_asked_to_and_is_killed_when_it_will_not() {
         .unwrap();
     let ids = ["node-1", "service-1"].map(|name| supervisor.id(name).unwrap());
     assert_eq!(supervisor.stop("service").await, Vec::<String>::new());
-    assert!(lives(ids[0]) && !lives(ids[1]));
+    assert!(is_alive(ids[0]) && !is_alive(ids[1]));
     supervisor.check().unwrap();
     supervisor.kill("node-1").await.unwrap();
-    assert!(!lives(ids[0]));
+    assert!(!is_alive(ids[0]));
     let unknown = supervisor.kill("node-1").await.unwrap_err();
     assert_eq!(unknown.to_string(), "there is no process named node-1");
 }
@@ -60,7 +60,7 @@ async fn dropping_the_supervisor_kills_children_and_grandchildren() {
     wait_for("the grandchild starts", || grandchild().is_some()).await;
     let ids = [supervisor.id("node-1").unwrap(), grandchild().unwrap()];
     drop(supervisor);
-    wait_for("both are gone", || !ids.iter().any(|id| lives(*id))).await;
+    wait_for("both are gone", || !ids.iter().any(|id| is_alive(*id))).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Restores a book from its edges.
 
-use super::{Account, Kept, Slot};
+use super::{Account, Lingering, Slot};
 use crate::edge::Vector;
 use crate::share::Kind;
 use crate::unit::{Incarnation, PeriodId, Span, Tokens};
@@ -33,15 +33,18 @@ impl Account {
         period: PeriodId,
         spent: Tokens,
         open: BTreeMap<Incarnation, Slot>,
-        kept: BTreeMap<Incarnation, Kept>,
+        kept: BTreeMap<Incarnation, Lingering>,
     ) -> Option<Self> {
-        if open.keys().any(|life| kept.contains_key(life)) {
+        if open
+            .keys()
+            .any(|incarnation| kept.contains_key(incarnation))
+        {
             return None;
         }
         let holdings = open.values().map(|slot| slot.counters.holding(self.kind));
-        let ghosts = kept.values().map(|kept| kept.holding);
+        let lingering = kept.values().map(|kept| kept.holding);
         let held = holdings
-            .chain(ghosts)
+            .chain(lingering)
             .try_fold(Vector::ZERO, Vector::plus)?;
         Some(Self {
             period,
@@ -61,12 +64,12 @@ mod tests {
 
     fn book() -> Account {
         let mut book = Account::new(Kind::Concurrency, whole(), Span::from_secs(1));
-        for life in 1..=3 {
+        for incarnation in 1..=3 {
             let given = Vector {
                 burst: Tokens::from_grains(2),
                 ..Vector::ZERO
             };
-            let granted = book.grant(Incarnation::new(life), PeriodId::new(0), given);
+            let granted = book.grant(Incarnation::new(incarnation), PeriodId::new(0), given);
             assert!(granted.is_ok());
         }
         book.close(Incarnation::new(3));
@@ -80,8 +83,11 @@ mod tests {
         }
     }
 
-    fn again(book: &Account, kept: BTreeMap<Incarnation, Kept>) -> Option<Account> {
-        let open = book.open().map(|(life, slot)| (life, *slot)).collect();
+    fn again(book: &Account, kept: BTreeMap<Incarnation, Lingering>) -> Option<Account> {
+        let open = book
+            .open()
+            .map(|(incarnation, slot)| (incarnation, *slot))
+            .collect();
         let empty = Account::new(book.kind(), book.whole(), book.linger());
         empty.restore(book.period(), book.spent(), open, kept)
     }
@@ -89,12 +95,14 @@ mod tests {
     #[test]
     fn a_book_comes_back_from_its_edges() {
         let book = book();
-        let kept = book.kept().map(|(life, kept)| (life, kept.clone()));
+        let kept = book
+            .kept()
+            .map(|(incarnation, kept)| (incarnation, kept.clone()));
         assert_eq!(again(&book, kept.collect()), Some(book));
     }
 
     #[test]
-    fn no_life_is_both_open_and_closed() {
+    fn no_incarnation_is_both_open_and_closed() {
         let book = book();
         let kept = book
             .kept()

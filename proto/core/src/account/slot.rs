@@ -18,7 +18,7 @@ pub struct Slot {
 /// The booked rest of a closed edge: floors, and permits that may be in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Kept {
+pub struct Lingering {
     /// The part.
     pub holding: Vector,
     /// Time after the lease for which it must stay booked.

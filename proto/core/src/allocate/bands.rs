@@ -26,7 +26,7 @@ pub(super) fn max_min(
         *parts = by_bands(capacity, claimants, warm);
     }
     match headroom {
-        Headroom::ByWeight => deal_headroom(capacity, claimants, parts),
+        Headroom::ByWeight => distribute_headroom(capacity, claimants, parts),
         Headroom::Kept => {}
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn fitted(capacity: u64, parts: Vec<u64>) -> Vec<u64> {
 }
 
 /// Divides capacity that no claimant wants by weight, up to the ceilings.
-pub(super) fn deal_headroom(capacity: u64, claimants: &[Claimant], parts: &mut [u64]) {
+pub(super) fn distribute_headroom(capacity: u64, claimants: &[Claimant], parts: &mut [u64]) {
     let left = rest(capacity, parts);
     if left == 0 {
         return;

@@ -33,7 +33,7 @@ impl Burst {
 /// If there are fewer tokens than such holders, the highest rates get one each (ties to the earlier). The
 /// fraction of a token goes to the first holder that has some.
 #[must_use]
-pub fn deal_burst(burst: u64, per_token: u64, rates: &[u64]) -> Vec<Burst> {
+pub fn distribute_burst(burst: u64, per_token: u64, rates: &[u64]) -> Vec<Burst> {
     let whole = burst.checked_div(per_token).unwrap_or(0);
     let mut tokens = tokens_for(whole, rates);
     let mut fraction = burst.checked_rem(per_token);

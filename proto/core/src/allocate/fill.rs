@@ -25,13 +25,13 @@ pub(super) fn fill(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> 
         })
         .unzip();
     let level = level_for(left, &helped, from);
-    let mut parts = deal(left, &helped, level);
+    let mut parts = distribute(left, &helped, level);
     super::add(&mut parts, first);
     (parts, level)
 }
 
 /// Returns every claim's part beyond its floor at this level, in whole units.
-fn deal(capacity: u64, claims: &[Claim<'_>], level: Level) -> Vec<u64> {
+fn distribute(capacity: u64, claims: &[Claim<'_>], level: Level) -> Vec<u64> {
     let (mut parts, remainders): (Vec<u64>, Vec<u64>) =
         claims.iter().map(|claim| claim.beyond(level)).unzip();
     if !level.is_full() {

@@ -1,6 +1,6 @@
 //! Many claimants, one band, neither floors nor ceilings: flat arrays, and no sorting of claimants.
 
-use super::remainder::{Counts, Order, deal, largest_remainders};
+use super::remainder::{Counts, Order, distribute, largest_remainders};
 use crate::demand::{Level, Quotient, Range, level_of, mask};
 use alloc::vec::Vec;
 use core::mem::take;
@@ -83,16 +83,16 @@ pub(super) fn fill(
     }
     match range.and_then(|range| Narrow::of(level, range)) {
         Some(Narrow::Straight(times, zeros)) => {
-            deal_narrow(capacity, all, (times, zeros), scratch, parts);
+            distribute_narrow(capacity, all, (times, zeros), scratch, parts);
         }
         Some(Narrow::Shifted(times, zeros)) => {
             let mut weights = take(&mut scratch.weights);
             weights.clear();
             weights.extend(all.1.iter().map(|weight| weight.wrapping_shr(zeros)));
-            deal_narrow(capacity, (all.0, &weights), (times, 0), scratch, parts);
+            distribute_narrow(capacity, (all.0, &weights), (times, 0), scratch, parts);
             scratch.weights = weights;
         }
-        None => deal_wide(capacity, all, level, scratch, parts),
+        None => distribute_wide(capacity, all, level, scratch, parts),
     }
     level
 }
@@ -140,7 +140,7 @@ pub(super) fn starves(level: Level, (demands, weights): (&[u64], &[u64])) -> boo
 }
 
 /// Computes every part at a level, by multiplication.
-fn deal_narrow(
+fn distribute_narrow(
     capacity: u64,
     (demands, weights): (&[u64], &[u64]),
     (times, zeros): (Quotient, u32),
@@ -167,11 +167,11 @@ fn deal_narrow(
         counts.add(fraction, u32::from(is_open));
     }
     let exact = |fraction| times.remainder(fraction, zeros);
-    deal(parts, remainders, left, &counts, &mut scratch.order, exact);
+    distribute(parts, remainders, left, &counts, &mut scratch.order, exact);
 }
 
 /// Computes every part at a level, by division, for numbers of any size.
-fn deal_wide(
+fn distribute_wide(
     capacity: u64,
     (demands, weights): (&[u64], &[u64]),
     level: Level,

@@ -1,6 +1,6 @@
 //! The other rules: fixed parts, equal parts, and Doorman's.
 
-use super::bands::{deal_headroom, fitted, floors, max_min};
+use super::bands::{distribute_headroom, fitted, floors, max_min};
 use super::{Claimant, Headroom, Warm, add, rest};
 use crate::demand::{DemandCurve, WEIGHT_ONE};
 use crate::share::apportion;
@@ -52,7 +52,7 @@ pub(super) fn proportional(capacity: u64, claimants: &[Claimant], headroom: Head
     let left = rest(capacity, &parts);
     add(&mut parts, topped_up(left, &wants, claimants));
     match headroom {
-        Headroom::ByWeight => deal_headroom(capacity, claimants, &mut parts),
+        Headroom::ByWeight => distribute_headroom(capacity, claimants, &mut parts),
         Headroom::Kept => {}
     }
     parts

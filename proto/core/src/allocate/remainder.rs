@@ -15,13 +15,13 @@ pub(super) fn largest_remainders(parts: &mut [u64], remainders: &[u64], units: u
     }
     let greatest = remainders.iter().fold(0, |all, &remainder| all | remainder);
     let counts = Counts::of(remainders, greatest);
-    deal(parts, remainders, units, &counts, &mut Vec::new(), |it| it);
+    distribute(parts, remainders, units, &counts, &mut Vec::new(), |it| it);
 }
 
 /// The same as [`largest_remainders`], for remainders that are counted already.
 ///
 /// `exact` maps remainders to their exact values, so that equal ones are equal. It keeps their order.
-pub(super) fn deal(
+pub(super) fn distribute(
     parts: &mut [u64],
     remainders: &[u64],
     units: u64,

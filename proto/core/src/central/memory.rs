@@ -1,6 +1,6 @@
 //! A node's memory of its central decisions.
 
-use super::{Ask, Outcome, Reason};
+use super::{DecisionRequest, Outcome, Reason};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, RequestId, Span, Tick, Tokens};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -38,7 +38,7 @@ impl Memory {
 
     /// Returns the earlier reply to a request. A request that is older than the memory is void.
     #[must_use]
-    pub fn recall(&self, ask: &Ask) -> Option<Outcome> {
+    pub fn recall(&self, ask: &DecisionRequest) -> Option<Outcome> {
         if planted::is(Bug::RepeatDecidedAgain) {
             return None;
         }

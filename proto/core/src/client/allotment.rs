@@ -27,7 +27,7 @@ pub enum Mode {
     /// By the floor of the edge, until the floor ends.
     Floor(Tick),
     /// By the last share, without a lease (policy `keep`).
-    Kept,
+    LastShare,
     /// By a bucket of the client's own (policy `local`).
     Local,
     /// Without a limit (policy `open`).
@@ -63,14 +63,14 @@ pub struct Allotment<D = Plain> {
     demand: Estimator,
     /// Counts of requests under the present edge.
     tally: Tally,
-    said: Said,
+    last_report: LastReport,
     /// Time at which the budget must be examined even if it rests.
     pub(super) due: Option<Tick>,
 }
 
 /// Values of a budget in the last report.
 #[derive(Clone, Copy, Debug, Default, Hash)]
-struct Said {
+struct LastReport {
     demand: u64,
     largest_wait: Tokens,
     floor: Share,
@@ -103,7 +103,7 @@ impl<D: Decider> Allotment<D> {
             unreported: Tokens::ZERO,
             demand: Estimator::new(Self::DEMAND_TICK, u64::MAX >> 8, now),
             tally: Tally::default(),
-            said: Said::default(),
+            last_report: LastReport::default(),
             due: None,
         }
     }
@@ -177,7 +177,7 @@ impl<D: Decider> Allotment<D> {
                 until,
                 permits: self.floor.burst,
             },
-            Mode::Kept | Mode::Local => Right::Forever,
+            Mode::LastShare | Mode::Local => Right::Forever,
             Mode::Open => Right::Open,
         }
     }
@@ -370,7 +370,7 @@ impl<D: Decider> Allotment<D> {
     /// policy keeps.
     pub(super) const fn idle_after_lapse(&self, held: Vector) -> Vector {
         match self.mode {
-            Mode::Kept => Vector::ZERO,
+            Mode::LastShare => Vector::ZERO,
             _ => Vector {
                 floor_rate: Rate::ZERO,
                 floor_burst: Tokens::ZERO,

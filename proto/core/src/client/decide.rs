@@ -28,7 +28,7 @@ impl Client {
     ) -> Result<PeriodId, Denial> {
         let leased = self.look_at_lease(now);
         let allotment = self.allotments.get_mut(&budget).ok_or(Denial::Unknown)?;
-        self.agenda.touch(budget);
+        self.queue.touch(budget);
         let decision = allotment.try_acquire_at(n, now, leased);
         allotment.observe(
             Observed {
@@ -53,7 +53,7 @@ impl Client {
     /// Notes a request that waits for `n` tokens, for the next report.
     pub fn waits(&mut self, budget: BudgetId, n: Tokens, now: Tick) {
         if let Some(allotment) = self.allotments.get_mut(&budget) {
-            self.agenda.touch(budget);
+            self.queue.touch(budget);
             let waiting = n.grains();
             allotment.observe(
                 Observed {
@@ -74,7 +74,7 @@ impl Client {
     pub fn try_permit_at(&mut self, budget: BudgetId, now: Tick) -> Result<Permit, Denial> {
         let leased = self.look_at_lease(now);
         let allotment = self.allotments.get_mut(&budget).ok_or(Denial::Unknown)?;
-        self.agenda.touch(budget);
+        self.queue.touch(budget);
         let decision = allotment.try_permit_at(now, leased);
         let one = |taken: bool| u64::from(taken);
         allotment.observe(
@@ -94,7 +94,7 @@ impl Client {
         let (Some(allotment), holder) = (self.allotments.get_mut(&budget), &mut self.holder) else {
             return;
         };
-        self.agenda.touch(budget);
+        self.queue.touch(budget);
         allotment.release_permit(permit);
         let Some(holder) = holder else { return };
         let owed = if leased {

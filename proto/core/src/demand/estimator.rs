@@ -292,7 +292,7 @@ mod tests {
     /// Observations every 70 ms, which is not a tick. Each is spread over the time since the last one and no
     /// further, so the time after the end of a stream counts as silent.
     #[test]
-    fn a_stream_that_nobody_timed_is_over_two_ticks_after_it_ended() {
+    fn an_untimed_stream_is_over_two_ticks_after_it_ended() {
         let mut estimator = fresh();
         for look in 1..=40 {
             estimator.observe_since(wanted(70, 140, 0), at(look * 70));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_timed_is_all_counted() {
+    fn untimed_requests_are_all_counted() {
         let mut estimator = fresh();
         estimator.observe_since(wanted(0, 20, 0), at(20));
         estimator.observe_since(wanted(0, 400, 0), at(420));

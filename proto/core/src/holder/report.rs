@@ -1,6 +1,6 @@
 //! Reports of a child: the lines that its parent may not know, as far as there is room.
 
-use super::said::Known;
+use super::report_delta::Known;
 use super::{Holder, Wants};
 use crate::lease::LeaseState;
 use crate::message::{BandDemand, FloorRelease, Intent, Report, ReportLine, Terms};
@@ -22,9 +22,9 @@ impl Holder {
     fn floors_to_say(&mut self, seq: Seq) -> Vec<FloorRelease> {
         let answered = self.answered;
         self.floors
-            .retain(|&(_, said)| said.is_none_or(|said| said > answered));
-        let say = |(floor, said): &mut (FloorRelease, Option<Seq>)| {
-            said.get_or_insert(seq);
+            .retain(|&(_, delta)| delta.is_none_or(|delta| delta > answered));
+        let say = |(floor, delta): &mut (FloorRelease, Option<Seq>)| {
+            delta.get_or_insert(seq);
             *floor
         };
         self.floors.iter_mut().map(say).collect()
@@ -39,25 +39,25 @@ impl Holder {
     /// parent's lines wait for the echo.
     #[must_use]
     pub fn has_more(&self) -> bool {
-        self.lease.state() != LeaseState::Closed && (self.echoes || self.said.has_more())
+        self.lease.state() != LeaseState::Closed && (self.echoes || self.delta.has_more())
     }
 
     /// Returns the line of a budget for the next report.
     #[must_use]
     pub fn line(&self, budget: BudgetId) -> Option<ReportLine> {
-        self.said.line(budget)
+        self.delta.line(budget)
     }
 
     /// Returns the latest demand for a budget. Its line may still have a slightly greater one.
     #[must_use]
     pub fn demand_of(&self, budget: BudgetId) -> &[BandDemand] {
-        self.said.demand(budget)
+        self.delta.demand(budget)
     }
 
     /// Returns true if the line of a budget has changed and was not sent since.
     #[must_use]
     pub fn is_waiting(&self, budget: BudgetId) -> bool {
-        self.said.is_waiting(budget)
+        self.delta.is_waiting(budget)
     }
 
     /// Makes the next report at `now`. `wants` has the values of each budget for which they may differ from
@@ -87,15 +87,15 @@ impl Holder {
                 sparse: terms.map_or(0, sparse),
             };
             let line = self.line_of(budget, wants);
-            self.said.follow(line, known, seq, now);
+            self.delta.follow(line, known, seq, now);
         }
         for (budget, urgent) in moved {
             let counters = self.counters_of(budget).unwrap_or_default();
-            let said = &mut self.said;
-            said.return_more(budget, &counters, urgent, (seq, now));
+            let delta = &mut self.delta;
+            delta.return_more(budget, &counters, urgent, (seq, now));
         }
         self.echoes = false;
-        let (basis, lines) = self.said.lines(seq, now);
+        let (basis, lines) = self.delta.lines(seq, now);
         Some(Report {
             edge: self.edge,
             seq,

@@ -245,8 +245,8 @@ impl Leader {
             .filter(|child| child.wall_ms() > 0 && now.since(child.received()) < lease);
         let by_node: BTreeMap<_, i64> = fresh
             .filter_map(|child| {
-                let life = child.edge().child;
-                Some((state.member(life)?.node, child.wall_ms()))
+                let incarnation = child.edge().child;
+                Some((state.member(incarnation)?.node, child.wall_ms()))
             })
             .collect();
         let mut walls: Vec<i64> = by_node.into_values().collect();

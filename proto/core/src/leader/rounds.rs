@@ -6,7 +6,7 @@ use super::room::Room;
 use crate::budget::{Budget, WallTime};
 use crate::command::{Changes, Ending, Movement};
 use crate::edge::Vector;
-use crate::ledger::{Scarce, WholeView, Wish};
+use crate::ledger::{CentralPlacement, GrantRequest, WholeView};
 use crate::message::{FloorRelease, Report};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
@@ -30,14 +30,14 @@ impl Leader {
             let over = leadership.reclaimable(now).into_iter();
             changes.reclaims = room.take(|most| over.take(most).collect());
         }
-        for &life in &changes.reclaims {
-            self.ledger.mute(life);
+        for &incarnation in &changes.reclaims {
+            self.ledger.fence(incarnation);
         }
         changes.stamps = room.take(|most| self.stamps(state, wall, now, most));
         changes.ages = room.take(|most| self.ages(wall, now, most));
         changes.releases = room.take(|most| self.releases(state, most));
         changes.floors = room.take(|most| self.floor_releases(state, most));
-        changes.forgets = room.take(|most| self.ghosts.over(now).take(most).collect());
+        changes.forgets = room.take(|most| self.lingering.over(now).take(most).collect());
         changes.grants = room.take(|most| {
             let budgets = match self.unplanned {
                 0 => self.ledger.take_some_urgent(&mut { most }),
@@ -95,14 +95,14 @@ impl Leader {
                 return;
             };
             self.follow_period(budget, state, now);
-            self.follow_ghosts(budget, state, now);
+            self.follow_lingering(budget, state, now);
             self.follow_clear(budget, state, now);
         }
     }
 
     /// Returns the parts that children reported as returned and that the book does not have yet.
     fn releases(&mut self, state: &State, most: usize) -> Vec<Movement> {
-        let book = |budget, life| Some(state.budget(budget)?.account.counters(life));
+        let book = |budget, incarnation| Some(state.budget(budget)?.account.counters(incarnation));
         let unbooked = self.ledger.unbooked(most, book).into_iter();
         let movements = unbooked.map(|returned| Movement {
             child: returned.child,
@@ -121,12 +121,12 @@ impl Leader {
         let mut releases = Vec::new();
         let mut floors = core::mem::take(&mut self.floors);
         floors.retain(|_, unused| {
-            let life = unused.floor.former.parent;
+            let incarnation = unused.floor.former.parent;
             let Some(generation) = state.budget(unused.floor.budget) else {
                 return false;
             };
-            if !generation.account.keeps(life) {
-                return unused.heard.is_some() && unused.heard == self.heard(life);
+            if !generation.account.keeps(incarnation) {
+                return unused.heard.is_some() && unused.heard == self.heard(incarnation);
             }
             // It is kept until the release is applied.
             if releases.len() < most {
@@ -151,17 +151,18 @@ impl Leader {
 
     /// Updates the waits for the booked rests of closed incarnations. A rest is forgotten once this leader
     /// has waited for as long as anything under it may last.
-    fn follow_ghosts(&mut self, budget: BudgetId, state: &State, now: Tick) {
+    fn follow_lingering(&mut self, budget: BudgetId, state: &State, now: Tick) {
         let generation = state.budget(budget);
         let (first, last) = (Incarnation::new(0), Incarnation::new(u64::MAX));
-        let known = self.ghosts.between((budget, first), (budget, last));
-        for (budget, life) in known.collect::<Vec<_>>() {
-            if !generation.is_some_and(|of| of.account.keeps(life)) {
-                self.ghosts.remove((budget, life));
+        let known = self.lingering.between((budget, first), (budget, last));
+        for (budget, incarnation) in known.collect::<Vec<_>>() {
+            if !generation.is_some_and(|of| of.account.keeps(incarnation)) {
+                self.lingering.remove((budget, incarnation));
             }
         }
-        for (life, kept) in generation.iter().flat_map(|of| of.account.kept()) {
-            self.ghosts.wait((budget, life), now, Some(kept.linger));
+        for (incarnation, kept) in generation.iter().flat_map(|of| of.account.kept()) {
+            self.lingering
+                .wait((budget, incarnation), now, Some(kept.linger));
         }
     }
 
@@ -181,7 +182,7 @@ impl Leader {
                 continue;
             };
             if grants.len() >= most {
-                self.ledger.hurry(budget);
+                self.ledger.mark_urgent(budget);
                 continue;
             }
             // It is planned again once its period has begun.
@@ -191,9 +192,9 @@ impl Leader {
             let mut view = view(generation, self.pace.report.times_or_max(3));
             view.rest = rest_of_period(generation, wall);
             let plan = self.ledger.plan(budget, &generation.account, &view, now);
-            self.told.extend(plan.recalled);
-            for wish in plan.wishes {
-                grants.extend(self.grant(budget, generation, wish, now));
+            self.notify_set.extend(plan.recalled);
+            for request in plan.grant_requests {
+                grants.extend(self.grant(budget, generation, request, now));
             }
         }
         grants
@@ -203,10 +204,10 @@ impl Leader {
         &mut self,
         budget: BudgetId,
         generation: &Generation,
-        wish: Wish,
+        request: GrantRequest,
         now: Tick,
     ) -> Option<Movement> {
-        let mut more = wish.more;
+        let mut more = request.more;
         if generation.budget.kind() == Kind::Rate {
             let pool = self.pools.get_mut(&budget)?;
             let drawn = pool.draw(more.rate, more.burst, now);
@@ -216,9 +217,9 @@ impl Leader {
                 ..Vector::of(drawn)
             };
         }
-        let before = generation.account.counters(wish.child).given;
+        let before = generation.account.counters(request.child).given;
         Some(Movement {
-            child: wish.child,
+            child: request.child,
             budget,
             period: generation.account.period(),
             total: before.plus(more)?,
@@ -301,12 +302,12 @@ fn refill(budget: &Budget) -> Option<Span> {
 /// Returns the terms by which a budget is divided among nodes.
 fn view(generation: &Generation, silence: Span) -> WholeView {
     let account = &generation.account;
-    let ghosts = account.ghosts();
+    let lingering = account.lingering();
     let whole = account.whole();
     // Floors of closed incarnations may block up to half of a budget's floor. Beyond that, no new floor is
     // granted.
     let half = |amount: u64| amount.checked_div(2).unwrap_or(0);
-    let room = ghosts.floor_rate.grains() <= half(whole.rate.grains());
+    let room = lingering.floor_rate.grains() <= half(whole.rate.grains());
     let floors = if room { whole } else { Share::EMPTY };
     WholeView {
         terms: generation.budget.dividing(),
@@ -319,8 +320,8 @@ fn view(generation: &Generation, silence: Span) -> WholeView {
         },
         silence,
         held_back: Leader::HELD_BACK,
-        scarce: Scarce::Gathered,
+        placement: CentralPlacement::Home,
         rest: None,
-        gathered: false,
+        central_mode: false,
     }
 }

@@ -1,8 +1,8 @@
 //! One child of a parent, as far as its reports tell.
 
 use super::ReportError;
-use super::agenda::Agenda;
-use super::claim::{Claim, News};
+use super::claim::{Claim, Urgency};
+use super::planning_queue::PlanningQueue;
 use crate::budget;
 use crate::interner::Interner;
 use crate::message::{AnswerLine, Heard, Intent, Report, ReportLine, Terms};
@@ -26,7 +26,7 @@ pub struct Child {
     sent: BTreeMap<Number, Tick>,
     wall_ms: i64,
     intent: Intent,
-    muted: bool,
+    fenced: bool,
     /// Set if a plan was made without this child because it was silent.
     skipped: bool,
     /// Its claims, by budget. They are boxed, since a map's nodes are never full.
@@ -63,7 +63,7 @@ impl Child {
             sent: BTreeMap::new(),
             wall_ms: 0,
             intent: Intent::Stay,
-            muted: false,
+            fenced: false,
             skipped: false,
             claims: BTreeMap::new(),
             telling: Window::default(),
@@ -103,8 +103,8 @@ impl Child {
 
     /// Returns true if the child is granted nothing more. Its parts stay booked until it is reclaimed.
     #[must_use]
-    pub const fn is_muted(&self) -> bool {
-        self.muted
+    pub const fn is_fenced(&self) -> bool {
+        self.fenced
     }
 
     /// Returns true if the child's present demand is unknown: it has not reported to this ledger, or not for
@@ -117,8 +117,8 @@ impl Child {
         self.skipped = true;
     }
 
-    pub(super) fn mute(&mut self) {
-        self.muted = true;
+    pub(super) fn fence(&mut self) {
+        self.fenced = true;
     }
 
     pub(super) fn budgets(&self) -> impl Iterator<Item = BudgetId> {
@@ -132,7 +132,7 @@ impl Child {
         term: Term,
         report: &Report,
         terms: &Hearing<impl Fn(BudgetId) -> Option<budget::Claim>, impl Fn(BudgetId) -> bool>,
-        agenda: &mut Agenda,
+        queue: &mut PlanningQueue,
     ) -> Result<(), ReportError> {
         if report.seq <= self.seq {
             return Err(ReportError::Stale);
@@ -147,8 +147,8 @@ impl Child {
         self.wall_ms = report.wall_ms;
         if report.intent != self.intent {
             self.intent = report.intent;
-            agenda.touch_all(self.claims.keys());
-            agenda.spoken.extend(self.claims.keys());
+            queue.touch_all(self.claims.keys());
+            queue.unsummed.extend(self.claims.keys());
         }
         // An echo counts only if an answer of that number was sent.
         let sent = |echo: Heard| echo.term == term && echo.number <= self.number;
@@ -159,7 +159,7 @@ impl Child {
             self.seen = self.seen.max(report.seen.number);
         }
         for line in &report.lines {
-            self.take_line(line, now, terms, agenda);
+            self.take_line(line, now, terms, queue);
         }
         let claims = &mut self.claims;
         self.watched.retain(|budget| {
@@ -170,7 +170,7 @@ impl Child {
             })
         });
         if core::mem::take(&mut self.skipped) {
-            agenda.touch_all(self.claims.keys());
+            queue.touch_all(self.claims.keys());
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Child {
         line: &ReportLine,
         now: Tick,
         terms: &Hearing<impl Fn(BudgetId) -> Option<budget::Claim>, impl Fn(BudgetId) -> bool>,
-        agenda: &mut Agenda,
+        queue: &mut PlanningQueue,
     ) {
         let (id, budget) = (self.edge.child, line.budget);
         let full = self.claims.len() >= terms.most;
@@ -188,35 +188,35 @@ impl Child {
             return;
         }
         let claim = self.claims.entry(budget).or_insert_with(|| {
-            agenda.claims(budget, id);
+            queue.claims(budget, id);
             self.telling.wait(budget, Haste::Usual);
             Box::default()
         });
-        agenda.speak(budget, claim);
+        queue.mark_unsummed(budget, claim);
         claim.rule = claim.rule.or_else(|| (terms.rules)(budget));
         debug_assert!(
             (terms.rules)(budget).is_none_or(|rule| claim.rule == Some(rule)),
             "a rule changed of which nobody told"
         );
         let before = (claim.period, claim.returned());
-        let news = claim.take(line, now);
+        let urgency = claim.take(line, now);
         let returns = (claim.period, claim.returned()) != before;
         if returns || planted::is(Bug::ReturnCrossesStamps) {
-            agenda.returned.insert(budget);
+            queue.returned.insert(budget);
         }
-        match news {
-            News::None => {}
-            News::Changed => agenda.touch(budget),
-            News::Returned => agenda.came_back(budget),
-            News::Fell => agenda.fell(budget),
-            News::Asked => agenda.ask(budget),
+        match urgency {
+            Urgency::None => {}
+            Urgency::Changed => queue.touch(budget),
+            Urgency::Returned => queue.came_back(budget),
+            Urgency::Fell => queue.fell(budget),
+            Urgency::Asked => queue.ask(budget),
         }
         // A budget that the parent does not know leaves no claim.
         if line.asks_nothing() && claim.is_over() {
             self.claims.remove(&budget);
             self.telling.forget(budget);
-            agenda.touch(budget);
-            agenda.claims_no_longer(budget, id);
+            queue.touch(budget);
+            queue.claims_no_longer(budget, id);
         }
     }
 

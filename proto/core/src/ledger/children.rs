@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_some_names_are_lent_together() {
+    fn several_children_are_borrowed_at_once() {
         let check = |there: &[u64], asked: &[u64], expected: &[u64]| {
             let mut children = children(there.iter().copied());
             let asked: Vec<Incarnation> = asked.iter().copied().map(name).collect();

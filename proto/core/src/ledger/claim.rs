@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 
 /// Urgency of a plan after a line of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum News {
+pub(super) enum Urgency {
     /// Nothing changed.
     None,
     /// The plan can wait for its usual time.
@@ -27,7 +27,7 @@ pub(super) enum News {
 }
 
 /// Kind of a change of demand.
-pub(crate) enum Leap {
+pub(crate) enum DemandChange {
     /// Demand begins or at least doubles: requests cannot be served before more is granted.
     Up,
     /// Demand ends or falls to half or less: others may use what was held for it.
@@ -36,7 +36,7 @@ pub(crate) enum Leap {
     None,
 }
 
-impl Leap {
+impl DemandChange {
     pub(crate) const fn of(before: u64, after: u64) -> Self {
         if after > 0 && after >= before.saturating_mul(2) {
             return Self::Up;
@@ -80,15 +80,15 @@ pub struct Claim {
     reported: bool,
     /// Claim with which the demand counts, whatever is reported. `None` if it counts as reported.
     pub(super) rule: Option<budget::Claim>,
-    /// The agenda's round in which the claim was last reported.
-    pub(super) spoken: u64,
-    said: Option<Said>,
+    /// The queue's round in which the claim was last reported.
+    pub(super) unsummed: u64,
+    last_line: Option<LastLine>,
     rare: Option<Box<Rare>>,
 }
 
 /// The line that the child was last told, except for its target.
 #[derive(Clone, Debug, Hash)]
-struct Said {
+struct LastLine {
     /// The first answer that had it.
     first: Number,
     period: PeriodId,
@@ -184,7 +184,7 @@ impl Claim {
     }
 
     /// Takes a line of a report. Returns how urgently the budget must be planned.
-    pub(super) fn take(&mut self, line: &ReportLine, now: Tick) -> News {
+    pub(super) fn take(&mut self, line: &ReportLine, now: Tick) -> Urgency {
         self.reported = true;
         self.tally = self.tally.merge(line.tally);
         let claimed = self
@@ -199,10 +199,10 @@ impl Claim {
         let mut fell = false;
         if changed {
             let sum = total(demand);
-            match Leap::of(total(&self.demand), sum) {
-                Leap::Up => asked |= !self.serves(sum),
-                Leap::Down => fell = true,
-                Leap::None => {}
+            match DemandChange::of(total(&self.demand), sum) {
+                DemandChange::Up => asked |= !self.serves(sum),
+                DemandChange::Down => fell = true,
+                DemandChange::None => {}
             }
             self.demand = demand.into();
         }
@@ -229,26 +229,28 @@ impl Claim {
             self.change(|rare| rare.returned = returned);
         }
         match returned != before {
-            _ if asked => News::Asked,
-            _ if fell => News::Fell,
-            true => News::Returned,
-            false if changed => News::Changed,
-            false => News::None,
+            _ if asked => Urgency::Asked,
+            _ if fell => Urgency::Fell,
+            true => Urgency::Returned,
+            false if changed => Urgency::Changed,
+            false => Urgency::None,
         }
     }
 
     /// Returns true if the part that the child was last told of, less its target, is enough for a demand.
     fn serves(&self, demand: u64) -> bool {
-        let Some(said) = &self.said else {
+        let Some(last_line) = &self.last_line else {
             return false;
         };
-        let kept = said.given.ahead_of(self.returned().merge(self.target()));
-        let kept = match said.terms.kind {
+        let kept = last_line
+            .given
+            .ahead_of(self.returned().merge(self.target()));
+        let kept = match last_line.terms.kind {
             Kind::Rate => kept.rate.grains(),
             Kind::Quota => kept.tokens.grains(),
             Kind::Concurrency => kept.burst.grains(),
         };
-        said.period == self.period && kept >= demand
+        last_line.period == self.period && kept >= demand
     }
 
     /// Counts the demand with `rule` from now on. Returns true if the demand changed by that.
@@ -265,11 +267,11 @@ impl Claim {
     pub(super) fn is_over(&self) -> bool {
         let rare = self.rare();
         let wants = !self.demand.is_empty() || !rare.floor.is_empty() || rare.waiting.is_some();
-        !wants && self.said.is_none() && rare.returned.is_zero() && rare.target.is_zero()
+        !wants && self.last_line.is_none() && rare.returned.is_zero() && rare.target.is_zero()
     }
 
     /// Returns true if a report ever had a line of this budget. Before that, the demand is unknown.
-    pub(super) const fn is_spoken_of(&self) -> bool {
+    pub(super) const fn is_reported(&self) -> bool {
         self.reported
     }
 
@@ -298,8 +300,8 @@ impl Claim {
     /// the clock. A target that was raised meanwhile does not stop the clock of the former one.
     pub(super) fn echo(&mut self, heard: Number, now: Tick) {
         if self.is_watched() {
-            let said = self.said.as_ref().map(|said| said.first);
-            self.change(|rare| rare.echo(said, heard, now));
+            let last_line = self.last_line.as_ref().map(|last_line| last_line.first);
+            self.change(|rare| rare.echo(last_line, heard, now));
         }
     }
 
@@ -322,13 +324,13 @@ impl Claim {
 
     /// Returns the first answer with `line`, if the child was told nothing later.
     fn first_with(&self, line: &AnswerLine) -> Option<Number> {
-        let said = self.said.as_ref()?;
+        let last_line = self.last_line.as_ref()?;
         let target = self.rare().told;
-        let alike = said.period == line.period
-            && said.given == line.given
+        let alike = last_line.period == line.period
+            && last_line.given == line.given
             && target == line.target
-            && *said.terms == line.terms;
-        alike.then_some(said.first)
+            && *last_line.terms == line.terms;
+        alike.then_some(last_line.first)
     }
 
     /// Returns true if the child, having echoed answer `heard`, knows `line`.
@@ -348,7 +350,7 @@ impl Claim {
         if let Some(first) = self.first_with(line) {
             return heard < first;
         }
-        self.said = Some(Said {
+        self.last_line = Some(LastLine {
             first: number,
             period: line.period,
             given: line.given,
@@ -368,9 +370,9 @@ impl Claim {
 }
 
 impl Rare {
-    /// Follows the echo of answer `heard`. `said` is the first answer with the line that the child was last
+    /// Follows the echo of answer `heard`. `last_line` is the first answer with the line that the child was last
     /// told.
-    fn echo(&mut self, said: Option<Number>, heard: Number, now: Tick) {
+    fn echo(&mut self, last_line: Option<Number>, heard: Number, now: Tick) {
         let returned = self.returned;
         if self
             .heard
@@ -387,7 +389,7 @@ impl Rare {
         if !meets(returned, told) {
             self.heard = Some((now, told));
         }
-        self.pending = said.and_then(|number| {
+        self.pending = last_line.and_then(|number| {
             let later = !meets(told.merge(returned), self.told);
             later.then_some((number, self.told))
         });

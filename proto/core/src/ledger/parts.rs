@@ -1,8 +1,8 @@
 //! The part of a budget that each child should hold, for each kind of budget.
 
+use super::central_mode::CentralPlacement;
 use super::claim::total;
-use super::keeping::Scarce;
-use super::plan::{Plan, Room, Seat, WholeView};
+use super::plan::{Candidate, Plan, Room, WholeView};
 use crate::allocate::{self, Burst, Change, Claimant, Headroom, Policy, Warm};
 use crate::demand::ESCROW;
 use crate::edge::Vector;
@@ -14,14 +14,14 @@ use core::cmp::Reverse;
 
 /// Returns the parts in central mode: floors, and everything else to the home if there is one.
 pub(super) fn undivided_parts(
-    seats: &mut [Seat<'_>],
+    candidates: &mut [Candidate<'_>],
     room: &Room,
-    scarce: Scarce,
+    placement: CentralPlacement,
     kind: Kind,
 ) -> Vec<Vector> {
-    let home = match scarce {
-        Scarce::Kept => None,
-        Scarce::Gathered => home(seats, kind),
+    let home = match placement {
+        CentralPlacement::Here => None,
+        CentralPlacement::Home => home(candidates, kind),
     };
     let mut left = Vector {
         rate: Rate::from_grains(room.rate),
@@ -31,11 +31,11 @@ pub(super) fn undivided_parts(
     if kind == Kind::Quota {
         left.tokens = Tokens::from_grains(room.tokens);
     }
-    let mut parts: Vec<Vector> = seats
+    let mut parts: Vec<Vector> = candidates
         .iter_mut()
-        .map(|seat| {
-            seat.claim.set_differs(None);
-            let floor = carried(seat.floor().meet(left), kind);
+        .map(|candidate| {
+            candidate.claim.set_differs(None);
+            let floor = carried(candidate.floor().meet(left), kind);
             left = left.ahead_of(floor);
             Vector {
                 floor_rate: floor.rate,
@@ -60,16 +60,25 @@ fn carried(part: Vector, kind: Kind) -> Vector {
 
 /// Returns the child that holds most of the budget, the first of equals. If none holds any, returns the first
 /// that wants it. Every replica makes the same choice from the book.
-fn home(seats: &[Seat<'_>], kind: Kind) -> Option<usize> {
-    let staying = seats.iter().enumerate().filter(|(_, seat)| !seat.leaving);
+fn home(candidates: &[Candidate<'_>], kind: Kind) -> Option<usize> {
+    let staying = candidates
+        .iter()
+        .enumerate()
+        .filter(|(_, candidate)| !candidate.leaving);
     staying
-        .max_by_key(|(index, seat)| (seat.booked.capacity(kind), seat.wants(), Reverse(*index)))
+        .max_by_key(|(index, candidate)| {
+            (
+                candidate.booked.capacity(kind),
+                candidate.wants(),
+                Reverse(*index),
+            )
+        })
         .map(|(index, _)| index)
 }
 
 /// Returns the parts of a rate budget: rate by demand, damped against small changes, and burst in proportion.
 pub(super) fn rate_parts(
-    seats: &mut [Seat<'_>],
+    candidates: &mut [Candidate<'_>],
     room: &Room,
     view: &WholeView,
     warm: &mut Warm,
@@ -78,32 +87,32 @@ pub(super) fn rate_parts(
 ) -> Vec<Vector> {
     let ceiling = view.ceiling.map(|ceiling| ceiling.rate.grains());
     // If there are fewer tokens than claimants, idle ones get none.
-    let everybody = u64::try_from(seats.len()).unwrap_or(u64::MAX);
+    let everybody = u64::try_from(candidates.len()).unwrap_or(u64::MAX);
     let few = room.whole_burst(view.scale) < everybody;
-    let claimants: Vec<Claimant> = seats
+    let claimants: Vec<Claimant> = candidates
         .iter()
-        .map(|seat| match few && !seat.wants() {
-            true => seat.floor_alone(seat.claim.floor().rate.grains()),
-            false => seat.claimant(seat.claim.floor().rate.grains(), ceiling),
+        .map(|candidate| match few && !candidate.wants() {
+            true => candidate.floor_alone(candidate.claim.floor().rate.grains()),
+            false => candidate.claimant(candidate.claim.floor().rate.grains(), ceiling),
         })
         .collect();
-    let targets = match suits_all((seats, &claimants), room, view, ceiling) {
-        true => seats.iter().map(|seat| seat.kept.rate.grains()).collect(),
+    let targets = match suits_all((candidates, &claimants), room, view, ceiling) {
+        true => candidates.iter().map(|of| of.kept.rate.grains()).collect(),
         false => allocate::allocate(room.rate, &claimants, view.terms, warm),
     };
-    let changes: Vec<Change> = seats
+    let changes: Vec<Change> = candidates
         .iter_mut()
         .zip(&targets)
-        .map(|(seat, &target)| {
-            let held = seat.kept.rate.grains();
+        .map(|(candidate, &target)| {
+            let held = candidate.kept.rate.grains();
             // A small difference that no child lacks is not worth a message. `damp` removes it once some
             // child lacks it.
-            let content = seat.is_content(ceiling) && allocate::is_small(held, target);
+            let content = candidate.is_content(ceiling) && allocate::is_small(held, target);
             let differs = match held == target || content {
                 true => None,
-                false => Some(seat.claim.differs().unwrap_or(now)),
+                false => Some(candidate.claim.differs().unwrap_or(now)),
             };
-            seat.claim.set_differs(differs);
+            candidate.claim.set_differs(differs);
             let differs = differs.map_or(Span::ZERO, |since| now.since(since));
             let left = view.held_back.minus_or_zero(differs);
             let young = !left.is_zero();
@@ -118,26 +127,26 @@ pub(super) fn rate_parts(
         })
         .collect();
     let rates = allocate::damp(room.rate, &changes);
-    let bursts = burst_parts(seats, &rates, room, view, now);
+    let bursts = burst_parts(candidates, &rates, room, view, now);
     rates
         .into_iter()
         .zip(bursts)
-        .zip(seats)
-        .map(|((rate, burst), seat)| {
+        .zip(candidates)
+        .map(|((rate, burst), candidate)| {
             let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
             let rate = if burst.is_zero() { Rate::ZERO } else { rate };
             Vector {
                 rate,
                 burst,
-                floor_rate: seat.claim.floor().rate.min(rate),
-                floor_burst: seat.claim.floor().burst.min(burst),
+                floor_rate: candidate.claim.floor().rate.min(rate),
+                floor_burst: candidate.claim.floor().burst.min(burst),
                 ..Vector::ZERO
             }
         })
         .collect()
 }
 
-impl Seat<'_> {
+impl Candidate<'_> {
     /// Returns true if the child wants some rate, keeps as much as it wants, and is within the ceiling.
     fn is_content(&self, ceiling: Option<u64>) -> bool {
         self.wants() && self.is_at_ease(ceiling)
@@ -157,44 +166,46 @@ impl Seat<'_> {
 /// headroom, which children with pulsing demand would give up and be granted again with every pulse. So it
 /// stays where it was used last. A child without a claim has no weight and keeps nothing.
 fn suits_all(
-    (seats, claimants): (&[Seat<'_>], &[Claimant]),
+    (candidates, claimants): (&[Candidate<'_>], &[Claimant]),
     room: &Room,
     view: &WholeView,
     ceiling: Option<u64>,
 ) -> bool {
-    let sum = seats
-        .iter()
-        .try_fold(0_u64, |sum, seat| sum.checked_add(seat.kept.rate.grains()));
+    let sum = candidates.iter().try_fold(0_u64, |sum, candidate| {
+        sum.checked_add(candidate.kept.rate.grains())
+    });
     let by_demand = view.terms.policy == Policy::MaxMin;
     by_demand
         && !planted::is(Bug::HeadroomRestless)
         && claimants.iter().all(|claimant| claimant.weight > 0)
         && sum.is_some_and(|sum| sum <= room.rate && allocate::is_small(sum, room.rate))
-        && seats.iter().all(|seat| seat.is_at_ease(ceiling))
+        && candidates
+            .iter()
+            .all(|candidate| candidate.is_at_ease(ceiling))
 }
 
 /// Returns burst in proportion to rate, in whole tokens. If a request with a large cost waits at a child,
 /// burst is collected there.
 fn burst_parts(
-    seats: &[Seat<'_>],
+    candidates: &[Candidate<'_>],
     rates: &[u64],
     room: &Room,
     view: &WholeView,
     now: Tick,
 ) -> Vec<u64> {
     let per_token = view.scale.grains_per_token();
-    let dealt: Vec<u64> = allocate::deal_burst(room.burst, per_token, rates)
+    let dealt: Vec<u64> = allocate::distribute_burst(room.burst, per_token, rates)
         .into_iter()
         .map(Burst::units)
         .collect();
-    let holders: Vec<allocate::Holder> = seats
+    let holders: Vec<allocate::Holder> = candidates
         .iter()
         .zip(&dealt)
-        .map(|(seat, &part)| {
-            let (since, cost) = seat.claim.waiting().unwrap_or((now, Tokens::ZERO));
+        .map(|(candidate, &part)| {
+            let (since, cost) = candidate.claim.waiting().unwrap_or((now, Tokens::ZERO));
             allocate::Holder {
                 part,
-                pinned: seat.kept.floor_burst.grains(),
+                pinned: candidate.kept.floor_burst.grains(),
                 waiting: cost.grains(),
                 age: now.since(since).nanos(),
             }
@@ -211,12 +222,15 @@ fn burst_parts(
 /// too large, so that spending causes no traffic. If the quota is less than the demand, each child first gets
 /// what it can still use before the period ends. What is held at the end is lost to all.
 pub(super) fn quota_parts(
-    seats: &[Seat<'_>],
+    candidates: &[Candidate<'_>],
     room: &Room,
     view: &WholeView,
     warm: &mut Warm,
 ) -> Vec<Vector> {
-    let mut claimants: Vec<Claimant> = seats.iter().map(|seat| seat.claimant(0, None)).collect();
+    let mut claimants: Vec<Claimant> = candidates
+        .iter()
+        .map(|candidate| candidate.claimant(0, None))
+        .collect();
     let terms = allocate::Terms {
         headroom: Headroom::Kept,
         ..view.terms
@@ -226,8 +240,8 @@ pub(super) fn quota_parts(
         .filter(|rest| *rest < ESCROW && !planted::is(Bug::EndNotSeen));
     if let Some(rest) = rest {
         let mut soon = claimants.clone();
-        for (claimant, seat) in soon.iter_mut().zip(seats) {
-            let wants = total(seat.claim.demand());
+        for (claimant, candidate) in soon.iter_mut().zip(candidates) {
+            let wants = total(candidate.claim.demand());
             claimant.ceiling = mul_div_floor(wants, rest.nanos(), ESCROW.nanos());
         }
         let used = allocate::allocate(room.tokens, &soon, terms, warm);
@@ -238,9 +252,9 @@ pub(super) fn quota_parts(
     let wants = allocate::allocate(room.tokens, &claimants, terms, warm);
     let settled: Vec<u64> = wants
         .iter()
-        .zip(seats)
-        .map(|(&want, seat)| {
-            let kept = seat.kept.tokens.grains();
+        .zip(candidates)
+        .map(|(&want, candidate)| {
+            let kept = candidate.kept.tokens.grains();
             let settled = kept > want.div_ceil(2) && kept <= want.saturating_mul(2);
             if settled { kept } else { want }
         })
@@ -262,24 +276,24 @@ pub(super) fn quota_parts(
 
 /// Returns the parts of a concurrency budget: permits by demand.
 pub(super) fn permit_parts(
-    seats: &[Seat<'_>],
+    candidates: &[Candidate<'_>],
     room: &Room,
     view: &WholeView,
     warm: &mut Warm,
 ) -> Vec<Vector> {
     let ceiling = view.ceiling.map(|ceiling| ceiling.burst.grains());
-    let claimants: Vec<Claimant> = seats
+    let claimants: Vec<Claimant> = candidates
         .iter()
-        .map(|seat| seat.claimant(seat.claim.floor().burst.grains(), ceiling))
+        .map(|candidate| candidate.claimant(candidate.claim.floor().burst.grains(), ceiling))
         .collect();
     allocate::allocate(room.burst, &claimants, view.terms, warm)
         .into_iter()
-        .zip(seats)
-        .map(|(part, seat)| {
+        .zip(candidates)
+        .map(|(part, candidate)| {
             let burst = Tokens::from_grains(part);
             Vector {
                 burst,
-                floor_burst: seat.claim.floor().burst.min(burst),
+                floor_burst: candidate.claim.floor().burst.min(burst),
                 ..Vector::ZERO
             }
         })

@@ -1,8 +1,8 @@
 //! Plans: compares the parts that children hold with those that they should hold.
 
+use super::central_mode::{CentralMode, CentralPlacement};
 use super::children::Children;
 use super::claim::Claim;
-use super::keeping::{Keeping, Scarce};
 use super::parts::{permit_parts, quota_parts, rate_parts, undivided_parts};
 use crate::account::Account;
 use crate::allocate::{self, Claimant, Warm};
@@ -31,27 +31,27 @@ pub struct WholeView {
     /// Time for which a small difference is left alone. It must be well within a lease.
     pub held_back: Span,
     /// Treatment of a budget in central mode.
-    pub scarce: Scarce,
+    pub placement: CentralPlacement,
     /// Rest of a quota's period, if known.
     pub rest: Option<Span>,
     /// True if the level above made this parent the home in central mode. Nothing of it may then be divided,
     /// since other nodes send their requests here.
-    pub gathered: bool,
+    pub central_mode: bool,
 }
 
 /// The changes that a plan proposes.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Plan {
     /// Grants to make, within what is free. The owner adds the tokens of a rate.
-    pub wishes: Vec<Wish>,
+    pub grant_requests: Vec<GrantRequest>,
     /// Children of which something more is wanted back.
     pub recalled: Vec<Incarnation>,
     /// Sorted children to be told at once: those that wait, those whose part changes by an eighth or more,
     /// and those whose recalled part such a child or the parent lacks. Others are told with their next
     /// answer.
-    pub hurried: Vec<Incarnation>,
+    pub urgent: Vec<Incarnation>,
     /// Number of children that took part.
-    pub seats: usize,
+    pub candidates: usize,
     /// Set if the next plan may differ without any new report.
     pub unsettled: bool,
     /// Time at which the plan may differ without any new report: a small difference is not left alone any
@@ -71,7 +71,7 @@ impl Plan {
 
 /// One grant to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Wish {
+pub struct GrantRequest {
     /// The child to grant to.
     pub child: Incarnation,
     /// The increase over what it was granted so far.
@@ -84,7 +84,7 @@ pub(super) struct Standing {
     /// Kept only for several claimants: two or three are divided as fast without it, and most keys have no
     /// more.
     warm: Option<Box<Warm>>,
-    pub(super) keeping: Keeping,
+    pub(super) central_mode: CentralMode,
 }
 
 impl Standing {
@@ -93,12 +93,12 @@ impl Standing {
 
     /// Returns true if nothing needs to be kept.
     pub(super) fn is_empty(&self) -> bool {
-        self.warm.is_none() && self.keeping == Keeping::default()
+        self.warm.is_none() && self.central_mode == CentralMode::default()
     }
 }
 
 /// One child that takes part in a plan (a seat at the table).
-pub(super) struct Seat<'a> {
+pub(super) struct Candidate<'a> {
     pub(super) child: Incarnation,
     pub(super) claim: &'a mut Claim,
     given: Vector,
@@ -120,13 +120,13 @@ pub(super) fn plan(
 ) -> Plan {
     // Parts that belong to no child's edge cannot be moved by a plan.
     let central = account.holding(Account::CENTRAL);
-    let mut reserved = account.ghosts().plus(central).unwrap_or(account.held());
-    let (mut seats, mut plan) = (Vec::new(), Plan::default());
+    let mut reserved = account.lingering().plus(central).unwrap_or(account.held());
+    let (mut candidates, mut plan) = (Vec::new(), Plan::default());
     for (id, child) in children.among_mut(around) {
-        let (muted, leaving) = (child.is_muted(), child.is_leaving());
+        let (fenced, leaving) = (child.is_fenced(), child.is_leaving());
         let counters = account.counters(id);
         let holding = counters.holding(account.kind());
-        if muted || child.is_silent(now, view.silence) {
+        if fenced || child.is_silent(now, view.silence) {
             child.skip();
             reserved = reserved.plus(holding).unwrap_or(account.held());
             continue;
@@ -141,14 +141,14 @@ pub(super) fn plan(
             })),
         };
         if let Some(claim) = claim {
-            if !holding.is_zero() && !claim.is_spoken_of() {
+            if !holding.is_zero() && !claim.is_reported() {
                 // It was granted this without a request, for a client whose demand has not arrived yet.
                 reserved = reserved.plus(holding).unwrap_or(account.held());
                 plan.unsettled = true;
                 continue;
             }
             claim.begin(account.period());
-            seats.push(Seat::new(
+            candidates.push(Candidate::new(
                 (id, leaving),
                 claim,
                 (counters, holding),
@@ -157,18 +157,24 @@ pub(super) fn plan(
         }
     }
     let room = Room::new(account, view, reserved);
-    let together = room.is_too_small(&seats, account.kind(), view, &mut standing.keeping, now);
-    plan.unsettled |= standing.keeping.is_easing();
+    let is_central = room.is_too_small(
+        &candidates,
+        account.kind(),
+        view,
+        &mut standing.central_mode,
+        now,
+    );
+    plan.unsettled |= standing.central_mode.is_easing();
     let mut warm = standing.warm.take().unwrap_or_default();
     let wanted = match account.kind() {
-        _ if together => undivided_parts(&mut seats, &room, view.scarce, account.kind()),
-        Kind::Rate => rate_parts(&mut seats, &room, view, &mut warm, now, &mut plan),
-        Kind::Quota => quota_parts(&seats, &room, view, &mut warm),
-        Kind::Concurrency => permit_parts(&seats, &room, view, &mut warm),
+        _ if is_central => undivided_parts(&mut candidates, &room, view.placement, account.kind()),
+        Kind::Rate => rate_parts(&mut candidates, &room, view, &mut warm, now, &mut plan),
+        Kind::Quota => quota_parts(&candidates, &room, view, &mut warm),
+        Kind::Concurrency => permit_parts(&candidates, &room, view, &mut warm),
     };
-    standing.warm = (seats.len() >= Standing::MANY).then_some(warm);
-    plan.seats = seats.len().max(1);
-    settle(&mut seats, &wanted, account, view, &mut plan);
+    standing.warm = (candidates.len() >= Standing::MANY).then_some(warm);
+    plan.candidates = candidates.len().max(1);
+    settle(&mut candidates, &wanted, account, view, &mut plan);
     plan
 }
 
@@ -205,20 +211,23 @@ impl Room {
     /// Updates the central mode of the budget. Returns true if the budget is in central mode.
     fn is_too_small(
         &self,
-        seats: &[Seat<'_>],
+        candidates: &[Candidate<'_>],
         kind: Kind,
         view: &WholeView,
-        keeping: &mut Keeping,
+        central_mode: &mut CentralMode,
         now: Tick,
     ) -> bool {
         let (whole, least) = match kind {
-            Kind::Rate => (self.whole_burst(view.scale), view.scarce.least_burst()),
+            Kind::Rate => (self.whole_burst(view.scale), view.placement.least_burst()),
             Kind::Quota => (self.tokens, 1),
             Kind::Concurrency => (self.burst, 1),
         };
-        let claimants = seats.iter().filter(|seat| seat.wants()).count();
+        let claimants = candidates
+            .iter()
+            .filter(|candidate| candidate.wants())
+            .count();
         let claimants = u64::try_from(claimants).unwrap_or(u64::MAX);
-        keeping.look(whole, least, claimants, now) || view.gathered
+        central_mode.look(whole, least, claimants, now) || view.central_mode
     }
 
     /// Returns the burst in whole tokens.
@@ -227,7 +236,7 @@ impl Room {
     }
 }
 
-impl<'a> Seat<'a> {
+impl<'a> Candidate<'a> {
     fn new(
         (child, leaving): (Incarnation, bool),
         claim: &'a mut Claim,
@@ -317,37 +326,37 @@ impl<'a> Seat<'a> {
 /// Raises the target of a child that keeps more than planned. Otherwise adds a grant of the difference, cut
 /// to what is free.
 fn settle(
-    seats: &mut [Seat<'_>],
+    candidates: &mut [Candidate<'_>],
     wanted: &[Vector],
     account: &Account,
     view: &WholeView,
     plan: &mut Plan,
 ) {
-    let mut lacking = Vec::with_capacity(seats.len());
+    let mut lacking = Vec::with_capacity(candidates.len());
     let mut awaited = !view.owed.is_zero();
-    for (seat, &want) in seats.iter_mut().zip(wanted) {
-        let (excess, more) = (seat.kept.ahead_of(want), want.ahead_of(seat.kept));
-        if seat.claim.waiting().is_some() || matters(seat.kept, want) {
-            plan.hurried.push(seat.child);
+    for (candidate, &want) in candidates.iter_mut().zip(wanted) {
+        let (excess, more) = (candidate.kept.ahead_of(want), want.ahead_of(candidate.kept));
+        if candidate.claim.waiting().is_some() || matters(candidate.kept, want) {
+            plan.urgent.push(candidate.child);
             awaited |= !more.is_zero();
         }
         if !excess.is_zero() {
-            let mut target = seat.given.ahead_of(want).to_array();
+            let mut target = candidate.given.ahead_of(want).to_array();
             for (slot, excess) in target.iter_mut().zip(excess.to_array()) {
                 if excess == 0 {
                     *slot = 0;
                 }
             }
-            seat.claim.raise_target(Vector::from_array(target));
-            plan.recalled.push(seat.child);
+            candidate.claim.raise_target(Vector::from_array(target));
+            plan.recalled.push(candidate.child);
         }
         lacking.push(more);
-        seat.kept = seat.kept.meet(want);
+        candidate.kept = candidate.kept.meet(want);
     }
     if awaited {
-        plan.hurried.extend(&plan.recalled);
-        plan.hurried.sort_unstable();
-        plan.hurried.dedup();
+        plan.urgent.extend(&plan.recalled);
+        plan.urgent.sort_unstable();
+        plan.urgent.dedup();
     }
     let held = account.held();
     let free = Vector {
@@ -357,14 +366,17 @@ fn settle(
         ..Vector::of(account.free())
     };
     plan.starved = cut(&mut lacking, free);
-    let wishes = lacking.into_iter().zip(seats).filter_map(|(more, seat)| {
-        let more = accompanied(seat, more);
-        (!more.is_zero()).then_some(Wish {
-            child: seat.child,
-            more,
-        })
-    });
-    plan.wishes = wishes.collect();
+    let grant_requests = lacking
+        .into_iter()
+        .zip(candidates)
+        .filter_map(|(more, candidate)| {
+            let more = accompanied(candidate, more);
+            (!more.is_zero()).then_some(GrantRequest {
+                child: candidate.child,
+                more,
+            })
+        });
+    plan.grant_requests = grant_requests.collect();
 }
 
 /// Returns true if any component changes by an eighth or more.
@@ -383,8 +395,8 @@ fn cut(lacking: &mut [Vector], free: Vector) -> bool {
             continue;
         }
         starved = true;
-        let wishes: Vec<u64> = lacking.iter().map(of).collect();
-        for (vector, part) in lacking.iter_mut().zip(apportion(free, &wishes)) {
+        let lacks: Vec<u64> = lacking.iter().map(of).collect();
+        for (vector, part) in lacking.iter_mut().zip(apportion(free, &lacks)) {
             let mut cut = vector.to_array();
             if let Some(slot) = cut.get_mut(component) {
                 *slot = part;
@@ -397,14 +409,14 @@ fn cut(lacking: &mut [Vector], free: Vector) -> bool {
 
 /// Removes rate without burst, and floors without their share, both by the present book and by the book once
 /// all targets are met.
-fn accompanied(seat: &Seat<'_>, mut more: Vector) -> Vector {
+fn accompanied(candidate: &Candidate<'_>, mut more: Vector) -> Vector {
     if more.is_zero() {
         return more;
     }
-    if seat.kept.burst.is_zero() && more.burst.is_zero() {
+    if candidate.kept.burst.is_zero() && more.burst.is_zero() {
         more.rate = Rate::ZERO;
     }
-    for held in [seat.booked, seat.kept] {
+    for held in [candidate.booked, candidate.kept] {
         let rate = held.rate.plus(more.rate).unwrap_or(held.rate);
         let burst = held.burst.plus(more.burst).unwrap_or(held.burst);
         more.floor_rate = more.floor_rate.min(rate.minus_or_zero(held.floor_rate));

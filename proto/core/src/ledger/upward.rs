@@ -1,6 +1,6 @@
 //! The part of claims that the parent reports to its own parent: sums of demand, and returned parts.
 
-use super::agenda::Agenda;
+use super::planning_queue::PlanningQueue;
 use super::{Child, Claim, Ledger};
 use crate::edge::{Counters, Vector};
 use crate::unit::{BudgetId, Incarnation, PeriodId};
@@ -10,11 +10,11 @@ use core::ops::Bound;
 
 /// Selects the budgets whose claims are summed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Spoken {
+pub enum SumScope {
     /// All of which a claim was reported.
     All,
     /// Those with a claim whose demand began, rose or fell sharply.
-    Asked,
+    Urgent,
 }
 
 /// The total that a child has returned of a budget.
@@ -40,12 +40,12 @@ impl Ledger {
         book: impl Fn(BudgetId, Incarnation) -> Option<Counters>,
     ) -> Vec<Returned> {
         let (mut unbooked, mut booked) = (Vec::new(), Vec::new());
-        let Agenda {
+        let PlanningQueue {
             claimants,
             returned,
             returned_turn: turn,
             ..
-        } = &mut self.agenda;
+        } = &mut self.queue;
         let last = *turn;
         let later = returned.range((Bound::Excluded(last), Bound::Unbounded));
         for &budget in later.chain(returned.range(..=last)) {
@@ -78,7 +78,7 @@ impl Ledger {
             }
         }
         for budget in booked {
-            self.agenda.returned.remove(&budget);
+            self.queue.returned.remove(&budget);
         }
         unbooked.sort_unstable_by_key(|returned| (returned.child, returned.budget));
         unbooked
@@ -87,19 +87,19 @@ impl Ledger {
     /// Returns true if the demand of a claim began, rose or fell sharply since the last call.
     #[must_use]
     pub fn take_asked(&mut self) -> bool {
-        core::mem::take(&mut self.agenda.asked)
+        core::mem::take(&mut self.queue.asked)
     }
 
     /// Takes the budgets whose sum of claims may have changed since they were last taken: all of them, or
     /// those with urgent claims.
     #[must_use]
-    pub fn take_spoken(&mut self, which: Spoken) -> BTreeSet<BudgetId> {
-        self.agenda.take_spoken(which)
+    pub fn take_unsummed(&mut self, which: SumScope) -> BTreeSet<BudgetId> {
+        self.queue.take_unsummed(which)
     }
 
     /// Returns the claims on a budget, with their children.
     pub fn claims_on(&self, budget: BudgetId) -> impl Iterator<Item = (&Child, &Claim)> {
-        let claimants = self.agenda.claimants(budget);
+        let claimants = self.queue.claimants(budget);
         claimants.filter_map(move |child| {
             let child = self.children.get(child)?;
             Some((child, &**child.claims.get(&budget)?))

@@ -1,8 +1,10 @@
 //! Central decisions: requests decided here, out of the undealt part of a budget.
 
-use super::{Desk, Node};
+use super::{BudgetState, Node};
 use crate::bucket::Refusal;
-use crate::central::{Ask, Booked, Hops, Manner, Outcome, Reason, Release, Told};
+use crate::central::{
+    Booked, DecisionReply, DecisionRequest, Outcome, Reason, Release, RetryPolicy, Route,
+};
 use crate::planted::{self, Bug};
 use crate::share::Kind;
 use crate::state::State;
@@ -11,16 +13,16 @@ use alloc::boxed::Box;
 
 /// Action that the shell must take for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Asked {
+pub enum RequestAction {
     /// Send this reply to the client.
-    Told(Told),
+    Reply(DecisionReply),
     /// Ask the key's home, and send its reply to the client. If the home cannot be reached, the outcome is
     /// unknown: the client repeats its request.
     Forward {
         /// Incarnation of the home.
         to: Incarnation,
         /// The request, marked as forwarded.
-        ask: Ask,
+        ask: DecisionRequest,
     },
 }
 
@@ -58,41 +60,41 @@ impl Node {
     /// Decides a request that came from a client, or from the client's node.
     ///
     /// `state` is this node's replica, which knows the home of each key.
-    pub fn handle_ask(&mut self, ask: &Ask, state: &State, now: Tick) -> Asked {
+    pub fn handle_ask(&mut self, ask: &DecisionRequest, state: &State, now: Tick) -> RequestAction {
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
         }
-        if ask.hops == Hops::Direct && !self.promises(ask.edge, now) {
+        if ask.route == Route::Direct && !self.promises(ask.edge, now) {
             let refused = Outcome::refused(Reason::NoLease, Some(Self::ASK_AGAIN));
-            return Asked::Told(ask.told(refused));
+            return RequestAction::Reply(ask.reply(refused));
         }
         if let Some(outcome) = self.memory.recall(ask) {
-            return Asked::Told(ask.told(outcome));
+            return RequestAction::Reply(ask.reply(outcome));
         }
         let cost = match cost_of(ask, state) {
             Ok(cost) => cost,
-            Err(reason) => return Asked::Told(ask.told(Outcome::refused(reason, None))),
+            Err(reason) => return RequestAction::Reply(ask.reply(Outcome::refused(reason, None))),
         };
         let home = state.home_of(ask.budget);
         let held = self.holder.holding(ask.budget).capacity(ask.kind);
-        if home != Some(self.life()) && held < cost {
-            match (ask.hops, home) {
-                (Hops::Direct, Some(to)) => return forward(ask, to),
-                (Hops::Forwarded, Some(to)) if planted::is(Bug::ForwardedTwice) => {
+        if home != Some(self.incarnation()) && held < cost {
+            match (ask.route, home) {
+                (Route::Direct, Some(to)) => return forward(ask, to),
+                (Route::Forwarded, Some(to)) if planted::is(Bug::ForwardedTwice) => {
                     return forward(ask, to);
                 }
-                (Hops::Forwarded, home) => {
-                    return Asked::Told(ask.told(Outcome::Moved { home }));
+                (Route::Forwarded, home) => {
+                    return RequestAction::Reply(ask.reply(Outcome::Moved { home }));
                 }
                 // No node holds a part of the budget yet.
-                (Hops::Direct, None) => {}
+                (Route::Direct, None) => {}
             }
         }
         let outcome = self.decide(ask, cost, now);
         if outcome.is_decided() {
             self.memory.remember(ask.edge, ask.request, outcome, now);
         }
-        Asked::Told(ask.told(outcome))
+        RequestAction::Reply(ask.reply(outcome))
     }
 
     /// Returns true if this node gave the session a lease that is not over.
@@ -101,33 +103,37 @@ impl Node {
             return true;
         }
         let session = self.sessions.get(&edge.child);
-        edge.parent == self.life()
-            && session.is_some_and(|session| session.said.is_some() && now < session.promised)
+        edge.parent == self.incarnation()
+            && session
+                .is_some_and(|session| session.last_confirmed.is_some() && now < session.promised)
     }
 
     /// Decides a request out of the undealt part. The cost of an admitted request is taken at once.
-    fn decide(&mut self, ask: &Ask, cost: Tokens, now: Tick) -> Outcome {
+    fn decide(&mut self, ask: &DecisionRequest, cost: Tokens, now: Tick) -> Outcome {
         if !self.is_leased(now) {
             return Outcome::refused(Reason::NoLease, Some(Self::ASK_AGAIN));
         }
         if !self.memory.has_room() {
             return Outcome::refused(Reason::Busy, Some(Self::ASK_AGAIN));
         }
-        let (life, patience) = (self.life(), self.patience());
-        let Some(desk) = self.desks.get_mut(&ask.budget) else {
+        let (incarnation, patience) = (self.incarnation(), self.patience());
+        let Some(budget_state) = self.budgets.get_mut(&ask.budget) else {
             return Outcome::refused(Reason::Spent, Some(Self::ASK_AGAIN));
         };
         let hold = match ask.kind {
-            Kind::Concurrency => desk.terms.max_hold,
+            Kind::Concurrency => budget_state.terms.max_hold,
             Kind::Rate | Kind::Quota => Span::ZERO,
         };
         let taken = match ask.kind {
-            Kind::Rate => desk.take(ask, cost, now),
-            Kind::Quota => desk.account.spend_free(cost).map_err(|_| Self::ASK_AGAIN),
-            Kind::Concurrency => desk
+            Kind::Rate => budget_state.take(ask, cost, now),
+            Kind::Quota => budget_state
+                .account
+                .spend_free(cost)
+                .map_err(|_| Self::ASK_AGAIN),
+            Kind::Concurrency => budget_state
                 .account
                 .book_central(cost)
-                .map(|()| desk.account.period())
+                .map(|()| budget_state.account.period())
                 .map_err(|_| Self::ASK_AGAIN),
         };
         let period = match taken {
@@ -148,7 +154,7 @@ impl Node {
             self.spent.insert(ask.budget);
         }
         Outcome::Admitted {
-            by: life,
+            by: incarnation,
             period,
             hold,
         }
@@ -156,17 +162,17 @@ impl Node {
 
     /// Takes permits back, or cancels a request that may not have arrived yet. Idempotent.
     pub fn handle_release(&mut self, release: &Release, now: Tick) -> Released {
-        if release.by != self.life() {
-            return match release.hops {
-                Hops::Direct => Released::Forward {
+        if release.by != self.incarnation() {
+            return match release.route {
+                Route::Direct => Released::Forward {
                     to: release.by,
                     release: Release {
-                        hops: Hops::Forwarded,
+                        route: Route::Forwarded,
                         ..*release
                     },
                 },
                 // That incarnation is over, and its permits with it.
-                Hops::Forwarded => Released::Done,
+                Route::Forwarded => Released::Done,
             };
         }
         let booked = self.memory.release(release.edge, release.request, now);
@@ -177,10 +183,10 @@ impl Node {
     }
 
     fn free_permits(&mut self, booked: Booked, now: Tick) {
-        let Some(desk) = self.desks.get_mut(&booked.budget) else {
+        let Some(budget_state) = self.budgets.get_mut(&booked.budget) else {
             return;
         };
-        desk.account.release_central(booked.permits);
+        budget_state.account.release_central(booked.permits);
         self.refit(booked.budget, now);
         let owed = match self.is_leased(now) {
             true => self.holder.owed(booked.budget),
@@ -208,13 +214,13 @@ impl Node {
     }
 }
 
-impl Desk {
+impl BudgetState {
     /// Takes tokens of a rate budget, unless they are being saved for another request.
     ///
     /// # Errors
     ///
     /// The retry delay, if the tokens cannot be taken now.
-    fn take(&mut self, ask: &Ask, cost: Tokens, now: Tick) -> Result<PeriodId, Span> {
+    fn take(&mut self, ask: &DecisionRequest, cost: Tokens, now: Tick) -> Result<PeriodId, Span> {
         let period = self.account.period();
         let turn = self.turn.as_deref().filter(|turn| now < turn.until);
         let turn = turn.copied();
@@ -237,7 +243,7 @@ impl Desk {
             // Other holders have the rest of the budget, or its tokens are being saved.
             Refusal::ExceedsBurst { .. } | Refusal::Never => Node::ASK_AGAIN,
         };
-        if turn.is_none() && ask.manner == Manner::Waits {
+        if turn.is_none() && ask.retry_policy == RetryPolicy::Waits {
             self.turn = Some(Box::new(Turn {
                 edge: ask.edge,
                 cost,
@@ -249,7 +255,7 @@ impl Desk {
 }
 
 /// Returns the cost in grains, or the reason why it can never be admitted.
-fn cost_of(ask: &Ask, state: &State) -> Result<Tokens, Reason> {
+fn cost_of(ask: &DecisionRequest, state: &State) -> Result<Tokens, Reason> {
     let generation = state.budget(ask.budget).ok_or(Reason::NoBudget)?;
     if generation.budget.kind() != ask.kind {
         return Err(Reason::OtherKind);
@@ -262,8 +268,8 @@ fn cost_of(ask: &Ask, state: &State) -> Result<Tokens, Reason> {
     }
 }
 
-fn forward(ask: &Ask, to: Incarnation) -> Asked {
-    let hops = Hops::Forwarded;
-    let ask = Ask { hops, ..*ask };
-    Asked::Forward { to, ask }
+fn forward(ask: &DecisionRequest, to: Incarnation) -> RequestAction {
+    let route = Route::Forwarded;
+    let ask = DecisionRequest { route, ..*ask };
+    RequestAction::Forward { to, ask }
 }

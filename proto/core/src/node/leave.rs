@@ -8,7 +8,7 @@ impl Node {
     /// open until their clients leave or fall silent.
     pub fn leave(&mut self, now: Tick) {
         self.holder.leave();
-        self.news = true;
+        self.report_urgent = true;
         self.return_undealt(now);
     }
 
@@ -26,15 +26,15 @@ impl Node {
             return;
         }
         self.return_undealt(now);
-        if self.left.is_none() && self.sessions.is_empty() && self.holds_only_what_is_kept() {
+        if self.left.is_none() && self.sessions.is_empty() && self.holds_only_lingering() {
             self.left = self.holder.lease().last_sent().next();
         }
     }
 
-    fn holds_only_what_is_kept(&self) -> bool {
-        self.desks.iter().all(|(&budget, desk)| {
+    fn holds_only_lingering(&self) -> bool {
+        self.budgets.iter().all(|(&budget, budget_state)| {
             let holding = self.holder.holding(budget);
-            holding.ahead_of(desk.account.ghosts()).is_zero()
+            holding.ahead_of(budget_state.account.lingering()).is_zero()
         })
     }
 }

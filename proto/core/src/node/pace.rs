@@ -27,18 +27,18 @@ impl Node {
         self.expire_central(now);
         if self.holder.lease().holds(now) {
             let dirty = self.ledger.take_some_dirty(self.planning.left_at(now), now);
-            self.deal(dirty, now);
+            self.distribute(dirty, now);
         }
         self.push_answers(now);
     }
 
     /// Plans urgent budgets within the node's work budget, and makes answers. Other budgets wait for the next
     /// [`Node::tick`]. Call it after inputs.
-    pub fn hurry(&mut self, now: Tick) {
+    pub fn flush_urgent(&mut self, now: Tick) {
         if self.ledger.is_urgent() && self.is_leased(now) {
-            let mut seats = self.planning.left_at(now);
-            let urgent = self.ledger.take_some_urgent(&mut seats);
-            self.deal(urgent, now);
+            let mut claimants_left = self.planning.left_at(now);
+            let urgent = self.ledger.take_some_urgent(&mut claimants_left);
+            self.distribute(urgent, now);
         }
         self.push_answers(now);
     }
@@ -47,7 +47,8 @@ impl Node {
     /// waits, and nothing of closed sessions is kept. [`Node::tick`] may then be called rarely.
     #[must_use]
     pub fn is_at_rest(&self, now: Tick) -> bool {
-        let answered = self.asking.is_empty() && self.told.is_empty() && self.outputs.is_empty();
+        let answered =
+            self.reply_set.is_empty() && self.notify_set.is_empty() && self.outputs.is_empty();
         let kept = !self.kept_until.is_empty() || self.memory.booked().next().is_some();
         self.is_leased(now) && self.ledger.is_at_rest() && answered && !kept
     }

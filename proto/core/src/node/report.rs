@@ -1,10 +1,10 @@
 //! The node's report to the leader: the sum of its clients' demand, and the parts that were returned.
 
-use super::{Desk, Node};
+use super::{BudgetState, Node};
 use crate::demand::{DemandCurve, Segment};
 use crate::edge::Vector;
 use crate::holder::Wants;
-use crate::ledger::{Claim, Spoken};
+use crate::ledger::{Claim, SumScope};
 use crate::message::{BandDemand, Report};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
@@ -39,9 +39,9 @@ impl Node {
         }
         self.return_what_is_owed(now);
         self.return_while_leaving(now);
-        let which = if all { Spoken::All } else { Spoken::Asked };
-        let spoken = self.ledger.take_spoken(which);
-        let wants = self.sum_up(spoken);
+        let which = if all { SumScope::All } else { SumScope::Urgent };
+        let unsummed = self.ledger.take_unsummed(which);
+        let wants = self.sum_up(unsummed);
         let report = self.holder.report(now, wall_ms, wants)?;
         debug_assert!(
             !all || planted::any() || self.has_said_what_is_wanted(),
@@ -76,20 +76,20 @@ impl Node {
                         == (&wants.demand, wants.floor, wants.largest_wait)
                 })
         };
-        self.desks.keys().take(SOME).all(said)
+        self.budgets.keys().take(SOME).all(said)
     }
 
     /// Reports the spent tokens of a quota: those that clients reported, and those that closed sessions held.
     pub(super) fn report_spent(&mut self, budget: BudgetId) {
-        let Some(desk) = self.desks.get(&budget) else {
+        let Some(budget_state) = self.budgets.get(&budget) else {
             return;
         };
-        if desk.terms.kind != Kind::Quota {
+        if budget_state.terms.kind != Kind::Quota {
             return;
         }
         let counters = self.holder.counters_of(budget);
         let reported = counters.map_or(Tokens::ZERO, |of| of.returned.spent);
-        let spent = desk.account.spent().minus_or_zero(reported);
+        let spent = budget_state.account.spent().minus_or_zero(reported);
         let vector = Vector {
             spent,
             ..Vector::ZERO
@@ -100,9 +100,9 @@ impl Node {
 
     /// Sums the demand of all clients for `budgets`: demand curves are added.
     fn sum_up(&self, budgets: BTreeSet<BudgetId>) -> BTreeMap<BudgetId, Wants> {
-        let most = budgets.len().saturating_mul(Self::APART) >= self.desks.len();
+        let most = budgets.len().saturating_mul(Self::APART) >= self.budgets.len();
         let sums: Vec<(BudgetId, Option<Wants>)> = match most {
-            true => self.sum_together(budgets),
+            true => self.sum_in_one_walk(budgets),
             false => {
                 let sums = budgets.into_iter();
                 sums.map(|budget| (budget, self.sum(budget))).collect()
@@ -114,7 +114,7 @@ impl Node {
 
     /// Sums the demand for these budgets in one walk over all claims. A walk reads claims in order, which is
     /// faster than a lookup for each.
-    fn sum_together(&self, budgets: BTreeSet<BudgetId>) -> Vec<(BudgetId, Option<Wants>)> {
+    fn sum_in_one_walk(&self, budgets: BTreeSet<BudgetId>) -> Vec<(BudgetId, Option<Wants>)> {
         let ids: Vec<BudgetId> = budgets.into_iter().collect();
         let mut sums: Vec<Sum> = ids.iter().map(|_| Sum::default()).collect();
         for child in self.ledger.children().filter(|child| !child.is_leaving()) {
@@ -132,22 +132,22 @@ impl Node {
     /// Returns the demand to report for a budget, given the sum of its clients' demand.
     fn wants(&self, budget: BudgetId, sum: Option<Wants>) -> Wants {
         let mut wants = sum.unwrap_or_default();
-        if let Some(desk) = self.desks.get(&budget) {
-            Self::keep(&mut wants, desk);
+        if let Some(budget_state) = self.budgets.get(&budget) {
+            Self::keep(&mut wants, budget_state);
         }
         wants
     }
 
     /// Adds the counts of closed sessions, and the floors that they left. These floors stay booked here, so
     /// they must stay granted: a recall could not be met before they are forgotten.
-    fn keep(sum: &mut Wants, desk: &Desk) {
-        sum.tally = sum.tally.plus(desk.tally);
-        let ghosts = desk.account.ghosts();
-        let floored = !ghosts.floor_rate.is_zero() || !ghosts.floor_burst.is_zero();
+    fn keep(sum: &mut Wants, budget_state: &BudgetState) {
+        sum.tally = sum.tally.plus(budget_state.tally);
+        let lingering = budget_state.account.lingering();
+        let floored = !lingering.floor_rate.is_zero() || !lingering.floor_burst.is_zero();
         if floored && !planted::is(Bug::LastFloorUnasked) {
             let kept = Share {
-                rate: ghosts.floor_rate,
-                burst: ghosts.floor_burst,
+                rate: lingering.floor_rate,
+                burst: lingering.floor_burst,
                 tokens: Tokens::ZERO,
             };
             sum.floor = sum.floor.merge(kept).unwrap_or(sum.floor);

@@ -30,12 +30,12 @@ impl Node {
         let client = self.next_client;
         self.next_client = client.next()?;
         let edge = Edge {
-            parent: self.life(),
+            parent: self.incarnation(),
             child: client,
         };
         let session = Session {
             promised: now,
-            said: None,
+            last_confirmed: None,
             given: BTreeSet::new(),
         };
         self.sessions.insert(client, session);
@@ -70,7 +70,7 @@ impl Node {
             Err(ReportError::Stale) => return,
             Err(ReportError::Unfounded) => {
                 // The answer names the report that the next one may build on.
-                self.asking.insert(client);
+                self.reply_set.insert(client);
                 return;
             }
             Err(ReportError::Closed) => {
@@ -80,7 +80,7 @@ impl Node {
             }
         }
         // Demand that cannot be served from here must be reported to the leader.
-        self.news |= self.ledger.take_asked();
+        self.report_urgent |= self.ledger.take_asked();
         for line in &report.lines {
             self.release(client, line.budget, line.period, line.returned, now);
         }
@@ -118,18 +118,18 @@ impl Node {
         if returned.is_zero() {
             return;
         }
-        let Some(desk) = self.desks.get_mut(&budget) else {
+        let Some(budget_state) = self.budgets.get_mut(&budget) else {
             return;
         };
-        let spent = desk.account.spent();
-        let released = desk.account.release(client, period, returned);
-        if desk.account.spent() != spent {
+        let spent = budget_state.account.spent();
+        let released = budget_state.account.release(client, period, returned);
+        if budget_state.account.spent() != spent {
             self.spent.insert(budget);
         }
         if let Ok(share) = released
             && !share.is_empty()
         {
-            if let Some(pool) = &mut desk.pool {
+            if let Some(pool) = &mut budget_state.pool {
                 pool.credit(share, now);
             }
             self.refit(budget, now);
@@ -142,19 +142,21 @@ impl Node {
     /// Handles a floor of a closed edge that is no longer used. If the edge was this node's, the floor is
     /// freed here. If not, it is passed on to the log.
     fn release_floor(&mut self, floor: &FloorRelease, now: Tick) {
-        if floor.former.parent != self.life() {
+        if floor.former.parent != self.incarnation() {
             self.holder.release_floor(*floor);
             return;
         }
-        let Some(desk) = self.desks.get_mut(&floor.budget) else {
+        let Some(budget_state) = self.budgets.get_mut(&floor.budget) else {
             return;
         };
         let client = floor.former.child;
-        let share = desk.account.release_floor(client, client, floor.floor);
+        let share = budget_state
+            .account
+            .release_floor(client, client, floor.floor);
         if share.is_empty() {
             return;
         }
-        if let Some(pool) = &mut desk.pool {
+        if let Some(pool) = &mut budget_state.pool {
             pool.credit(share, now);
         }
         self.refit(floor.budget, now);
@@ -167,8 +169,8 @@ impl Node {
         let session = self.sessions.get(&client);
         let mut given = session.iter().flat_map(|session| &session.given);
         given.all(|budget| {
-            let desk = self.desks.get(budget);
-            desk.is_none_or(|desk| desk.account.holding(client).is_zero())
+            let budget_state = self.budgets.get(budget);
+            budget_state.is_none_or(|budget_state| budget_state.account.holding(client).is_zero())
         })
     }
 
@@ -178,10 +180,14 @@ impl Node {
             let session = self.sessions.get(&client);
             session.is_some_and(|session| session.given.contains(budget))
         };
-        let mut desks = self.desks.iter();
+        let mut budgets = self.budgets.iter();
         debug_assert!(
-            desks.all(|(budget, desk)| {
-                noted(budget) || desk.account.open().all(|(child, _)| child != client)
+            budgets.all(|(budget, budget_state)| {
+                noted(budget)
+                    || budget_state
+                        .account
+                        .open()
+                        .all(|(child, _)| child != client)
             }),
             "a session holds what nobody noted"
         );
@@ -190,7 +196,7 @@ impl Node {
     /// Renews a session's lease for its report `seq` if possible. The report is answered in either case.
     fn renew(&mut self, client: Incarnation, seq: Seq, now: Tick) {
         self.confirm(client, seq, now);
-        self.asking.insert(client);
+        self.reply_set.insert(client);
     }
 
     /// Confirms, when the node's lease begins, the last report of each session that was not confirmed yet, as
@@ -198,12 +204,12 @@ impl Node {
     pub(super) fn confirm_all(&mut self, now: Tick) {
         let sessions = self.sessions.iter().filter_map(|(&client, session)| {
             let last = self.ledger.child(client)?.seq();
-            let confirmed = session.said.map_or(Seq::new(0), |(seq, _)| seq);
+            let confirmed = session.last_confirmed.map_or(Seq::new(0), |(seq, _)| seq);
             (last > confirmed).then_some((client, last))
         });
         for (client, seq) in sessions.collect::<Vec<_>>() {
             if self.confirm(client, seq, now) {
-                self.told.insert(client);
+                self.notify_set.insert(client);
             }
         }
     }
@@ -217,9 +223,11 @@ impl Node {
         let hears = self.ledger.hears(client, now, self.patience());
         let overdue = self.ledger.is_overdue(client, now, |budget| {
             let hold = self
-                .desks
+                .budgets
                 .get(&budget)
-                .map_or(Span::ZERO, |desk| desk.account.hold_of(client));
+                .map_or(Span::ZERO, |budget_state| {
+                    budget_state.account.hold_of(client)
+                });
             self.patience().plus_or_max(hold)
         });
         if hears
@@ -231,7 +239,7 @@ impl Node {
             let before = session.promised;
             session.promised = before.max(until);
             self.deadlines.renew(client, before, session.promised);
-            session.said = Some((seq, rest));
+            session.last_confirmed = Some((seq, rest));
             return true;
         }
         false
@@ -252,18 +260,18 @@ impl Node {
         self.deadlines.end(client, session.promised);
         self.keep_tally(client);
         self.ledger.close(client);
-        self.told.remove(&client);
-        self.asking.remove(&client);
+        self.notify_set.remove(&client);
+        self.reply_set.remove(&client);
         for budget in session.given {
-            let Some(desk) = self.desks.get_mut(&budget) else {
+            let Some(budget_state) = self.budgets.get_mut(&budget) else {
                 continue;
             };
-            let spent = desk.account.spent();
-            let freed = desk.account.close(client);
-            if desk.account.spent() != spent {
+            let spent = budget_state.account.spent();
+            let freed = budget_state.account.close(client);
+            if budget_state.account.spent() != spent {
                 self.spent.insert(budget);
             }
-            let linger = desk.account.linger_of(client);
+            let linger = budget_state.account.linger_of(client);
             if let Some(linger) = linger {
                 let until = session.promised.after(linger);
                 self.kept_until.insert((budget, client), until);
@@ -274,7 +282,7 @@ impl Node {
             }
             // A floor left behind is requested from the leader separately: see `Node::keep`.
             self.ledger.sum_again(budget);
-            if let Some(pool) = &mut desk.pool
+            if let Some(pool) = &mut budget_state.pool
                 && planted::is(Bug::ReclaimCarriesTokens)
             {
                 let tokens = freed.burst;
@@ -288,8 +296,8 @@ impl Node {
     /// Adds the counts of a session that ends to those kept for its budgets.
     fn keep_tally(&mut self, client: Incarnation) {
         for (budget, claim) in self.ledger.child(client).iter().flat_map(|of| &of.claims) {
-            if let Some(desk) = self.desks.get_mut(budget) {
-                desk.tally = desk.tally.plus(claim.tally);
+            if let Some(budget_state) = self.budgets.get_mut(budget) {
+                budget_state.tally = budget_state.tally.plus(claim.tally);
             }
         }
     }
@@ -319,8 +327,8 @@ impl Node {
             if self.kept_until.remove(&(budget, client)).is_none() {
                 continue;
             }
-            if let Some(desk) = self.desks.get_mut(&budget) {
-                desk.account.forget(client);
+            if let Some(budget_state) = self.budgets.get_mut(&budget) {
+                budget_state.account.forget(client);
             }
             self.refit(budget, now);
             self.ledger.touch(budget);
@@ -334,23 +342,27 @@ impl Node {
     /// An answer repeats every line that its client has not echoed. A client with many of those is answered
     /// when it reports: before that, each change of one line would cost as much as all of them.
     pub(super) fn push_answers(&mut self, now: Tick) {
-        while let Some(client) = self.asking.pop_first() {
-            self.told.remove(&client);
+        while let Some(client) = self.reply_set.pop_first() {
+            self.notify_set.remove(&client);
             self.push_answer(client, now);
         }
-        if self.told.is_empty() {
+        if self.notify_set.is_empty() {
             return;
         }
         let left = self.telling.left_at(now);
         let mut done = 0_usize;
         while done < left {
-            let after = (Bound::Excluded(self.turn), Bound::Unbounded);
-            let next = self.told.range(after).next().or(self.told.first());
+            let after = (Bound::Excluded(self.notify_cursor), Bound::Unbounded);
+            let next = self
+                .notify_set
+                .range(after)
+                .next()
+                .or(self.notify_set.first());
             let Some(&client) = next else {
                 break;
             };
-            self.told.remove(&client);
-            self.turn = client;
+            self.notify_set.remove(&client);
+            self.notify_cursor = client;
             if self.ledger.unheard(client) > Self::LINES_PER_ANSWER {
                 continue;
             }
@@ -367,7 +379,7 @@ impl Node {
         let Some(session) = self.sessions.get(&client) else {
             return 0;
         };
-        let (seq, lease) = session.said.unwrap_or((Seq::new(0), Span::ZERO));
+        let (seq, lease) = session.last_confirmed.unwrap_or((Seq::new(0), Span::ZERO));
         let Some(answer) = self.answer(client, seq, lease, now) else {
             return 0;
         };
@@ -377,15 +389,15 @@ impl Node {
     }
 
     fn answer(&mut self, client: Incarnation, seq: Seq, lease: Span, now: Tick) -> Option<Answer> {
-        let desks = &self.desks;
+        let budgets = &self.budgets;
         let books = |budget| {
-            let desk = desks.get(&budget)?;
+            let budget_state = budgets.get(&budget)?;
             Some(AnswerLine {
                 budget,
-                period: desk.account.period(),
-                given: desk.account.counters(client).given,
+                period: budget_state.account.period(),
+                given: budget_state.account.counters(client).given,
                 target: crate::edge::Vector::ZERO,
-                terms: *desk.terms,
+                terms: *budget_state.terms,
             })
         };
         self.ledger.answer(client, now, seq, lease, &books)

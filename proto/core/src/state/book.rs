@@ -27,11 +27,11 @@ impl State {
         for floor in &changes.floors {
             self.release_floor(floor, effects);
         }
-        for &life in &changes.reclaims {
-            self.reclaim(life, effects);
+        for &incarnation in &changes.reclaims {
+            self.reclaim(incarnation, effects);
         }
-        for &(budget, life) in &changes.forgets {
-            self.forget(budget, life, effects);
+        for &(budget, incarnation) in &changes.forgets {
+            self.forget(budget, incarnation, effects);
         }
         for movement in &changes.grants {
             self.grant(movement, changes.seen, effects);
@@ -55,11 +55,15 @@ impl State {
         let least = self.rules.get(&generation.rule).map(|rule| rule.period);
         let least = least.filter(|_| !planted::is(Bug::ForgottenPeriodAgain));
         let period = period.max(least.unwrap_or_default());
-        let before: Vec<Incarnation> = generation.account.open().map(|(life, _)| life).collect();
+        let before: Vec<Incarnation> = generation
+            .account
+            .open()
+            .map(|(incarnation, _)| incarnation)
+            .collect();
         if generation.account.stamp(period) {
             generation.age = Span::ZERO;
-            for life in before {
-                self.index.open.remove(&life, budget);
+            for incarnation in before {
+                self.index.open.remove(&incarnation, budget);
             }
             effects.push(Effect::Stamped(budget, period));
         }
@@ -126,27 +130,27 @@ impl State {
         }
     }
 
-    fn reclaim(&mut self, life: Incarnation, effects: &mut Vec<Effect>) {
-        if self.members.remove(&life).is_none() {
+    fn reclaim(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        if self.members.remove(&incarnation).is_none() {
             return;
         }
-        for budget in self.index.open.take(&life) {
+        for budget in self.index.open.take(&incarnation) {
             let Some(generation) = self.budgets.get_mut(&budget) else {
                 continue;
             };
-            let share = generation.account.close(life);
-            if generation.account.keeps(life) {
-                self.index.kept.add(life, budget);
+            let share = generation.account.close(incarnation);
+            if generation.account.keeps(incarnation) {
+                self.index.kept.add(incarnation, budget);
             }
             freed(effects, budget, share);
         }
-        effects.push(Effect::Reclaimed(life));
+        effects.push(Effect::Reclaimed(incarnation));
     }
 
-    fn forget(&mut self, budget: BudgetId, life: Incarnation, effects: &mut Vec<Effect>) {
+    fn forget(&mut self, budget: BudgetId, incarnation: Incarnation, effects: &mut Vec<Effect>) {
         if let Some(generation) = self.budgets.get_mut(&budget) {
-            let share = generation.account.forget(life);
-            self.index.kept.remove(&life, budget);
+            let share = generation.account.forget(incarnation);
+            self.index.kept.remove(&incarnation, budget);
             freed(effects, budget, share);
         }
     }

@@ -14,16 +14,19 @@ impl State {
     pub fn home_of(&self, budget: BudgetId) -> Option<Incarnation> {
         let generation = self.budgets.get(&budget)?;
         let kind = generation.account.kind();
-        let live = |life| {
-            let member: Option<&Member> = self.members.get(&life);
+        let live = |incarnation| {
+            let member: Option<&Member> = self.members.get(&incarnation);
             member.is_some_and(|member| member.phase == Phase::Live)
         };
-        let holders = generation.account.open().filter(|&(life, _)| live(life));
+        let holders = generation
+            .account
+            .open()
+            .filter(|&(incarnation, _)| live(incarnation));
         holders
-            .map(|(life, slot)| (slot.counters.holding(kind).capacity(kind), life))
+            .map(|(incarnation, slot)| (slot.counters.holding(kind).capacity(kind), incarnation))
             .filter(|(held, _)| !held.is_zero())
-            .max_by_key(|&(held, life)| (held, Reverse(life)))
-            .map(|(_, life)| life)
+            .max_by_key(|&(held, incarnation)| (held, Reverse(incarnation)))
+            .map(|(_, incarnation)| incarnation)
     }
 
     /// Returns the largest cost that can ever be admitted at once: the burst that no floor pins down of a

@@ -75,26 +75,26 @@ impl Index {
 
     pub(super) fn add(&mut self, budget: BudgetId, generation: &Generation) {
         self.of_rule.add(generation.rule, budget);
-        for (life, _) in generation.account.open() {
-            self.open.add(life, budget);
+        for (incarnation, _) in generation.account.open() {
+            self.open.add(incarnation, budget);
         }
-        for (life, _) in generation.account.kept() {
-            self.kept.add(life, budget);
+        for (incarnation, _) in generation.account.kept() {
+            self.kept.add(incarnation, budget);
         }
     }
 
     pub(super) fn remove(&mut self, budget: BudgetId, generation: &Generation) {
         self.of_rule.remove(&generation.rule, budget);
         self.shut(budget, generation);
-        for (life, _) in generation.account.kept() {
-            self.kept.remove(&life, budget);
+        for (incarnation, _) in generation.account.kept() {
+            self.kept.remove(&incarnation, budget);
         }
     }
 
     /// Removes all open edges of a generation, which are about to end.
     pub(super) fn shut(&mut self, budget: BudgetId, generation: &Generation) {
-        for (life, _) in generation.account.open() {
-            self.open.remove(&life, budget);
+        for (incarnation, _) in generation.account.open() {
+            self.open.remove(&incarnation, budget);
         }
     }
 }

@@ -193,9 +193,9 @@ impl State {
             cut: 0,
             winding: false,
         };
-        let live = |life: &Incarnation| {
+        let live = |incarnation: &Incarnation| {
             self.members
-                .get(life)
+                .get(incarnation)
                 .is_some_and(|member| member.phase == Phase::Live)
         };
         let full = !cold || planted::is(Bug::RebornFull);

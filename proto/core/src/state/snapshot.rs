@@ -140,9 +140,9 @@ impl State {
     pub fn restore(snapshot: Snapshot) -> Result<Self, RestoreError> {
         let catalog = snapshot.catalog()?;
         let keys = snapshot.keys()?;
-        let issued = |life: Incarnation| life < snapshot.next_incarnation;
+        let issued = |incarnation: Incarnation| incarnation < snapshot.next_incarnation;
         let members: BTreeMap<Incarnation, Member> = snapshot.members.iter().copied().collect();
-        if !members.keys().all(|&life| issued(life)) {
+        if !members.keys().all(|&incarnation| issued(incarnation)) {
             return Err(RestoreError::Name { what: "life" });
         }
         if members.len() != snapshot.members.len() {
@@ -150,8 +150,10 @@ impl State {
         }
         for (id, generation) in &snapshot.budgets {
             let account = &generation.account;
-            let held = account.open().all(|(life, _)| members.contains_key(&life));
-            let kept = account.kept().all(|(life, _)| issued(life));
+            let held = account
+                .open()
+                .all(|(incarnation, _)| members.contains_key(&incarnation));
+            let kept = account.kept().all(|(incarnation, _)| issued(incarnation));
             let kind = account.kind() == generation.budget.kind();
             if !(held && kept && kind && account.adds_up()) {
                 return Err(RestoreError::Book(*id));
@@ -163,8 +165,11 @@ impl State {
         };
         let rules: Chunks<RuleId, Rule> = snapshot.rules.into_iter().collect();
         let budgets = shared(snapshot.budgets, &rules);
-        let latest = members.keys().next_back().and_then(|life| life.next());
-        let latest = latest.filter(|_| planted::is(Bug::RestoreForgetsLives));
+        let latest = members
+            .keys()
+            .next_back()
+            .and_then(|incarnation| incarnation.next());
+        let latest = latest.filter(|_| planted::is(Bug::RestoreForgetsIncarnations));
         Ok(Self {
             applied: snapshot.applied,
             drift: snapshot.drift,

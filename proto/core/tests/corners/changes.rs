@@ -2,7 +2,7 @@
 
 use super::setup::*;
 use aliquot_core::budget::Claim;
-use aliquot_core::ledger::{Child, ReportError, Spoken};
+use aliquot_core::ledger::{Child, ReportError, SumScope};
 use aliquot_core::unit::{Band, Weight};
 
 fn says(seq: u64, basis: u64, lines: Vec<ReportLine>) -> Report {
@@ -101,7 +101,7 @@ fn a_steady_client_says_nothing_of_a_thousand_keys_it_holds() {
 
 /// A missing line means no change, so the end of a claim needs a line.
 #[test]
-fn a_budget_that_nobody_knows_is_forgotten_when_it_is_claimed_no_more() {
+fn an_unknown_budget_is_forgotten_when_it_is_claimed_no_more() {
     let mut node = Node::new(Incarnation::new(1), Drift::default());
     let mut client: Client = Client::new(Drift::default());
     client.open(node.open_session(at(0)).expect("a session"), at(0));
@@ -203,7 +203,10 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
     assert_eq!(counts(&mut ledger, Some(heavy(5))), 5 * one);
     // Every reported budget is summed again, however often it was before.
     for _ in 0..2 {
-        assert_eq!(ledger.take_spoken(Spoken::All), [BudgetId::new(1)].into());
+        assert_eq!(
+            ledger.take_unsummed(SumScope::All),
+            [BudgetId::new(1)].into()
+        );
         counts(&mut ledger, None);
         counts(&mut ledger, None);
     }
@@ -211,7 +214,7 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
 
 /// A client whose weight is raised by a rule is granted more without a new report.
 #[test]
-fn a_change_of_weights_is_dealt_though_nobody_reports_again() {
+fn a_change_of_weights_takes_effect_without_another_report() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let (mut node, mut client) = node_with_client(&budget, given(&budget, [100, 100, 100, 0]));
     let mut other: Client = Client::new(Drift::default());

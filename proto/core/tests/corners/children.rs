@@ -157,7 +157,10 @@ fn floor_asked_for() -> Rate {
     again.lease = Span::from_secs(3);
     node.handle_answer(&again, at(2_900));
     node.tick(at(3_100));
-    assert!(node.account(B).is_some_and(|book| !book.ghosts().is_zero()));
+    assert!(
+        node.account(B)
+            .is_some_and(|book| !book.lingering().is_zero())
+    );
     let report = node.report(at(3_200), 0).expect("a report");
     report
         .lines
@@ -220,7 +223,7 @@ fn admitted_of_nothing() -> Vec<u64> {
 /// Invariant 1: a part of a quota's period cannot be used in the next one, even if the node is granted
 /// nothing of that.
 #[test]
-fn a_node_deals_nothing_of_a_period_of_which_it_was_given_nothing() {
+fn a_node_grants_nothing_of_a_period_of_which_it_was_given_nothing() {
     assert_eq!(admitted_of_nothing(), [0; 9]);
     let again = planted::with(Some(Bug::PartOutlivesPeriod), admitted_of_nothing);
     assert!(again.iter().sum::<u64>() > 0, "{again:?}");
@@ -309,7 +312,7 @@ fn a_client_that_reported_before_its_node_was_leased_is_leased_with_it() {
 }
 
 /// Checks what a client has and owes if it retires a budget, is granted more, and claims the budget again.
-fn given_to_nobody(budget: &Budget, period: u64, gifts: [[u64; 4]; 3]) {
+fn given_to_no_client(budget: &Budget, period: u64, gifts: [[u64; 4]; 3]) {
     let [first, second, third] = gifts.map(|gift| given(budget, gift));
     let mut client = leased(budget, period, first);
     assert!(client.retire(B, at(10)).is_some());
@@ -345,9 +348,9 @@ fn given_to_nobody(budget: &Budget, period: u64, gifts: [[u64; 4]; 3]) {
 fn what_comes_of_a_budget_that_is_claimed_no_more_goes_back() {
     let deny = rate(ExpiryDraft::Word("deny".into()));
     let parts = [[10, 10, 10, 0], [30, 30, 30, 0], [50, 50, 35, 0]];
-    given_to_nobody(&deny, 0, parts);
+    given_to_no_client(&deny, 0, parts);
     let floors = [[20, 20, 20, 10], [40, 40, 40, 10], [60, 60, 45, 10]];
-    given_to_nobody(&floored(), 0, floors);
+    given_to_no_client(&floored(), 0, floors);
     let escrows = [[0, 0, 10, 0], [0, 0, 20, 0], [0, 0, 25, 0]];
-    given_to_nobody(&quota(), 1, escrows);
+    given_to_no_client(&quota(), 1, escrows);
 }

@@ -1,6 +1,6 @@
 //! Floors that outlive the incarnations under which they are booked.
 
-use super::office::Office;
+use super::leader_host::LeaderHost;
 use super::setup::*;
 use aliquot_core::message::FloorRelease;
 use aliquot_core::share::Share;
@@ -22,8 +22,8 @@ fn release(budget: &Budget) -> FloorRelease {
 /// second one is not reclaimed yet; after that the second one reports again, or not.
 fn released(reports_again: bool) -> (FloorRelease, Vec<FloorRelease>) {
     let budget = floored();
-    let mut office = Office::open();
-    office.put(budget.clone());
+    let mut host = LeaderHost::open();
+    host.put(budget.clone());
     let grant = Changes {
         round: Round::new(1),
         grants: vec![Movement {
@@ -34,7 +34,7 @@ fn released(reports_again: bool) -> (FloorRelease, Vec<FloorRelease>) {
         }],
         ..Changes::default()
     };
-    office.apply(Some(&Command::Round(grant)), at(0));
+    host.apply(Some(&Command::Round(grant)), at(0));
     let release = release(&budget);
     let report = Report {
         edge: edge(0, 1),
@@ -47,38 +47,38 @@ fn released(reports_again: bool) -> (FloorRelease, Vec<FloorRelease>) {
         lines: Vec::new(),
         floors: vec![release],
     };
-    office.leader.handle_report(&report, &office.state, at(500));
-    for changes in office.rounds(at(600)) {
+    host.leader.handle_report(&report, &host.state, at(500));
+    for changes in host.rounds(at(600)) {
         assert!(changes.floors.is_empty(), "nothing is kept of it yet");
-        office.apply(Some(&Command::Round(changes)), at(600));
+        host.apply(Some(&Command::Round(changes)), at(600));
     }
     if reports_again {
-        office.report(2, DAWN, at(700));
+        host.report(2, DAWN, at(700));
     }
     let mut released = Vec::new();
     for now in [8_000, 8_200, 8_400] {
-        for changes in office.rounds(at(now)) {
+        for changes in host.rounds(at(now)) {
             released.extend(changes.floors.iter().copied());
-            office.apply(Some(&Command::Round(changes)), at(now));
+            host.apply(Some(&Command::Round(changes)), at(now));
         }
     }
     assert!(
-        !office
+        !host
             .state
             .members()
-            .any(|(life, _)| life == Incarnation::new(2))
+            .any(|(incarnation, _)| incarnation == Incarnation::new(2))
     );
     (release, released)
 }
 
 #[test]
-fn a_floor_that_is_given_up_before_its_life_is_reclaimed_is_released_after() {
+fn a_floor_given_up_before_its_incarnation_is_reclaimed_is_released_after() {
     let (release, released) = released(false);
     assert_eq!(released, [release]);
 }
 
 #[test]
-fn a_life_that_goes_on_reporting_knows_itself_what_is_used_of_its_floors() {
+fn an_incarnation_that_goes_on_reporting_returns_its_own_floors() {
     let (_, released) = released(true);
     assert_eq!(released, []);
 }

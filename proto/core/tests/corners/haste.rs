@@ -24,16 +24,16 @@ fn answers(node: &mut Node) -> Vec<Answer> {
 fn a_newcomer_is_served_before_the_next_tick_and_the_leader_hears_of_it() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let (mut node, _old) = node_with_client(&budget, whole(&budget));
-    let _ = node.take_news();
+    let _ = node.take_report_urgent();
     let now = at(600);
     let mut newcomer = Client::new(Drift::default());
     newcomer.claim(B, Claim::default(), now);
     newcomer.open(node.open_session(now).expect("a session"), now);
     assert_eq!(admits(&mut newcomer, &budget, now), 0);
     node.handle_report(&newcomer.report(now, 0).expect("a report"), now);
-    node.hurry(now);
-    assert!(node.take_news(), "demand that begins is news");
-    assert!(!node.take_news(), "and is said once");
+    node.flush_urgent(now);
+    assert!(node.take_report_urgent(), "demand that begins is news");
+    assert!(!node.take_report_urgent(), "and is said once");
     let told = answers(&mut node);
     let mine = told.iter().filter(|of| Some(of.edge) == newcomer.edge());
     assert!(mine.count() > 0, "the newcomer is answered without a tick");
@@ -58,7 +58,7 @@ fn passed_on_at_once() -> Rate {
         let now = at(millis);
         let who = if asks { &mut newcomer } else { &mut client };
         node.handle_report(&who.report(now, 0).expect("a report"), now);
-        node.hurry(now);
+        node.flush_urgent(now);
         for answer in answers(&mut node) {
             match answer.edge == edge {
                 true => newcomer.handle_answer(&answer, now),
@@ -73,7 +73,7 @@ fn passed_on_at_once() -> Rate {
 }
 
 #[test]
-fn what_came_back_is_dealt_at_once_to_whoever_lacks_it() {
+fn returned_parts_go_at_once_to_clients_that_lack_them() {
     assert!(passed_on_at_once() > Rate::ZERO);
     let late = planted::with(Some(Bug::ReturnsWait), passed_on_at_once);
     assert_eq!(late, Rate::ZERO);
@@ -83,14 +83,14 @@ fn what_came_back_is_dealt_at_once_to_whoever_lacks_it() {
 fn a_wobble_of_demand_is_no_news() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let (mut node, mut client) = node_with_client(&budget, whole(&budget));
-    let _ = node.take_news();
+    let _ = node.take_report_urgent();
     for millis in [600, 700, 800] {
         let now = at(millis);
         admits(&mut client, &budget, now);
         node.handle_report(&client.report(now, 0).expect("a report"), now);
         assert!(!node.ledger().is_urgent(), "at {now:?}");
-        node.hurry(now);
-        assert!(!node.take_news(), "at {now:?}");
+        node.flush_urgent(now);
+        assert!(!node.take_report_urgent(), "at {now:?}");
     }
 }
 
@@ -167,7 +167,7 @@ fn a_node_tells_thousands_of_sessions_one_after_the_other() {
         waiting.insert(client.edge().expect("an edge").child);
         clients.push(client);
     }
-    node.hurry(now);
+    node.flush_urgent(now);
     let answered: BTreeSet<_> = answers(&mut node).iter().map(|of| of.edge.child).collect();
     assert!(waiting.is_subset(&answered), "who reported is answered");
     let more = given(&budget, [100, 10_000, 10_000, 0]);
@@ -186,7 +186,7 @@ fn a_node_tells_thousands_of_sessions_one_after_the_other() {
             let now = at(600 + step * 20 + 1);
             let report = clients[999].report(now, 0).expect("a report");
             node.handle_report(&report, now);
-            node.hurry(now);
+            node.flush_urgent(now);
             let edge = report.edge;
             assert!(answers(&mut node).iter().any(|answer| answer.edge == edge));
         }
@@ -199,16 +199,16 @@ fn a_node_tells_thousands_of_sessions_one_after_the_other() {
 
 /// While a node has unread reports, its clients do not count as silent.
 #[test]
-fn a_node_that_is_behind_ends_nobodys_session() {
+fn a_node_that_is_behind_ends_no_session() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let all = whole(&budget);
     let (mut node, client) = node_with_client(&budget, all);
-    let life = client.edge().expect("an edge").child;
+    let incarnation = client.edge().expect("an edge").child;
     let report = node.report(at(2_000), 0).expect("a report");
     let mut renewed = answer(edge(0, 1), report.seq.get(), &budget, 0, all);
     renewed.lease = Span::from_secs(3);
     node.handle_answer(&renewed, at(2_000));
-    let is_open = |node: &Node| node.ledger().child(life).is_some();
+    let is_open = |node: &Node| node.ledger().child(incarnation).is_some();
     node.tick_behind(at(4_000));
     assert!(node.is_leased(at(4_000)) && is_open(&node));
     node.tick(at(4_000));
@@ -241,7 +241,7 @@ fn many_that_fall_silent_together_are_given_time() {
         for client in &mut *clients {
             node.handle_report(&client.report(now, 0).expect("a report"), now);
         }
-        node.hurry(now);
+        node.flush_urgent(now);
         for answer in answers(node) {
             let mut of = clients.iter_mut();
             if let Some(client) = of.find(|client| client.edge() == Some(answer.edge)) {
@@ -250,10 +250,10 @@ fn many_that_fall_silent_together_are_given_time() {
         }
     };
     talk(&mut node, &mut clients, at(2_000));
-    let life = |client: &Client| client.edge().expect("an edge").child;
+    let incarnation = |client: &Client| client.edge().expect("an edge").child;
     let open = |node: &Node, clients: &[Client]| {
-        let lives = clients.iter().map(life);
-        lives
+        let incarnations = clients.iter().map(incarnation);
+        incarnations
             .filter(|of| node.ledger().child(*of).is_some())
             .count()
     };
@@ -284,18 +284,18 @@ fn the_leader_hears_at_once_that_a_demand_is_over() {
     for ms in (500..2_300).step_by(2) {
         let _ = client.try_acquire_at(B, token(&budget), at(ms));
     }
-    let mut news = |client: &mut Client, ms: u64| {
+    let mut report_urgent = |client: &mut Client, ms: u64| {
         let report = client.report(at(ms), 0).expect("a report");
         node.handle_report(&report, at(ms));
-        node.hurry(at(ms));
-        node.take_news()
+        node.flush_urgent(at(ms));
+        node.take_report_urgent()
     };
-    assert!(news(&mut client, 2_300), "a demand began");
+    assert!(report_urgent(&mut client, 2_300), "a demand began");
     for ms in (2_300..2_400).step_by(2) {
         let _ = client.try_acquire_at(B, token(&budget), at(ms));
     }
-    assert!(!news(&mut client, 2_400), "it goes on");
-    assert!(news(&mut client, 2_700), "it is over");
+    assert!(!report_urgent(&mut client, 2_400), "it goes on");
+    assert!(report_urgent(&mut client, 2_700), "it is over");
 }
 
 /// A line without news.
@@ -327,7 +327,7 @@ fn told_of_a_demand_for(wanted: u64, beside: u64) -> (usize, usize) {
             ..line
         });
         node.handle_report(&report, now);
-        node.hurry(now);
+        node.flush_urgent(now);
         let (told, others): (Vec<Answer>, Vec<Answer>) = answers(node)
             .into_iter()
             .partition(|answer| Some(answer.edge) == client.edge());

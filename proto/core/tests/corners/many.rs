@@ -76,7 +76,7 @@ impl Cluster {
             .applied(term, command, &effects, &self.state, at(0));
     }
 
-    /// Brings another leader into office, which has received nothing.
+    /// Makes another leader ready, which has received nothing.
     fn elect(&mut self, now: Tick) {
         self.term += 1;
         self.index += 1;
@@ -108,7 +108,7 @@ impl Cluster {
             }
         }
         let due = now.since(self.reported) >= Span::from_millis(450);
-        if self.node.take_news() || due {
+        if self.node.take_report_urgent() || due {
             self.reported = now;
             let report = self.node.report(now, DAWN).expect("a report");
             assert!(report.lines.len() <= ReportLine::LINES_MAX);

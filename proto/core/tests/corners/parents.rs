@@ -1,51 +1,51 @@
 //! Corner cases of leaders and ledgers.
 
-use super::office::Office;
+use super::leader_host::LeaderHost;
 use super::setup::*;
 
 #[test]
 fn a_round_for_those_who_wait_comes_early_and_another_at_its_time() {
-    let mut office = Office::open();
-    office.put(budget(|draft| draft.rate = Some("100/s".into())));
-    assert!(office.rounds(at(0)).is_empty(), "nobody asks for anything");
-    office.ask(2, 1 << 33, at(10));
-    let early = office.rounds(at(10));
+    let mut host = LeaderHost::open();
+    host.put(budget(|draft| draft.rate = Some("100/s".into())));
+    assert!(host.rounds(at(0)).is_empty(), "nobody asks for anything");
+    host.ask(2, 1 << 33, at(10));
+    let early = host.rounds(at(10));
     assert_eq!(
         early.len(),
         1,
         "demand that begins does not wait for 100 ms"
     );
-    office.apply(Some(&Command::Round(early[0].clone())), at(12));
-    office.ask(3, (1 << 33) + 5, at(20));
-    assert!(office.rounds(at(20)).is_empty(), "a wobble waits");
+    host.apply(Some(&Command::Round(early[0].clone())), at(12));
+    host.ask(3, (1 << 33) + 5, at(20));
+    assert!(host.rounds(at(20)).is_empty(), "a wobble waits");
 }
 
 /// Invariant 1: tokens granted before the first period would be granted again in it.
 #[test]
 fn a_quota_is_given_out_in_a_period_or_not_at_all() {
-    let mut office = Office::open();
-    office.put(quota());
-    office.ask(2, 10, at(10));
-    let early = office.rounds(at(10));
+    let mut host = LeaderHost::open();
+    host.put(quota());
+    host.ask(2, 10, at(10));
+    let early = host.rounds(at(10));
     let grants = |rounds: &[Changes]| rounds.iter().map(|of| of.grants.len()).sum::<usize>();
     assert_eq!(grants(&early), 0, "one clock of three is no quorum");
-    office.report(2, DAWN, at(20));
-    office.ask(3, 20, at(150));
-    let stamping = office.rounds(at(150));
+    host.report(2, DAWN, at(20));
+    host.ask(3, 20, at(150));
+    let stamping = host.rounds(at(150));
     assert_eq!(grants(&stamping), 0, "the period is not in the log yet");
     assert_eq!(stamping[0].stamps.len(), 1);
     for round in stamping {
-        office.apply(Some(&Command::Round(round)), at(151));
+        host.apply(Some(&Command::Round(round)), at(151));
     }
-    let granting = office.rounds(at(170));
+    let granting = host.rounds(at(170));
     assert_eq!(grants(&granting), 1, "and then nobody waits for a tick");
     assert_ne!(granting[0].grants[0].period, PeriodId::new(0));
 }
 
 /// Returns the number of rounds that a leader makes for a deleted quota with spent tokens.
 fn rounds_after_deletion() -> usize {
-    let mut office = Office::open();
-    office.put(quota());
+    let mut host = LeaderHost::open();
+    host.put(quota());
     let period = PeriodId::new(7);
     let movement = |tokens: u64, spent: u64| Movement {
         child: Incarnation::new(1),
@@ -59,24 +59,24 @@ fn rounds_after_deletion() -> usize {
         grants: vec![movement(10, 0)],
         ..Changes::default()
     });
-    office.apply(Some(&used), at(0));
+    host.apply(Some(&used), at(0));
     let back = Command::Round(Changes {
         round: Round::new(1 << 40),
         releases: vec![movement(4, 6)],
         ..Changes::default()
     });
-    office.apply(Some(&back), at(0));
+    host.apply(Some(&back), at(0));
     let delete = Command::DeleteRule {
         request: RequestId::new(2),
         rule: RuleId::new(1),
     };
-    office.apply(Some(&delete), at(0));
+    host.apply(Some(&delete), at(0));
     let mut made = 0;
     for step in 1..10 {
         let now = at(step * 200);
-        for changes in office.rounds(now) {
+        for changes in host.rounds(now) {
             made += 1;
-            office.apply(Some(&Command::Round(changes)), now);
+            host.apply(Some(&Command::Round(changes)), now);
         }
     }
     made
@@ -100,13 +100,13 @@ fn two_lives_of_one_node_are_no_quorum_of_clocks() {
         let period = budget.period().expect("a quota");
         period.id_at(wall).expect("a period")
     };
-    let mut office = Office::open();
-    office.put(budget);
-    office.join(1);
-    for (life, wall) in [(1, DAWN + decade), (2, DAWN), (3, DAWN), (4, DAWN + decade)] {
-        office.report(life, wall, at(100));
+    let mut host = LeaderHost::open();
+    host.put(budget);
+    host.join(1);
+    for (incarnation, wall) in [(1, DAWN + decade), (2, DAWN), (3, DAWN), (4, DAWN + decade)] {
+        host.report(incarnation, wall, at(100));
     }
-    let stamps: Vec<_> = office
+    let stamps: Vec<_> = host
         .rounds(at(200))
         .into_iter()
         .flat_map(|changes| changes.stamps)
@@ -117,11 +117,11 @@ fn two_lives_of_one_node_are_no_quorum_of_clocks() {
 /// An acknowledgement proves the leadership of its own term only.
 #[test]
 fn a_barrier_of_an_earlier_term_confirms_nothing() {
-    let life = Incarnation::new(1);
+    let incarnation = Incarnation::new(1);
     let barrier_of = |term: u64| {
         let mut leadership = Leadership::elected(Term::new(term), Span::from_secs(3));
-        leadership.take_office(at(0), [life].into_iter());
-        leadership.arrived(life, Seq::new(1), at(1));
+        leadership.become_ready(at(0), [incarnation].into_iter());
+        leadership.arrived(incarnation, Seq::new(1), at(1));
         let barrier = leadership.start_barrier().expect("a report waits");
         (leadership, barrier)
     };
@@ -159,7 +159,7 @@ fn says(seq: u64, lines: Vec<ReportLine>) -> Report {
 
 /// Invariant 13: a client that names budgets at random, and ends its claims on them, leaves nothing behind.
 #[test]
-fn budgets_that_nobody_knows_are_forgotten_when_nothing_is_wanted_of_them() {
+fn unknown_budgets_are_forgotten_when_nothing_is_wanted_of_them() {
     let mut ledger = Ledger::default();
     ledger.open(edge(1, 1), at(0));
     for seq in 1..100 {
@@ -228,16 +228,16 @@ fn who_claims_to_have_returned_more_than_it_has_gets_no_more_for_it() {
 
 #[test]
 fn a_round_that_the_log_refused_is_followed_by_another() {
-    let mut office = Office::open();
-    office.put(quota());
-    for life in 1..=3 {
-        office.report(life, DAWN, at(10));
+    let mut host = LeaderHost::open();
+    host.put(quota());
+    for incarnation in 1..=3 {
+        host.report(incarnation, DAWN, at(10));
     }
-    let proposed = office.rounds(at(200));
+    let proposed = host.rounds(at(200));
     assert_eq!(proposed.len(), 1, "the period is stamped");
-    assert!(office.rounds(at(400)).is_empty(), "one round at a time");
-    office.leader.refused(&office.state, at(500));
-    let again = office.rounds(at(700));
+    assert!(host.rounds(at(400)).is_empty(), "one round at a time");
+    host.leader.refused(&host.state, at(500));
+    let again = host.rounds(at(700));
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].stamps, proposed[0].stamps);
 }
@@ -246,66 +246,61 @@ fn a_round_that_the_log_refused_is_followed_by_another() {
 /// cost the key's first request two more rounds.
 #[test]
 fn a_gift_at_birth_is_left_alone_until_its_holder_has_spoken_of_it() {
-    let mut office = Office::open();
+    let mut host = LeaderHost::open();
     let give = Command::PutRule {
         request: RequestId::new(1),
         budget: budget(|draft| draft.rate = Some("100/s".into())),
         creator: Some(edge(0, 1).child),
     };
-    office.report(1, DAWN, at(0));
-    office.apply(Some(&give), at(10));
-    let told = office.leader.poll_answers(&office.state, at(10));
+    host.report(1, DAWN, at(0));
+    host.apply(Some(&give), at(10));
+    let told = host.leader.poll_answers(&host.state, at(10));
     assert!(told.is_empty(), "there is no lease to answer under yet");
-    let held = |office: &Office| {
-        let generation = office.state.budget(B).expect("it was made");
+    let held = |host: &LeaderHost| {
+        let generation = host.state.budget(B).expect("it was made");
         generation.account.holding(edge(0, 1).child)
     };
-    let all = held(&office);
+    let all = held(&host);
     assert!(!all.is_zero());
     for millis in [10, 110, 210] {
-        for round in office.rounds(at(millis)) {
+        for round in host.rounds(at(millis)) {
             assert!(round.grants.is_empty() && round.releases.is_empty());
         }
-        let claims = &office
-            .leader
-            .ledger()
-            .child(edge(0, 1).child)
-            .unwrap()
-            .claims;
+        let claims = &host.leader.ledger().child(edge(0, 1).child).unwrap().claims;
         assert!(claims[&B].target().is_zero(), "at {millis} ms");
     }
-    office.ask(2, 1 << 33, at(300));
-    for round in office.rounds(at(310)) {
+    host.ask(2, 1 << 33, at(300));
+    for round in host.rounds(at(310)) {
         assert!(round.grants.is_empty(), "it holds all of it");
     }
 }
 
 /// Returns true if a leader listens to an incarnation that an entry of the former term ended between the
-/// leader's election and its office.
+/// leader's election and its readiness.
 fn the_dead_are_listened_to() -> bool {
-    let mut office = Office::open();
+    let mut host = LeaderHost::open();
     let (dead, second) = (edge(0, 1), Term::new(2));
-    office.leader.elected(second, &office.state, at(10));
+    host.leader.elected(second, &host.state, at(10));
     let inherited = Command::Round(Changes {
         reclaims: vec![dead.child],
         ..Changes::default()
     });
     for (term, entry) in [(Term::new(1), Some(&inherited)), (second, None)] {
-        office.index += 1;
-        let effects = office.state.apply(office.index, entry);
-        let leader = &mut office.leader;
-        leader.applied(term, entry, &effects, &office.state, at(11));
+        host.index += 1;
+        let effects = host.state.apply(host.index, entry);
+        let leader = &mut host.leader;
+        leader.applied(term, entry, &effects, &host.state, at(11));
     }
     let late = Report {
         edge: dead,
         ..says(1, Vec::new())
     };
-    let answer = office.leader.handle_report(&late, &office.state, at(12));
+    let answer = host.leader.handle_report(&late, &host.state, at(12));
     answer.is_none_or(|answer| answer.verdict == Verdict::Open)
 }
 
 #[test]
-fn a_life_that_an_inherited_entry_ended_is_over() {
+fn an_incarnation_that_an_inherited_entry_ended_is_over() {
     assert!(!the_dead_are_listened_to());
     let bug = Some(Bug::InheritedReclaimMissed);
     assert!(planted::with(bug, the_dead_are_listened_to));

@@ -1,6 +1,6 @@
 //! Quotas of a template: an instance is forgotten once nothing of it is spent or held.
 
-use super::office::Office;
+use super::leader_host::LeaderHost;
 use super::setup::*;
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ const MINUTE: i64 = 60_000;
 
 /// The instance of `u/*`, of which 10 tokens were given to node 1 in the first minute, and 4 spent.
 struct Instance {
-    office: Office,
+    host: LeaderHost,
     reports: u64,
     heard: BTreeMap<u64, Heard>,
 }
 
 impl Instance {
     fn spent() -> Self {
-        let mut office = Office::open();
-        office.put(budget(|draft| {
+        let mut host = LeaderHost::open();
+        host.put(budget(|draft| {
             draft.key = "u/*".into();
             draft.quota = Some("100/minute".into());
         }));
         let mut instance = Self {
-            office,
+            host,
             reports: 0,
             heard: BTreeMap::new(),
         };
@@ -32,7 +32,7 @@ impl Instance {
             child: Incarnation::new(1),
             budget,
             period: instance
-                .office
+                .host
                 .state
                 .budget(budget)
                 .expect("it lives")
@@ -51,7 +51,7 @@ impl Instance {
             ..Changes::default()
         };
         for changes in [given, back] {
-            instance.office.apply(Some(&Command::Round(changes)), at(0));
+            instance.host.apply(Some(&Command::Round(changes)), at(0));
         }
         instance
     }
@@ -63,12 +63,12 @@ impl Instance {
             keys,
             creator: None,
         };
-        self.office.apply(Some(&instantiate), at(0));
+        self.host.apply(Some(&instantiate), at(0));
     }
 
     fn living(&self) -> Option<BudgetId> {
         let key = aliquot_core::budget::Key::try_from("u/7").expect("a key");
-        self.office.state.budget_of(&key)
+        self.host.state.budget_of(&key)
     }
 
     /// Every 500 ms all nodes report, for so many seconds, with wall clocks that are `fast` by so much.
@@ -76,17 +76,17 @@ impl Instance {
         for _ in 0..seconds * 2 {
             self.reports += 1;
             let now = at(self.reports * 500);
-            for life in 1..=3 {
-                let heard = self.heard.get(&life).copied().unwrap_or_default();
+            for incarnation in 1..=3 {
+                let heard = self.heard.get(&incarnation).copied().unwrap_or_default();
                 let report = Report {
                     seq: Seq::new(self.reports),
                     heard,
                     seen: heard,
                     wall_ms: DAWN + i64::try_from(self.reports * 500).expect("short") + fast,
                     lines: Vec::new(),
-                    ..wants(life, 1, 0)
+                    ..wants(incarnation, 1, 0)
                 };
-                let Office { state, leader, .. } = &mut self.office;
+                let LeaderHost { state, leader, .. } = &mut self.host;
                 leader.handle_report(&report, state, now);
             }
             for part in 0..5 {
@@ -96,15 +96,15 @@ impl Instance {
     }
 
     fn tick(&mut self, now: Tick) {
-        for output in self.office.leader.tick(&self.office.state, now) {
+        for output in self.host.leader.tick(&self.host.state, now) {
             match output {
                 LeaderOutput::Barrier(barrier) => {
-                    let Office { state, leader, .. } = &mut self.office;
+                    let LeaderHost { state, leader, .. } = &mut self.host;
                     for answer in leader.acknowledged(barrier, state, now) {
                         self.heard.insert(answer.edge.child.get(), answer.number);
                     }
                 }
-                LeaderOutput::Propose(command) => self.office.apply(Some(&command), now),
+                LeaderOutput::Propose(command) => self.host.apply(Some(&command), now),
             }
         }
     }
@@ -127,7 +127,7 @@ fn given_after_the_clocks_were_set_back() -> PeriodId {
     instance.appears();
     instance.goes_on(1, -MINUTE);
     let budget = instance.living().expect("it was made anew");
-    let state = &instance.office.state;
+    let state = &instance.host.state;
     state.budget(budget).expect("it lives").account.period()
 }
 
@@ -160,7 +160,7 @@ fn a_period_that_an_operator_resets_is_the_least_from_then_on() {
     instance.goes_on(2, MINUTE);
     let budget = instance.living().expect("it was made anew");
     let now = instance
-        .office
+        .host
         .state
         .budget(budget)
         .expect("it lives")
@@ -171,8 +171,8 @@ fn a_period_that_an_operator_resets_is_the_least_from_then_on() {
         budget,
         period: PeriodId::new(now.get() - 2),
     };
-    instance.office.apply(Some(&reset), at(123_000));
-    let mut rules = instance.office.state.rules();
+    instance.host.apply(Some(&reset), at(123_000));
+    let mut rules = instance.host.state.rules();
     let (_, rule) = rules.next().expect("the template");
     assert_eq!(rule.period.get(), now.get() - 2);
 }

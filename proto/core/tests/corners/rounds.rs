@@ -1,6 +1,6 @@
 //! Corner cases of rounds for which more is due than fits.
 
-use super::office::Office;
+use super::leader_host::LeaderHost;
 use super::setup::*;
 use aliquot_core::state::Snapshot;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ const KEYS: usize = 2 * Changes::ITEMS_MAX + 1_000;
 
 /// Three nodes that report and are answered, and a leader of many keys.
 struct Fleet {
-    office: Office,
+    host: LeaderHost,
     seq: u64,
     heard: BTreeMap<u64, Heard>,
     now: u64,
@@ -22,20 +22,20 @@ impl Fleet {
     /// Returns a fleet with `count` instances of one template, each granted to the first node if its kind
     /// begins full.
     fn new(count: usize, fill: impl Fn(&mut BudgetDraft)) -> Self {
-        let mut office = Office::open();
-        office.put(rule("k/*".into(), &fill));
+        let mut host = LeaderHost::open();
+        host.put(rule("k/*".into(), &fill));
         let keys: Vec<String> = (0..count).map(|key| format!("k/{key}")).collect();
         let creator = Some(Incarnation::new(1));
         for keys in keys.chunks(1_000) {
             let keys = keys.to_vec();
-            office.apply(Some(&Command::Instantiate { keys, creator }), at(0));
+            host.apply(Some(&Command::Instantiate { keys, creator }), at(0));
         }
-        Self::of(office)
+        Self::of(host)
     }
 
     /// Returns a fleet with many keys, each with a rule of its own.
     fn exact(fill: impl Fn(&mut BudgetDraft)) -> Self {
-        let mut office = Office::open();
+        let mut host = LeaderHost::open();
         let rules: Vec<Budget> = (0..KEYS)
             .map(|key| rule(format!("k/{key}"), &fill))
             .collect();
@@ -46,14 +46,14 @@ impl Fleet {
                 puts: puts.to_vec(),
                 creator: None,
             };
-            office.apply(Some(&apply), at(0));
+            host.apply(Some(&apply), at(0));
         }
-        Self::of(office)
+        Self::of(host)
     }
 
-    fn of(office: Office) -> Self {
+    fn of(host: LeaderHost) -> Self {
         Self {
-            office,
+            host,
             seq: 0,
             heard: BTreeMap::new(),
             now: 0,
@@ -73,7 +73,7 @@ impl Fleet {
                 self.report();
             }
             rounds.extend(self.tick());
-            let urgent = self.office.leader.urgent_at().is_some();
+            let urgent = self.host.leader.urgent_at().is_some();
             self.now += if urgent { 2 } else { 100 };
         }
         rounds
@@ -81,19 +81,19 @@ impl Fleet {
 
     fn report(&mut self) {
         self.seq += 1;
-        for life in 1..=3 {
-            let lines = match life {
+        for incarnation in 1..=3 {
+            let lines = match incarnation {
                 1 => self.lines.clone(),
                 _ => Vec::new(),
             };
             let report = Report {
                 seq: Seq::new(self.seq),
-                heard: self.heard.get(&life).copied().unwrap_or_default(),
+                heard: self.heard.get(&incarnation).copied().unwrap_or_default(),
                 wall_ms: DAWN + i64::try_from(self.now).expect("a time of the test"),
                 lines,
-                ..wants(life, 1, 0)
+                ..wants(incarnation, 1, 0)
             };
-            let (leader, state) = (&mut self.office.leader, &self.office.state);
+            let (leader, state) = (&mut self.host.leader, &self.host.state);
             leader.handle_report(&report, state, at(self.now));
         }
     }
@@ -101,17 +101,16 @@ impl Fleet {
     fn tick(&mut self) -> Vec<Changes> {
         let now = at(self.now);
         let mut rounds = Vec::new();
-        for output in self.office.leader.tick(&self.office.state, now) {
+        for output in self.host.leader.tick(&self.host.state, now) {
             match output {
                 LeaderOutput::Barrier(barrier) => {
-                    let (leader, state) = (&mut self.office.leader, &self.office.state);
+                    let (leader, state) = (&mut self.host.leader, &self.host.state);
                     for answer in leader.acknowledged(barrier, state, now) {
                         self.heard.insert(answer.edge.child.get(), answer.number);
                     }
                 }
                 LeaderOutput::Propose(Command::Round(changes)) => {
-                    self.office
-                        .apply(Some(&Command::Round(changes.clone())), now);
+                    self.host.apply(Some(&Command::Round(changes.clone())), now);
                     rounds.push(changes);
                 }
                 LeaderOutput::Propose(_) => {}
@@ -121,12 +120,12 @@ impl Fleet {
     }
 
     fn budgets(&self) -> usize {
-        self.office.state.budgets().len()
+        self.host.state.budgets().len()
     }
 
     /// Returns the state without the indices of its entries.
     fn snapshot(&self) -> Snapshot {
-        let mut snapshot = self.office.state.snapshot();
+        let mut snapshot = self.host.state.snapshot();
         snapshot.applied = 0;
         for (_, generation) in &mut snapshot.budgets {
             (generation.age, generation.cut) = (Span::ZERO, 0);
@@ -151,7 +150,7 @@ fn rated(draft: &mut BudgetDraft) {
     draft.burst = Some("100".into());
 }
 
-/// A leader comes into office and finds all instances idle.
+/// A leader becomes ready and finds all instances idle.
 fn idle() -> (Vec<Changes>, Fleet) {
     let mut fleet = Fleet::new(KEYS, |draft| draft.concurrency = Some("5".into()));
     let rounds = fleet.run(6_000);
@@ -180,7 +179,7 @@ fn a_period_begins_for_all_keys_and_on_time_whatever_their_number() {
     let (rounds, fleet) = begun();
     assert!(largest(&rounds) <= Changes::ITEMS_MAX);
     let period = |minute: i64| u64::try_from(DAWN / 60_000 + minute).expect("a period");
-    for (id, generation) in fleet.office.state.budgets() {
+    for (id, generation) in fleet.host.state.budgets() {
         assert_eq!(generation.account.period().get(), period(1), "{id}");
     }
     let (_, uncut) = planted::with(Some(Bug::RoundUncut), begun);
@@ -191,9 +190,9 @@ fn a_period_begins_for_all_keys_and_on_time_whatever_their_number() {
 fn returned() -> (Vec<Changes>, Fleet) {
     let mut fleet = Fleet::new(KEYS, rated);
     fleet.run(1_000);
-    let life = Incarnation::new(1);
-    let lines = fleet.office.state.budgets().map(|(budget, generation)| {
-        let given = generation.account.counters(life).given;
+    let incarnation = Incarnation::new(1);
+    let lines = fleet.host.state.budgets().map(|(budget, generation)| {
+        let given = generation.account.counters(incarnation).given;
         ReportLine {
             budget,
             returned: given,
@@ -209,7 +208,7 @@ fn returned() -> (Vec<Changes>, Fleet) {
 fn what_comes_back_of_many_keys_is_booked_in_as_many_rounds_as_it_takes() {
     let unbooked = |fleet: &Fleet| {
         let booked = |line: &&ReportLine| {
-            let generation = fleet.office.state.budget(line.budget);
+            let generation = fleet.host.state.budget(line.budget);
             let counters = generation.map(|of| of.account.counters(Incarnation::new(1)));
             counters.is_some_and(|counters| counters.returned.covers(line.returned))
         };
@@ -231,12 +230,12 @@ fn a_round_that_is_not_appended_is_halved_and_loses_nothing() {
     let mut tried = Vec::new();
     while fleet.budgets() > 0 && fleet.now < 8_000 {
         let now = at(fleet.now);
-        for changes in fleet.office.rounds(now) {
+        for changes in fleet.host.rounds(now) {
             tried.push(changes.len());
             if changes.len() > 1_000 {
-                fleet.office.leader.halve(&fleet.office.state, now);
+                fleet.host.leader.halve(&fleet.host.state, now);
             } else {
-                fleet.office.apply(Some(&Command::Round(changes)), now);
+                fleet.host.apply(Some(&Command::Round(changes)), now);
             }
         }
         fleet.now += 2;

@@ -3,7 +3,7 @@
 use super::setup::*;
 use aliquot_core::account::Account;
 use aliquot_core::allocate;
-use aliquot_core::ledger::{Scarce, WholeView};
+use aliquot_core::ledger::{CentralPlacement, WholeView};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::Scale;
 
@@ -28,15 +28,15 @@ fn dealt(wanted: [u64; 2], seconds: u64) -> [u64; 2] {
         floors: Share::EMPTY,
         silence: Span::MAX,
         held_back: Span::ZERO,
-        scarce: Scarce::Gathered,
+        placement: CentralPlacement::Home,
         rest: Some(Span::from_secs(seconds)),
-        gathered: false,
+        central_mode: false,
     };
     let plan = ledger.plan(B, &account, &view, at(2));
     [1, 2].map(|child| {
-        let mut wishes = plan.wishes.iter();
-        let wish = wishes.find(|wish| wish.child == Incarnation::new(child));
-        wish.map_or(0, |wish| wish.more.tokens.grains())
+        let mut grant_requests = plan.grant_requests.iter();
+        let request = grant_requests.find(|request| request.child == Incarnation::new(child));
+        request.map_or(0, |request| request.more.tokens.grains())
     })
 }
 

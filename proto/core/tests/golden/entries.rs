@@ -27,7 +27,7 @@ pub(super) fn budget(stage: &mut Stage, fields: &[&str]) -> Done {
             "forget_after" => draft.forget_after = Some(value.into()),
             "on_lease_expiry" => draft.on_lease_expiry = Some(ExpiryDraft::Word(value)),
             "floor" => draft.floor = Some(part(&value)),
-            "at" => creator = stage.life_of(&value),
+            "at" => creator = stage.incarnation_of(&value),
             _ => return Err(format!("no field {name}")),
         }
     }
@@ -67,7 +67,7 @@ pub(super) fn delete(stage: &mut Stage, key: &str) -> Done {
 }
 
 pub(super) fn instance(stage: &mut Stage, key: &str, name: &str) -> Done {
-    let creator = stage.life_of(name);
+    let creator = stage.incarnation_of(name);
     let keys = vec![key.into()];
     stage.append(
         Term::new(stage.term),
@@ -90,13 +90,13 @@ pub(super) fn raw(stage: &mut Stage, words: &[&str]) -> Done {
             full: false,
         }),
         ["end", "full"] => changes.endings.push(Ending { budget, full: true }),
-        ["reclaim", who] => changes.reclaims.push(stage.life(who)?),
+        ["reclaim", who] => changes.reclaims.push(stage.incarnation(who)?),
         ["release", who, amounts @ ..] => changes.releases.push(movement(stage, who, amounts)?),
         ["grant", who, amounts @ ..] => changes.grants.push(movement(stage, who, amounts)?),
         ["floor", parent, child, rate, burst] => {
             let former = Edge {
-                parent: stage.life(parent)?,
-                child: stage.life(child)?,
+                parent: stage.incarnation(parent)?,
+                child: stage.incarnation(child)?,
             };
             let floor = Share {
                 tokens: Tokens::ZERO,
@@ -125,7 +125,7 @@ fn movement(stage: &Stage, who: &str, words: &[&str]) -> Result<Movement, String
         None => PeriodId::new(0),
     };
     Ok(Movement {
-        child: stage.life(who)?,
+        child: stage.incarnation(who)?,
         budget: stage.budget.ok_or("no budget")?,
         period,
         total: vector(stage, words)?,
@@ -151,15 +151,17 @@ fn vector(stage: &Stage, words: &[&str]) -> Result<Vector, String> {
 }
 
 impl Stage {
-    fn life_of(&self, name: &str) -> Option<Incarnation> {
+    fn incarnation_of(&self, name: &str) -> Option<Incarnation> {
         let host = self.hosts.get(name)?;
-        host.node.as_ref().map(aliquot_core::node::Node::life)
+        host.node
+            .as_ref()
+            .map(aliquot_core::node::Node::incarnation)
     }
 
     /// Returns an incarnation by its node's name, or by its own number: `n2`, `i5`.
-    fn life(&self, who: &str) -> Result<Incarnation, String> {
-        match self.life_of(who) {
-            Some(life) => Ok(life),
+    fn incarnation(&self, who: &str) -> Result<Incarnation, String> {
+        match self.incarnation_of(who) {
+            Some(incarnation) => Ok(incarnation),
             None => super::script::number(who).map(Incarnation::new),
         }
     }

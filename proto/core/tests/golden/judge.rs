@@ -36,7 +36,7 @@ pub(super) struct Watch {
 #[derive(Default)]
 pub(super) struct Judge {
     pub(super) watches: BTreeMap<String, Watch>,
-    doomed: BTreeSet<(String, Incarnation)>,
+    fenced: BTreeSet<(String, Incarnation)>,
     pub(super) broken: Vec<String>,
 }
 
@@ -138,27 +138,31 @@ impl Stage {
                 Effect::Created { budget, .. } | Effect::Changed(budget) => {
                     self.watch(*budget, &after, now);
                 }
-                Effect::Reclaimed(life) => self.watch_reclaim(*life, &after, now),
-                Effect::Granted(_, life)
+                Effect::Reclaimed(incarnation) => self.watch_reclaim(*incarnation, &after, now),
+                Effect::Granted(_, incarnation)
                     if before
-                        .member(*life)
+                        .member(*incarnation)
                         .is_some_and(|member| member.phase == Phase::Leaving) =>
                 {
-                    self.breaks(format!("{life} was granted to after its removal"));
+                    self.breaks(format!("{incarnation} was granted to after its removal"));
                 }
                 _ => {}
             }
         }
         for (id, generation) in before.budgets() {
-            let still = |life| {
+            let still = |incarnation| {
                 after
                     .budget(id)
-                    .is_some_and(|of| of.account.kept().any(|(kept, _)| kept == life))
+                    .is_some_and(|of| of.account.kept().any(|(kept, _)| kept == incarnation))
             };
-            let over: Vec<Incarnation> = generation.account.kept().map(|(life, _)| life).collect();
-            for life in over.into_iter().filter(|&life| !still(life)) {
+            let over: Vec<Incarnation> = generation
+                .account
+                .kept()
+                .map(|(incarnation, _)| incarnation)
+                .collect();
+            for incarnation in over.into_iter().filter(|&incarnation| !still(incarnation)) {
                 if let Some(watch) = self.watch_of(id) {
-                    watch.disjoint.released(now, life);
+                    watch.disjoint.released(now, incarnation);
                 }
             }
         }
@@ -189,15 +193,15 @@ impl Stage {
         }
     }
 
-    fn watch_reclaim(&mut self, life: Incarnation, state: &State, now: Tick) {
+    fn watch_reclaim(&mut self, incarnation: Incarnation, state: &State, now: Tick) {
         for (id, generation) in state.budgets() {
             let floor = generation
                 .account
                 .kept()
-                .find_map(|(kept, what)| (kept == life).then_some(what.holding))
+                .find_map(|(kept, what)| (kept == incarnation).then_some(what.holding))
                 .map(|holding| Limit::new(holding.rate, holding.burst));
             if let Some(watch) = self.watch_of(id) {
-                watch.disjoint.reclaimed(now, life, floor);
+                watch.disjoint.reclaimed(now, incarnation, floor);
             }
         }
     }
@@ -205,8 +209,8 @@ impl Stage {
     pub(super) fn judge_proposal(&mut self, name: &str, command: &Command) {
         match command {
             Command::Round(changes) => {
-                for &life in &changes.reclaims {
-                    self.judge.doomed.insert((name.into(), life));
+                for &incarnation in &changes.reclaims {
+                    self.judge.fenced.insert((name.into(), incarnation));
                 }
                 for &(id, period) in &changes.stamps {
                     self.judge_stamp(id, period);
@@ -214,8 +218,8 @@ impl Stage {
             }
             Command::Remove { node } => {
                 let state = self.hosts[name].state.clone();
-                for (life, _) in state.members().filter(|(_, of)| of.node == *node) {
-                    self.judge.doomed.insert((name.into(), life));
+                for (incarnation, _) in state.members().filter(|(_, of)| of.node == *node) {
+                    self.judge.fenced.insert((name.into(), incarnation));
                 }
             }
             _ => {}
@@ -242,22 +246,24 @@ impl Stage {
     }
 
     pub(super) fn judge_confirmation(&mut self, name: &str, answer: &Answer) {
-        let life = answer.edge.child;
-        if !answer.lease.is_zero() && self.judge.doomed.contains(&(name.to_string(), life)) {
-            self.judge.doomed.remove(&(name.to_string(), life));
-            self.breaks(format!("{name} confirms {life}, whose end it has proposed"));
+        let incarnation = answer.edge.child;
+        if !answer.lease.is_zero() && self.judge.fenced.contains(&(name.to_string(), incarnation)) {
+            self.judge.fenced.remove(&(name.to_string(), incarnation));
+            self.breaks(format!(
+                "{name} confirms {incarnation}, whose end it has proposed"
+            ));
         }
     }
 
     pub(super) fn judge_admission(&mut self, id: BudgetId, n: Tokens, period: PeriodId, who: &str) {
         let now = Tick::from_nanos(self.now);
-        let life = self.clients[who].client.edge().map(|edge| edge.parent);
+        let incarnation = self.clients[who].client.edge().map(|edge| edge.parent);
         if let Some(watch) = self.watch_of(id) {
             watch.envelope.admit(now, n);
             watch.tokens.spend(now, n);
             watch.quota.admit(now, period, n);
-            if let Some(life) = life {
-                watch.disjoint.admitted(now, &life, n);
+            if let Some(incarnation) = incarnation {
+                watch.disjoint.admitted(now, &incarnation, n);
             }
         }
     }
@@ -304,7 +310,7 @@ impl Stage {
     fn pool_level(&self, id: BudgetId) -> u128 {
         self.hosts.get(&self.lead).map_or(0, |host| {
             let tick = host.clock.at(self.now);
-            let pool = host.leader.pool(id).filter(|_| host.leader.in_office());
+            let pool = host.leader.pool(id).filter(|_| host.leader.is_ready());
             pool.map_or(0, |pool| pool.share_at(tick).tokens.grains().into())
         })
     }

@@ -41,23 +41,23 @@ pub(super) fn millis(span: Span) -> String {
 }
 
 pub(super) fn effect(stage: &Stage, effect: &Effect) -> Option<String> {
-    let named = |life: &Incarnation| stage.name_of(*life);
+    let named = |incarnation: &Incarnation| stage.name_of(*incarnation);
     Some(match effect {
         Effect::Joined {
             node, incarnation, ..
         } => format!("{node} lives as {incarnation}"),
-        Effect::Leaving(life) => format!("{} is leaving", named(life)),
+        Effect::Leaving(incarnation) => format!("{} is leaving", named(incarnation)),
         Effect::Created {
             budget,
-            granted: Some(life),
-        } => format!("{budget} begins, full, at {}", named(life)),
+            granted: Some(incarnation),
+        } => format!("{budget} begins, full, at {}", named(incarnation)),
         Effect::Created { budget, .. } => format!("{budget} begins, empty"),
         Effect::Changed(budget) => format!("{budget} is changed"),
         Effect::Ended(budget) => format!("{budget} ends"),
         Effect::Stamped(budget, period) => format!("{budget}: period {period} begins"),
-        Effect::Reclaimed(life) => format!("{} is reclaimed", named(life)),
-        Effect::MovementRefused(budget, life, why) => {
-            format!("refused: {budget} {}: {why}", named(life))
+        Effect::Reclaimed(incarnation) => format!("{} is reclaimed", named(incarnation)),
+        Effect::MovementRefused(budget, incarnation, why) => {
+            format!("refused: {budget} {}: {why}", named(incarnation))
         }
         Effect::Refused(_, errors) => format!("refused: {errors:?}"),
         _ => return None,
@@ -79,7 +79,7 @@ fn round(stage: &Stage, changes: &Changes) -> String {
             parts.push(format!("{word} {}", names.join(" ")));
         }
     };
-    let lives = |of: &[aliquot_core::command::Movement]| {
+    let incarnations = |of: &[aliquot_core::command::Movement]| {
         of.iter()
             .map(|movement| stage.name_of(movement.child))
             .collect()
@@ -88,34 +88,37 @@ fn round(stage: &Stage, changes: &Changes) -> String {
         "stamp",
         changes.stamps.iter().map(|(_, p)| p.to_string()).collect(),
     );
-    list("release", lives(&changes.releases));
-    let named = |life: &Incarnation| stage.name_of(*life);
+    list("release", incarnations(&changes.releases));
+    let named = |incarnation: &Incarnation| stage.name_of(*incarnation);
     list("reclaim", changes.reclaims.iter().map(named).collect());
     list(
         "forget",
         changes
             .forgets
             .iter()
-            .map(|(_, life)| named(life))
+            .map(|(_, incarnation)| named(incarnation))
             .collect(),
     );
-    list("grant", lives(&changes.grants));
+    list("grant", incarnations(&changes.grants));
     parts.join("; ")
 }
 
 impl Stage {
     /// Returns `n2(i5)`: the node of an incarnation, if it is known.
-    pub(super) fn name_of(&self, life: Incarnation) -> String {
-        match self.home_of(life) {
-            Some(name) => format!("{name}({life})"),
-            None => life.to_string(),
+    pub(super) fn name_of(&self, incarnation: Incarnation) -> String {
+        match self.home_of(incarnation) {
+            Some(name) => format!("{name}({incarnation})"),
+            None => incarnation.to_string(),
         }
     }
 
-    pub(super) fn home_of(&self, life: Incarnation) -> Option<String> {
+    pub(super) fn home_of(&self, incarnation: Incarnation) -> Option<String> {
         let mut hosts = self.hosts.iter();
-        let lives = |host: &super::stage::Host| host.node.as_ref().map(|node| node.life());
-        hosts.find_map(|(name, host)| (lives(host) == Some(life)).then(|| name.clone()))
+        let incarnations =
+            |host: &super::stage::Host| host.node.as_ref().map(|node| node.incarnation());
+        hosts.find_map(|(name, host)| {
+            (incarnations(host) == Some(incarnation)).then(|| name.clone())
+        })
     }
 
     pub(super) fn client_of(&self, edge: Edge) -> Option<String> {
@@ -195,13 +198,13 @@ impl Stage {
         {
             let account = &generation.account;
             let mut parts = vec![format!("book: free {}", share(account.free(), scale, kind))];
-            for (life, slot) in account.open() {
+            for (incarnation, slot) in account.open() {
                 let of = held(slot.counters.holding(kind), scale, kind);
-                parts.push(format!("{} {of}", self.name_of(life)));
+                parts.push(format!("{} {of}", self.name_of(incarnation)));
             }
-            for (life, kept) in account.kept() {
+            for (incarnation, kept) in account.kept() {
                 parts.push(format!(
-                    "kept of {life} {}",
+                    "kept of {incarnation} {}",
                     held(kept.holding, scale, kind)
                 ));
             }

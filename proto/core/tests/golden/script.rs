@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `nodes n1 n2` | nodes join |
 //! | `elect n1`, `elect n1 raw`, `depose n1` | a term begins with its own entry, or without it; a leader is deposed |
-//! | `office` | the entry that begins the term is committed |
+//! | `readiness` | the entry that begins the term is committed |
 //! | `budget key=b rate=100/s …`, `delete b`, `instance t/a at n1` | a rule is written (`at=n1`: the node that gets the first burst), withdrawn, used |
 //! | `client c1 at n1`, `move c1 n2`, `leave c1`, `crash c1`, `fork c1 c2` | processes |
 //! | `restart n2`, `remove n2`, `alone n1`, `rejoin n1` | nodes: another incarnation; removal; cut off from the log, and back |
@@ -183,8 +183,8 @@ impl Stage {
         if !raw {
             self.append(term, None);
         }
-        let office = if raw { "not in office" } else { "in office" };
-        self.say(format!("{name} is elected in {term}, {office}"));
+        let readiness = if raw { "not in office" } else { "in office" };
+        self.say(format!("{name} is elected in {term}, {readiness}"));
         Ok(())
     }
 

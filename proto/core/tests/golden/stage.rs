@@ -281,9 +281,9 @@ impl Stage {
 
     pub(super) fn answer(&mut self, name: &str, answers: Vec<aliquot_core::message::Answer>) {
         for answer in answers {
-            let life = answer.edge.child;
+            let incarnation = answer.edge.child;
             self.judge_confirmation(name, &answer);
-            if let Some(to) = self.home_of(life) {
+            if let Some(to) = self.home_of(incarnation) {
                 self.send(name, &to, Body::Answer(answer));
             }
         }

@@ -181,8 +181,9 @@ fn step(account: &mut Account, model: &mut Model, op: &Op, before: &Account) -> 
             came_back(before, account, back, op)?;
         }
         Op::ReleaseFloor(child, client, floor) => {
-            let (life, client_life) = (Incarnation::new(child), Incarnation::new(client));
-            let back = account.release_floor(life, client_life, floor);
+            let (incarnation, client_incarnation) =
+                (Incarnation::new(child), Incarnation::new(client));
+            let back = account.release_floor(incarnation, client_incarnation, floor);
             model.release_floor(child, client, floor);
             came_back(before, account, back, op)?;
             prop_assert!(back.rate <= floor.rate && back.burst <= floor.burst);
@@ -208,12 +209,12 @@ fn step(account: &mut Account, model: &mut Model, op: &Op, before: &Account) -> 
 fn moved(account: &mut Account, model: &mut Model, op: &Op, before: &Account) -> TestCaseResult {
     match *op {
         Op::Grant(child, more, offset) => {
-            let life = Incarnation::new(child);
+            let incarnation = Incarnation::new(child);
             let (given, period) = (
-                total(account.counters(life).given, more),
+                total(account.counters(incarnation).given, more),
                 period_near(account, offset),
             );
-            let granted = account.grant(life, period, given);
+            let granted = account.grant(incarnation, period, given);
             prop_assert_eq!(
                 granted.is_ok(),
                 model.grant(child, period, given),
@@ -226,12 +227,12 @@ fn moved(account: &mut Account, model: &mut Model, op: &Op, before: &Account) ->
             }
         }
         Op::Release(child, more, offset) => {
-            let life = Incarnation::new(child);
+            let incarnation = Incarnation::new(child);
             let (returned, period) = (
-                total(account.counters(life).returned, more),
+                total(account.counters(incarnation).returned, more),
                 period_near(account, offset),
             );
-            let released = account.release(life, period, returned);
+            let released = account.release(incarnation, period, returned);
             let expected = model.release(child, period, returned);
             prop_assert_eq!(released.is_ok(), expected, "{:?}", op);
             match released {
@@ -240,12 +241,12 @@ fn moved(account: &mut Account, model: &mut Model, op: &Op, before: &Account) ->
             }
         }
         Op::Repeat(child) => {
-            let life = Incarnation::new(child);
-            let (counters, period) = (account.counters(life), account.period());
-            if account.open().any(|(open, _)| open == life) {
-                let given = account.grant(life, period, counters.given);
+            let incarnation = Incarnation::new(child);
+            let (counters, period) = (account.counters(incarnation), account.period());
+            if account.open().any(|(open, _)| open == incarnation) {
+                let given = account.grant(incarnation, period, counters.given);
                 prop_assert!(given.is_err() || given == Ok(Share::EMPTY));
-                let returned = account.release(life, period, counters.returned);
+                let returned = account.release(incarnation, period, counters.returned);
                 prop_assert_eq!(returned, Ok(Share::EMPTY));
                 model.refresh(child, given.is_ok());
             }

@@ -1,6 +1,6 @@
 //! The laws of dividing and collecting burst.
 
-use aliquot_core::allocate::{Burst, Holder, deal_burst, gather};
+use aliquot_core::allocate::{Burst, Holder, distribute_burst, gather};
 use proptest::prelude::*;
 
 proptest! {
@@ -12,7 +12,7 @@ proptest! {
         per_token in prop_oneof![Just(1_u64), 1..50_u64, any::<u64>()],
         rates in prop::collection::vec(prop_oneof![Just(0), 1..9_u64, any::<u64>()], 0..20),
     ) {
-        let parts = deal_burst(burst, per_token, &rates);
+        let parts = distribute_burst(burst, per_token, &rates);
         prop_assert_eq!(parts.len(), rates.len());
         let sum: u128 = parts.iter().map(|part| u128::from(part.units())).sum();
         prop_assert!(sum <= burst.into());
@@ -66,27 +66,27 @@ proptest! {
 fn a_small_burst_is_dealt_in_whole_tokens() {
     use Burst::{Central, Part};
     assert_eq!(
-        deal_burst(35, 10, &[1, 0, 5, 1]),
+        distribute_burst(35, 10, &[1, 0, 5, 1]),
         [Part(15), Part(0), Part(10), Part(10)]
     );
     assert_eq!(
-        deal_burst(25, 10, &[1, 0, 5, 1]),
+        distribute_burst(25, 10, &[1, 0, 5, 1]),
         [Part(15), Part(0), Part(10), Central]
     );
-    assert_eq!(deal_burst(9, 10, &[1, 2]), [Central, Central]);
+    assert_eq!(distribute_burst(9, 10, &[1, 2]), [Central, Central]);
     assert_eq!(
-        deal_burst(u64::MAX, 1, &[1, u64::MAX - 1]),
+        distribute_burst(u64::MAX, 1, &[1, u64::MAX - 1]),
         [Part(1), Part(u64::MAX - 1)],
         "rates that just add up to 64 bits are not made coarser"
     );
     assert_eq!(
-        deal_burst(1_000, 10, &[1, 1_000, 0]),
+        distribute_burst(1_000, 10, &[1, 1_000, 0]),
         [Part(10), Part(990), Part(0)]
     );
 }
 
 #[test]
-fn a_cost_of_4000_is_gathered_from_parts_of_3333() {
+fn burst_for_a_cost_of_4000_is_collected_from_parts_of_3333() {
     let holder = |waiting, age| Holder {
         part: 3_333,
         pinned: 100,

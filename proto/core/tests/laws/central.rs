@@ -109,7 +109,7 @@ fn forty_clients_take_turns_with_two_permits() {
         flights.retain(|&(until, of, request)| {
             let over = until <= step;
             if over {
-                let release = fleet.services[of].asking.release(request).unwrap();
+                let release = fleet.services[of].requests.release(request).unwrap();
                 let node = fleet.services[of].node;
                 fleet.carry_release(node, &release);
             }
@@ -133,8 +133,8 @@ fn forty_clients_take_turns_with_two_permits() {
         let node = fleet.services[of].node;
         let told = fleet.carry(node, &ask);
         let Some(told) = told else { continue };
-        let verdict = fleet.services[of].asking.handle(&told, now);
-        if let aliquot_core::asking::Verdict::Counts(request, outcome) = verdict
+        let verdict = fleet.services[of].requests.handle(&told, now);
+        if let aliquot_core::decision_requests::Verdict::Counts(request, outcome) = verdict
             && fleet::admitted(Some(outcome))
         {
             served[of] += 1;

@@ -140,7 +140,7 @@ fn permits_of_dead_incarnations_do_not_count_and_a_lowered_limit_waits_for_its_l
     let mut check = ConcurrencyCheck::new(at(0), grains(2), Span::from_nanos(10));
     check.acquire(at(1), (1, 1), grains(1));
     check.acquire(at(1), (2, 1), grains(1));
-    check.close(at(2), |&(life, _)| life == 1);
+    check.close(at(2), |&(incarnation, _)| incarnation == 1);
     check.acquire(at(2), (2, 2), grains(1));
     check.change(at(3), grains(1));
     check.advance(at(13));

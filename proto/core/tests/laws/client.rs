@@ -180,7 +180,7 @@ enum Asks {
 enum Deed {
     Claim(u64),
     Retire(u64),
-    Ask(u64, Asks),
+    Acquire(u64, Asks),
     /// Advances time, in milliseconds.
     Pass(u64),
     Look,
@@ -240,7 +240,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     let deed = prop_oneof![
         2 => (0..KEYS).prop_map(Deed::Claim),
         1 => (0..KEYS).prop_map(Deed::Retire),
-        9 => ((0..KEYS), asks).prop_map(|(key, asks)| Deed::Ask(key, asks)),
+        9 => ((0..KEYS), asks).prop_map(|(key, asks)| Deed::Acquire(key, asks)),
         12 => pass.prop_map(Deed::Pass),
         8 => Just(Deed::Look),
         5 => Just(Deed::Report),
@@ -386,7 +386,7 @@ fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
             &Deed::Retire(key) => machines
                 .iter_mut()
                 .for_each(|of| of.retire(BudgetId::new(key), tick)),
-            &Deed::Ask(key, asks) => machines
+            &Deed::Acquire(key, asks) => machines
                 .iter_mut()
                 .for_each(|of| of.ask(BudgetId::new(key), asks, tick)),
         }

@@ -234,7 +234,7 @@ fn a_pair_of_breakpoints_is_kept_as_it_is() {
 }
 
 #[test]
-fn a_curve_is_empty_if_nobody_is_below_even_who_wants_nothing() {
+fn a_curve_without_claimants_is_empty() {
     assert!(DemandCurve::EMPTY.is_empty());
     assert!(!union(&[(0, 1)]).is_empty());
     assert!(!union(&[(7, 1)]).is_empty());

@@ -16,36 +16,36 @@ const PATIENCE: Span = Span::from_nanos(100);
 #[derive(Clone, Debug)]
 enum Step {
     Wait(u64),
-    Office,
+    Ready,
     /// An incarnation begins or continues: it sends a newer report, or repeats one.
     Report(u64, u64),
     StartBarrier,
     Acknowledge(Index),
     Fail(Index),
-    Doom(u64),
+    Fence(u64),
     End(u64),
     Reclaim,
 }
 
 fn any_steps() -> impl Strategy<Value = Vec<Step>> {
-    let life = || 1..4_u64;
+    let incarnation = || 1..4_u64;
     let step = prop_oneof![
         6 => (0..60_u64).prop_map(Step::Wait),
-        1 => Just(Step::Office),
-        9 => (life(), 0..3_u64).prop_map(|(life, newer)| Step::Report(life, newer)),
+        1 => Just(Step::Ready),
+        9 => (incarnation(), 0..3_u64).prop_map(|(incarnation, newer)| Step::Report(incarnation, newer)),
         7 => Just(Step::StartBarrier),
         5 => any::<Index>().prop_map(Step::Acknowledge),
         1 => any::<Index>().prop_map(Step::Fail),
-        1 => life().prop_map(Step::Doom),
-        1 => life().prop_map(Step::End),
+        1 => incarnation().prop_map(Step::Fence),
+        1 => incarnation().prop_map(Step::End),
         2 => Just(Step::Reclaim),
     ];
     prop::collection::vec(step, 1..90)
 }
 
 #[derive(Debug, Default)]
-struct Life {
-    doomed: bool,
+struct Member {
+    fenced: bool,
     begun: u64,
     /// Each report that arrived: its number, the time, and the step.
     arrived: Vec<(u64, u64, usize)>,
@@ -59,8 +59,8 @@ struct World {
     leader: Leadership,
     now: u64,
     step: usize,
-    office: Option<u64>,
-    lives: BTreeMap<u64, Life>,
+    ready_since: Option<u64>,
+    incarnations: BTreeMap<u64, Member>,
     over: Vec<u64>,
     barriers: Vec<(Barrier, usize)>,
 }
@@ -68,17 +68,17 @@ struct World {
 impl World {
     fn new() -> Self {
         let mut leader = Leadership::elected(Term::new(3), PATIENCE);
-        let mut lives = BTreeMap::new();
-        for life in 1..4 {
-            leader.begin(Incarnation::new(life), Tick::from_nanos(0));
-            lives.insert(life, Life::default());
+        let mut incarnations = BTreeMap::new();
+        for incarnation in 1..4 {
+            leader.begin(Incarnation::new(incarnation), Tick::from_nanos(0));
+            incarnations.insert(incarnation, Member::default());
         }
         Self {
             leader,
             now: 0,
             step: 0,
-            office: None,
-            lives,
+            ready_since: None,
+            incarnations,
             over: Vec::new(),
             barriers: Vec::new(),
         }
@@ -92,20 +92,24 @@ impl World {
         self.step += 1;
         match step {
             Step::Wait(nanos) => self.now += nanos,
-            Step::Office if self.office.is_none() => {
-                self.office = Some(self.now);
-                let lives: Vec<_> = self
-                    .lives
+            Step::Ready if self.ready_since.is_none() => {
+                self.ready_since = Some(self.now);
+                let incarnations: Vec<_> = self
+                    .incarnations
                     .keys()
-                    .map(|&life| Incarnation::new(life))
+                    .map(|&incarnation| Incarnation::new(incarnation))
                     .collect();
-                self.leader.take_office(self.now(), lives.into_iter());
+                self.leader
+                    .become_ready(self.now(), incarnations.into_iter());
             }
-            Step::Office => {}
-            Step::Report(life, newer) => self.report(*life, *newer),
+            Step::Ready => {}
+            Step::Report(incarnation, newer) => self.report(*incarnation, *newer),
             Step::StartBarrier => {
                 let started = self.leader.start_barrier();
-                prop_assert!(started.is_none() || self.office.is_some(), "before office");
+                prop_assert!(
+                    started.is_none() || self.ready_since.is_some(),
+                    "before it is ready"
+                );
                 self.barriers
                     .extend(started.map(|barrier| (barrier, self.step)));
             }
@@ -119,28 +123,28 @@ impl World {
                 prop_assert_eq!(self.leader.acknowledged(barrier), [], "it failed");
             }
             Step::Acknowledge(_) | Step::Fail(_) => {}
-            Step::Doom(life) => {
-                self.leader.doom(Incarnation::new(*life));
-                if let Some(life) = self.lives.get_mut(life) {
-                    life.doomed = true;
+            Step::Fence(incarnation) => {
+                self.leader.fence(Incarnation::new(*incarnation));
+                if let Some(incarnation) = self.incarnations.get_mut(incarnation) {
+                    incarnation.fenced = true;
                 }
             }
-            Step::End(life) => {
-                self.leader.end(Incarnation::new(*life));
-                self.lives.remove(life);
-                self.over.push(*life);
+            Step::End(incarnation) => {
+                self.leader.end(Incarnation::new(*incarnation));
+                self.incarnations.remove(incarnation);
+                self.over.push(*incarnation);
             }
             Step::Reclaim => self.reclaim()?,
         }
-        for (&life, known) in &self.lives {
-            let live = self.leader.is_live(Incarnation::new(life));
-            prop_assert_eq!(live, !known.doomed, "life {}", life);
+        for (&incarnation, known) in &self.incarnations {
+            let live = self.leader.is_live(Incarnation::new(incarnation));
+            prop_assert_eq!(live, !known.fenced, "incarnation {}", incarnation);
         }
         Ok(())
     }
 
-    fn report(&mut self, life: u64, newer: u64) {
-        if let Some(known) = self.lives.get_mut(&life) {
+    fn report(&mut self, incarnation: u64, newer: u64) {
+        if let Some(known) = self.incarnations.get_mut(&incarnation) {
             let last = known
                 .arrived
                 .iter()
@@ -149,14 +153,14 @@ impl World {
                 .unwrap_or(0);
             known.arrived.push((last + newer, self.now, self.step));
             self.leader.arrived(
-                Incarnation::new(life),
+                Incarnation::new(incarnation),
                 Seq::new(last + newer),
                 Tick::from_nanos(self.now),
             );
         }
     }
 
-    /// Checks that a confirmed report arrived before its barrier started, in office, from an incarnation that
+    /// Checks that a confirmed report arrived before its barrier started, with the leader ready, from an incarnation that
     /// was never fenced, and is newer than the report confirmed before.
     fn acknowledge(&mut self, (barrier, started): (Barrier, usize)) -> TestCaseResult {
         for Confirmation {
@@ -165,38 +169,44 @@ impl World {
             received,
         } in self.leader.acknowledged(barrier)
         {
-            prop_assert!(self.office.is_some(), "{seq} of {child} before office");
+            prop_assert!(
+                self.ready_since.is_some(),
+                "{seq} of {child} before it is ready"
+            );
             prop_assert!(!self.over.contains(&child.get()), "{child} is over");
-            let Some(life) = self.lives.get_mut(&child.get()) else {
-                return Err(TestCaseError::fail("an unknown life"));
+            let Some(incarnation) = self.incarnations.get_mut(&child.get()) else {
+                return Err(TestCaseError::fail("an unknown incarnation"));
             };
-            prop_assert!(!life.doomed, "{child} was given up");
-            let arrived = life.arrived.iter().any(|&(number, at, step)| {
+            prop_assert!(!incarnation.fenced, "{child} was given up");
+            let arrived = incarnation.arrived.iter().any(|&(number, at, step)| {
                 number == seq.get() && at == received.nanos() && step < started
             });
             prop_assert!(
                 arrived,
                 "{seq} of {child} arrived after the barrier had started"
             );
-            prop_assert!(seq.get() > life.confirmed, "{seq} of {child} is not newer");
-            life.confirmed = seq.get();
-            life.confirmed_received = life.confirmed_received.max(received.nanos());
+            prop_assert!(
+                seq.get() > incarnation.confirmed,
+                "{seq} of {child} is not newer"
+            );
+            incarnation.confirmed = seq.get();
+            incarnation.confirmed_received = incarnation.confirmed_received.max(received.nanos());
         }
         Ok(())
     }
 
     /// Checks that the reclaimable incarnations are exactly those that were silent for more than a whole
-    /// patience, by the leader's clock, in office.
+    /// patience, by the clock of the ready leader.
     fn reclaim(&mut self) -> TestCaseResult {
         let over = self.leader.reclaimable(self.now());
-        for (&life, known) in &mut self.lives {
-            let named = over.contains(&Incarnation::new(life));
-            let silent = self.office.is_some_and(|office| {
-                let from = office.max(known.begun).max(known.confirmed_received);
+        for (&incarnation, known) in &mut self.incarnations {
+            let named = over.contains(&Incarnation::new(incarnation));
+            let silent = self.ready_since.is_some_and(|ready_since| {
+                let from = ready_since.max(known.begun).max(known.confirmed_received);
                 self.now - from > PATIENCE.nanos()
             });
-            prop_assert_eq!(named, silent, "life {} at {}", life, self.now);
-            known.doomed |= named;
+            prop_assert_eq!(named, silent, "incarnation {} at {}", incarnation, self.now);
+            known.fenced |= named;
         }
         Ok(())
     }
@@ -218,14 +228,14 @@ fn no_report_falls_between_two_barriers(steps: &[Step]) -> TestCaseResult {
     for step in steps {
         world.step(step)?;
     }
-    world.step(&Step::Office)?;
+    world.step(&Step::Ready)?;
     for _ in 0..2 {
         world.step(&Step::StartBarrier)?;
         for barrier in std::mem::take(&mut world.barriers) {
             world.acknowledge(barrier)?;
         }
     }
-    for (life, known) in world.lives {
+    for (incarnation, known) in world.incarnations {
         let last = known
             .arrived
             .iter()
@@ -233,8 +243,8 @@ fn no_report_falls_between_two_barriers(steps: &[Step]) -> TestCaseResult {
             .max()
             .unwrap_or(0);
         prop_assert!(
-            known.doomed || known.confirmed == last,
-            "life {life}: {known:?}"
+            known.fenced || known.confirmed == last,
+            "incarnation {incarnation}: {known:?}"
         );
     }
     Ok(())
@@ -243,18 +253,25 @@ fn no_report_falls_between_two_barriers(steps: &[Step]) -> TestCaseResult {
 /// However much faster reports arrive than a quorum answers, each is confirmed within the time of two
 /// barriers: the one under way and the one that covers it.
 ///
-/// Each of `lives` incarnations reports once a step, and each barrier is answered `slow` steps after it
+/// Each of `incarnations` incarnations reports once a step, and each barrier is answered `slow` steps after it
 /// began.
-fn no_report_waits_for_ever(lives: u64, slow: usize) -> TestCaseResult {
-    let lives = 1..=lives;
+fn no_report_waits_for_ever(incarnations: u64, slow: usize) -> TestCaseResult {
+    let incarnations = 1..=incarnations;
     let mut leader = Leadership::elected(Term::new(1), PATIENCE);
-    leader.take_office(Tick::from_nanos(0), lives.clone().map(Incarnation::new));
+    leader.become_ready(
+        Tick::from_nanos(0),
+        incarnations.clone().map(Incarnation::new),
+    );
     let mut under_way = VecDeque::new();
     let mut confirmed: BTreeMap<_, usize> = BTreeMap::new();
     for step in 1..=5 * slow + 5 {
-        for life in lives.clone() {
+        for incarnation in incarnations.clone() {
             let seq = Seq::new(step as u64);
-            leader.arrived(Incarnation::new(life), seq, Tick::from_nanos(step as u64));
+            leader.arrived(
+                Incarnation::new(incarnation),
+                seq,
+                Tick::from_nanos(step as u64),
+            );
         }
         let started = leader.start_barrier();
         under_way.extend(started.map(|barrier| (barrier, step)));
@@ -266,11 +283,11 @@ fn no_report_waits_for_ever(lives: u64, slow: usize) -> TestCaseResult {
                 confirmed.insert(answer.child.get(), answer.received.nanos() as usize);
             }
         }
-        for life in lives.clone() {
-            let last = confirmed.get(&life).copied().unwrap_or(0);
+        for incarnation in incarnations.clone() {
+            let last = confirmed.get(&incarnation).copied().unwrap_or(0);
             prop_assert!(
                 last + 2 * slow + 2 >= step,
-                "life {life} at {step}: confirmed {last}"
+                "incarnation {incarnation} at {step}: confirmed {last}"
             );
         }
     }
@@ -284,7 +301,7 @@ fn of_two_failed_barriers_the_later_report_counts() {
     let now = Tick::from_nanos(1);
     let mut leader = Leadership::elected(Term::new(1), PATIENCE);
     leader.begin(one, now);
-    leader.take_office(now, [one].into_iter());
+    leader.become_ready(now, [one].into_iter());
     let barriers = [1, 2].map(|seq| {
         leader.arrived(one, Seq::new(seq), now);
         leader.start_barrier().expect("a report waits")
@@ -312,8 +329,8 @@ proptest! {
     }
 
     #[test]
-    fn reports_are_confirmed_however_slow_a_quorum_is(lives in 1..4_u64, slow in 0..60_usize) {
-        no_report_waits_for_ever(lives, slow)?;
+    fn reports_are_confirmed_however_slow_a_quorum_is(incarnations in 1..4_u64, slow in 0..60_usize) {
+        no_report_waits_for_ever(incarnations, slow)?;
     }
 
     #[test]
@@ -330,7 +347,7 @@ proptest! {
 /// More barriers are started than may be under way, then they are answered.
 #[test]
 fn a_report_that_has_to_wait_is_covered_by_the_next_barrier() {
-    let mut steps = vec![Step::Office, Step::Report(1, 1), Step::StartBarrier];
+    let mut steps = vec![Step::Ready, Step::Report(1, 1), Step::StartBarrier];
     for _ in 0..20 {
         steps.extend([Step::Report(2, 1), Step::StartBarrier]);
     }
@@ -343,8 +360,8 @@ fn the_laws_of_leadership_notice_what_they_should() {
     for bug in [
         Bug::NoPatience,
         Bug::BarrierCoversLate,
-        Bug::ConfirmsBeforeOffice,
-        Bug::DoomedConfirmed,
+        Bug::ConfirmsBeforeReady,
+        Bug::FencedConfirmed,
         Bug::PatienceLags,
     ] {
         catches(bug, any_steps(), |steps| {
@@ -352,7 +369,7 @@ fn the_laws_of_leadership_notice_what_they_should() {
         });
     }
     let slow = (1..4_u64, 0..60_usize);
-    catches(Bug::OldestBarrierGivenUp, slow, |(lives, slow)| {
-        no_report_waits_for_ever(lives, slow)
+    catches(Bug::OldestBarrierGivenUp, slow, |(incarnations, slow)| {
+        no_report_waits_for_ever(incarnations, slow)
     });
 }

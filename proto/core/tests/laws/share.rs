@@ -1,7 +1,7 @@
 //! Laws of shares and units. Numbers are those of `docs/invariants.md`.
 
 use aliquot_core::planted::{self, Bug};
-use aliquot_core::share::{Share, apportion, deal_whole};
+use aliquot_core::share::{Share, apportion, distribute_whole};
 use aliquot_core::unit::{Band, Drift, Frequency, Rate, Scale, Span, Tokens, UnitError, Weight};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestCaseResult};
@@ -150,7 +150,7 @@ proptest! {
         burst in 0..=Scale::GRAINS_MAX, power in 0..=56_u32, weights in any_weights(),
     ) {
         let scale = Scale::try_from(1 << power).expect("in range");
-        let parts = deal_whole(grains(burst), scale, &weights);
+        let parts = distribute_whole(grains(burst), scale, &weights);
         prop_assert_eq!(parts.iter().copied().sum::<Option<Tokens>>(), Some(grains(burst)));
         let fraction = burst % scale.grains_per_token();
         for (index, part) in parts.iter().enumerate() {

@@ -66,7 +66,7 @@ fn a_snapshot_and_the_tail_are_the_whole(ops: &[Op], at: Index) -> TestCaseResul
 /// The names seen in a log so far, which may never appear again as new.
 #[derive(Default)]
 struct Seen {
-    life: Incarnation,
+    incarnation: Incarnation,
     budget: BudgetId,
     requests: BTreeSet<RequestId>,
     cold: BTreeSet<RuleId>,
@@ -91,8 +91,11 @@ fn names_are_issued_once(seen: &mut Seen, effects: &[Effect]) -> TestCaseResult 
     for effect in effects {
         match effect {
             Effect::Joined { incarnation, .. } => {
-                prop_assert!(*incarnation > seen.life, "{incarnation} was issued before");
-                seen.life = *incarnation;
+                prop_assert!(
+                    *incarnation > seen.incarnation,
+                    "{incarnation} was issued before"
+                );
+                seen.incarnation = *incarnation;
             }
             Effect::Created { budget, .. } => {
                 prop_assert!(*budget > seen.budget, "{budget} was issued before");
@@ -157,10 +160,10 @@ fn budgets_are_born_once_and_full_once(
             ..Vector::ZERO
         };
         match granted {
-            Some(life) => {
+            Some(incarnation) => {
                 prop_assert_eq!(born.budget.kind(), Kind::Rate);
                 prop_assert!(!seen.cold.contains(&born.rule), "{} is born full", born.key);
-                let given = born.account.counters(*life).given;
+                let given = born.account.counters(*incarnation).given;
                 prop_assert_eq!((held, given.tokens), (all, born.budget.whole().burst));
             }
             None => prop_assert!(held.is_zero()),
@@ -220,10 +223,10 @@ fn books_stay(before: &State, state: &State, effects: &[Effect]) -> TestCaseResu
         let used = held.tokens.plus(spent(generation));
         let used_before = was.and_then(|was| was.held().tokens.plus(was.spent()));
         prop_assert!(used <= used_before.max(Some(whole.tokens)), "{id}");
-        for (life, _) in account.open() {
+        for (incarnation, _) in account.open() {
             prop_assert!(
-                state.member(life).is_some(),
-                "{life} is over and holds {id}"
+                state.member(incarnation).is_some(),
+                "{incarnation} is over and holds {id}"
             );
         }
         if generation.winding {
@@ -235,9 +238,9 @@ fn books_stay(before: &State, state: &State, effects: &[Effect]) -> TestCaseResu
 
 fn no_leaver_is_granted_to(before: &State, effects: &[Effect]) -> TestCaseResult {
     for effect in effects {
-        if let Effect::Granted(_, life) = effect {
-            let phase = before.member(*life).map(|member| member.phase);
-            prop_assert_eq!(phase, Some(Phase::Live), "{} is granted to", life);
+        if let Effect::Granted(_, incarnation) = effect {
+            let phase = before.member(*incarnation).map(|member| member.phase);
+            prop_assert_eq!(phase, Some(Phase::Live), "{} is granted to", incarnation);
         }
     }
     Ok(())
@@ -384,7 +387,7 @@ fn the_laws_of_the_state_notice_what_they_should() {
     ] {
         catches(bug, any_ops(), |ops| every_entry_keeps_the_books(&ops));
     }
-    for bug in [Bug::RestoreForgetsRequests, Bug::RestoreForgetsLives] {
+    for bug in [Bug::RestoreForgetsRequests, Bug::RestoreForgetsIncarnations] {
         catches(bug, (any_ops(), any::<Index>()), |(ops, at)| {
             a_snapshot_and_the_tail_are_the_whole(&ops, at)
         });

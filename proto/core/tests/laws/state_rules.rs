@@ -22,14 +22,14 @@ fn rule(key: &str, field: &str, limit: &str) -> Budget {
 /// Applies commands to a state in which one node has joined as the first incarnation.
 struct Log {
     state: State,
-    life: Incarnation,
+    incarnation: Incarnation,
 }
 
 impl Log {
     fn new() -> Self {
         let mut log = Self {
             state: State::new(),
-            life: Incarnation::new(1),
+            incarnation: Incarnation::new(1),
         };
         let (node, request) = (NodeId::new(1), RequestId::new(1_000));
         log.apply(Command::Join { node, request });
@@ -44,13 +44,13 @@ impl Log {
         self.apply(Command::PutRule {
             request: RequestId::new(request),
             budget,
-            creator: Some(self.life),
+            creator: Some(self.incarnation),
         })
     }
 
     /// Requests a key. Returns true if its budget begins, and is full.
     fn ask(&mut self, key: &str) -> bool {
-        let (keys, creator) = (vec![key.into()], Some(self.life));
+        let (keys, creator) = (vec![key.into()], Some(self.incarnation));
         let effects = self.apply(Command::Instantiate { keys, creator });
         let full = |effect: &Effect| matches!(effect, Effect::Created { granted, .. } if granted.is_some());
         effects.iter().any(full)
@@ -58,7 +58,7 @@ impl Log {
 
     fn holding(&self, budget: BudgetId) -> Vector {
         let generation = self.state.budget(budget).expect("it lives");
-        generation.account.holding(self.life)
+        generation.account.holding(self.incarnation)
     }
 
     fn key(&self, key: &str) -> BudgetId {
@@ -71,7 +71,7 @@ impl Log {
 fn an_exact_rule_takes_over_the_instance_that_lives_under_its_key() {
     let mut log = Log::new();
     log.put(1, rule("tenant/*/reads", "rate", "100/s"));
-    let (keys, creator) = (vec!["tenant/7/reads".into()], Some(log.life));
+    let (keys, creator) = (vec!["tenant/7/reads".into()], Some(log.incarnation));
     log.apply(Command::Instantiate { keys, creator });
     let id = log.key("tenant/7/reads");
     log.put(2, rule("tenant/7/reads", "rate", "300/s"));
@@ -97,7 +97,7 @@ fn keys_of_one_entry_are_made_as_if_each_had_its_own() {
     let keys = [
         "tenant/1", "no/rule", "tenant//", "tenant/1", "tenant/2", "tenant/3",
     ];
-    let creator = Some(together.life);
+    let creator = Some(together.incarnation);
     let mut effects = Vec::new();
     for key in keys {
         let keys = vec![key.to_owned()];
@@ -117,7 +117,7 @@ fn keys_of_one_entry_are_made_as_if_each_had_its_own() {
 fn an_exact_rule_of_another_kind_waits_until_the_instance_is_wound_up() {
     let mut log = Log::new();
     log.put(1, rule("tenant/*/reads", "rate", "100/s"));
-    let (keys, creator) = (vec!["tenant/7/reads".into()], Some(log.life));
+    let (keys, creator) = (vec!["tenant/7/reads".into()], Some(log.incarnation));
     log.apply(Command::Instantiate { keys, creator });
     let id = log.key("tenant/7/reads");
     let effects = log.put(2, rule("tenant/7/reads", "quota", "50 per hour"));
@@ -130,7 +130,7 @@ fn an_exact_rule_of_another_kind_waits_until_the_instance_is_wound_up() {
 fn a_period_that_a_wrong_clock_began_can_be_taken_back_and_what_was_spent_stays() {
     let mut log = Log::new();
     log.put(1, rule("mail", "quota", "50 per hour"));
-    let (old, life) = (log.key("mail"), log.life);
+    let (old, incarnation) = (log.key("mail"), log.incarnation);
     let far = PeriodId::new(9_000_000);
     let tokens = |tokens| Vector {
         tokens: Tokens::from_grains(tokens),
@@ -139,7 +139,7 @@ fn a_period_that_a_wrong_clock_began_can_be_taken_back_and_what_was_spent_stays(
     log.apply(Command::Round(Changes {
         stamps: vec![(old, far)],
         grants: vec![Movement {
-            child: life,
+            child: incarnation,
             budget: old,
             period: far,
             total: tokens(20),
@@ -159,7 +159,7 @@ fn a_period_that_a_wrong_clock_began_can_be_taken_back_and_what_was_spent_stays(
     assert_eq!(account.spent().grains(), 20, "what was out counts as spent");
     let effects = log.apply(Command::Round(Changes {
         grants: vec![Movement {
-            child: life,
+            child: incarnation,
             budget: new,
             period,
             total: tokens(31),
@@ -167,7 +167,7 @@ fn a_period_that_a_wrong_clock_began_can_be_taken_back_and_what_was_spent_stays(
         ..Changes::default()
     }));
     assert!(
-        !effects.contains(&Effect::Granted(new, life)),
+        !effects.contains(&Effect::Granted(new, incarnation)),
         "31 of 30 are refused"
     );
 }
@@ -195,15 +195,15 @@ fn keys_of_two() -> (usize, bool) {
         + (4..=5)
             .filter(|user| log.ask(&format!("user/{user}")))
             .count();
-    let (budget, life) = (log.key("user/1"), log.life);
+    let (budget, incarnation) = (log.key("user/1"), log.incarnation);
     log.apply(Command::Round(Changes {
-        reclaims: vec![life],
+        reclaims: vec![incarnation],
         endings: vec![Ending { budget, full: true }],
         ..Changes::default()
     }));
     let (node, request) = (NodeId::new(1), RequestId::new(1_001));
     log.apply(Command::Join { node, request });
-    log.life = Incarnation::new(2);
+    log.incarnation = Incarnation::new(2);
     (begun, log.ask("user/6"))
 }
 
@@ -227,10 +227,10 @@ fn a_template_is_cold_after_an_early_end_until_it_is_thawed() {
     let mut log = Log::new();
     log.put(1, rule("tenant/*/reads", "rate", "100/s"));
     assert!(log.ask("tenant/1/reads"), "the first is born full");
-    let (budget, life) = (log.key("tenant/1/reads"), log.life);
+    let (budget, incarnation) = (log.key("tenant/1/reads"), log.incarnation);
     let rule = log.state.budget(budget).expect("it lives").rule;
     log.apply(Command::Round(Changes {
-        reclaims: vec![life],
+        reclaims: vec![incarnation],
         endings: vec![Ending {
             budget,
             full: false,
@@ -239,7 +239,7 @@ fn a_template_is_cold_after_an_early_end_until_it_is_thawed() {
     }));
     let (node, request) = (NodeId::new(1), RequestId::new(1_001));
     log.apply(Command::Join { node, request });
-    log.life = Incarnation::new(2);
+    log.incarnation = Incarnation::new(2);
     assert!(!log.ask("tenant/2/reads"), "the next is born empty");
     log.apply(Command::Round(Changes {
         thaws: vec![rule],
@@ -294,10 +294,10 @@ fn a_set_with_one_wrong_rule_changes_nothing_and_names_it() {
 fn a_draw_outruns_a_cut(delete: bool) -> bool {
     let mut log = Log::new();
     log.put(1, rule("api", "rate", "100/s"));
-    let (budget, life) = (log.key("api"), log.life);
+    let (budget, incarnation) = (log.key("api"), log.incarnation);
     let all = log.holding(budget);
     let release = Movement {
-        child: life,
+        child: incarnation,
         budget,
         period: PeriodId::new(0),
         total: all,
@@ -329,7 +329,7 @@ fn a_draw_outruns_a_cut(delete: bool) -> bool {
         seen: log.state.applied(),
         ..drawn
     }));
-    let granted = Effect::Granted(budget, life);
+    let granted = Effect::Granted(budget, incarnation);
     assert!(late.contains(&granted) || anew.contains(&granted));
     late.contains(&granted)
 }

@@ -32,7 +32,7 @@ impl World {
         let joined = self.nodes.iter().all(|node| node.node.is_some());
         if joined && self.load.budget_asked.is_none() {
             let budget = self.plan.budget(100);
-            let creator = self.nodes[0].node.as_ref().map(Node::life);
+            let creator = self.nodes[0].node.as_ref().map(Node::incarnation);
             self.load.budget_asked = Some(self.ask(|request| Command::PutRule {
                 request,
                 budget,

@@ -5,9 +5,9 @@
 
 use super::net::NODES;
 use super::{Message, World};
-use aliquot_core::asking::{Question, Verdict};
-use aliquot_core::central::{Ask, Manner, Outcome, Told};
-use aliquot_core::node::Asked;
+use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, RetryPolicy};
+use aliquot_core::decision_requests::{NewRequest, Verdict};
+use aliquot_core::node::RequestAction;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, Tokens};
 use std::num::NonZeroU64;
@@ -17,74 +17,74 @@ impl World {
     pub(super) fn ask_node(&mut self, of: usize, budget: BudgetId) {
         let service = &mut self.services[of];
         let now = service.clock.read(self.now);
-        let question = Question {
+        let new_request = NewRequest {
             budget,
             kind: Kind::Rate,
             cost: NonZeroU64::MIN,
-            manner: Manner::Once,
+            retry_policy: RetryPolicy::Once,
         };
-        let _ = service.asking.expire(now);
+        let _ = service.requests.expire(now);
         let Some(holder) = service.client.holder() else {
             return;
         };
         let (edge, lease) = (holder.edge(), holder.lease().until());
-        if let Ok(ask) = service.asking.ask(question, edge, lease, now) {
+        if let Ok(ask) = service.requests.ask(new_request, edge, lease, now) {
             let home = service.home;
-            self.send(NODES + of, home, Message::Ask(ask));
+            self.send(NODES + of, home, Message::DecisionRequest(ask));
         }
     }
 
     pub(super) fn node_hears_questions(&mut self, from: usize, node: usize, message: Message) {
         match message {
-            Message::Ask(ask) => self.node_is_asked(from, node, &ask),
-            Message::Told(told) => self.node_is_told(node, told),
+            Message::DecisionRequest(ask) => self.node_is_asked(from, node, &ask),
+            Message::DecisionReply(told) => self.node_is_told(node, told),
             _ => {}
         }
     }
 
-    fn node_is_asked(&mut self, from: usize, node: usize, ask: &Ask) {
+    fn node_is_asked(&mut self, from: usize, node: usize, ask: &DecisionRequest) {
         let host = &mut self.nodes[node];
         let now = host.clock.read(self.now);
         let Some(machine) = &mut host.node else {
             return;
         };
         match machine.handle_ask(ask, &host.state, now) {
-            Asked::Told(told) => {
+            RequestAction::Reply(told) => {
                 self.judge_verdict(&told);
-                self.send(node, from, Message::Told(told));
+                self.send(node, from, Message::DecisionReply(told));
             }
-            Asked::Forward { to, ask } => {
-                if let Some(&to) = self.lives.get(&to) {
-                    self.send(node, to, Message::Ask(ask));
+            RequestAction::Forward { to, ask } => {
+                if let Some(&to) = self.incarnations.get(&to) {
+                    self.send(node, to, Message::DecisionRequest(ask));
                 }
             }
         }
     }
 
     /// Passes the home's reply on to the client.
-    fn node_is_told(&mut self, node: usize, told: Told) {
+    fn node_is_told(&mut self, node: usize, told: DecisionReply) {
         let host = &self.nodes[node];
-        let life = host.node.as_ref().map(|machine| machine.life());
+        let incarnation = host.node.as_ref().map(|machine| machine.incarnation());
         let client = host.sessions.get(&told.edge.child).copied();
-        if let Some(to) = client.filter(|_| life == Some(told.edge.parent)) {
-            self.send(node, to, Message::Told(told));
+        if let Some(to) = client.filter(|_| incarnation == Some(told.edge.parent)) {
+            self.send(node, to, Message::DecisionReply(told));
         }
     }
 
-    pub(super) fn service_is_told(&mut self, of: usize, told: &Told) {
+    pub(super) fn service_is_told(&mut self, of: usize, told: &DecisionReply) {
         let service = &mut self.services[of];
         let now = service.clock.read(self.now);
         // A closed edge, or a clock that jumped.
         if !service.client.is_leased(now) {
-            service.asking.end_session();
+            service.requests.end_session();
         }
-        let verdict = service.asking.handle(told, now);
+        let verdict = service.requests.handle(told, now);
         if let Verdict::Counts(_, Outcome::Admitted { .. }) = verdict {
             self.seen.counted += 1;
         }
     }
 
-    fn judge_verdict(&mut self, told: &Told) {
+    fn judge_verdict(&mut self, told: &DecisionReply) {
         let Some(scale) = self.judge.scale else {
             return;
         };

@@ -22,8 +22,8 @@ pub(crate) struct Coordinator {
     pub(crate) raft: Raft,
     pub(crate) state: State,
     pub(crate) leader: Leader,
-    /// Time at which it came into office, by its own clock.
-    pub(crate) office: Option<Tick>,
+    /// Time at which it became ready, by its own clock.
+    pub(crate) ready_since: Option<Tick>,
     leads: Option<u64>,
     barriers: Vec<(Barrier, u64)>,
     pub(crate) node: Option<Node>,
@@ -43,7 +43,7 @@ impl Coordinator {
             clock: Clock::new(rng.range(1, 1_000 * SEC)),
             process: Process::FIRST,
             raft,
-            office: None,
+            ready_since: None,
             state: State::new(),
             leader: Leader::new(Pace::default()),
             leads: None,
@@ -190,7 +190,7 @@ impl World {
                 }
             }
             Message::Answer { answer, relayed } => {
-                let target = self.lives.get(&answer.edge.child).copied();
+                let target = self.incarnations.get(&answer.edge.child).copied();
                 if target == Some(node) {
                     let host = &mut self.nodes[node];
                     let now = host.clock.read(self.now);
@@ -242,19 +242,19 @@ impl World {
         let Some(machine) = &mut self.nodes[node].node else {
             return;
         };
-        let life = machine.life();
+        let incarnation = machine.incarnation();
         for output in machine.poll_outputs() {
             match output {
                 NodeOutput::Answer(answer) => {
                     let asked = asker.filter(|(edge, _)| *edge == answer.edge);
                     let known = self.nodes[node].sessions.get(&answer.edge.child);
-                    let known = known.copied().filter(|_| answer.edge.parent == life);
+                    let known = known.copied().filter(|_| answer.edge.parent == incarnation);
                     if let Some(to) = asked.map(|(_, to)| to).or(known) {
                         self.send(node, to, Message::ClientAnswer(answer));
                     }
                 }
                 NodeOutput::Rejoin => {
-                    self.say(|| format!("node {node} must join again, {life} is closed"));
+                    self.say(|| format!("node {node} must join again, {incarnation} is closed"));
                     let id = NodeId::new(node as u64 + 1);
                     self.nodes[node].join = self.ask(|request| Command::Join { node: id, request });
                 }
@@ -272,7 +272,7 @@ impl World {
                 host.leader.deposed();
             }
             host.barriers.clear();
-            (host.leads, host.office) = (leads, None);
+            (host.leads, host.ready_since) = (leads, None);
             if let Some(term) = leads {
                 host.leader.elected(Term::new(term), &host.state, now);
                 self.say(|| format!("node {node} elected in term {term}"));
@@ -319,9 +319,9 @@ impl World {
         let now = host.clock.read(self.now);
         host.leader
             .applied(Term::new(entry.term), command, &effects, &host.state, now);
-        if host.leader.in_office() && host.office.is_none() {
-            host.office = Some(now);
-            self.office = self.now;
+        if host.leader.is_ready() && host.ready_since.is_none() {
+            host.ready_since = Some(now);
+            self.ready_since = self.now;
         }
         self.judge
             .applied(self.now, index, &self.nodes[node].state, &effects);
@@ -354,7 +354,8 @@ impl World {
             else {
                 continue;
             };
-            self.lives.insert(*incarnation, of.get() as usize - 1);
+            self.incarnations
+                .insert(*incarnation, of.get() as usize - 1);
             let host = &mut self.nodes[node];
             if *request == host.join {
                 let mut machine = Node::new(*incarnation, host.state.drift());

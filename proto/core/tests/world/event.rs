@@ -2,7 +2,7 @@
 
 use super::mending::Mending;
 use super::raft::RaftMessage;
-use aliquot_core::central::{Ask, Told};
+use aliquot_core::central::{DecisionReply, DecisionRequest};
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::unit::Edge;
 use std::cmp::Ordering;
@@ -31,8 +31,8 @@ pub(crate) enum Message {
     },
     ClientReport(Report),
     ClientAnswer(Answer),
-    Ask(Ask),
-    Told(Told),
+    DecisionRequest(DecisionRequest),
+    DecisionReply(DecisionReply),
 }
 
 /// An event. Timers carry the process that set them: those of another process are void.

@@ -55,7 +55,7 @@ pub(crate) enum Fault {
     ClientDeaf {
         client: usize,
         span: u64,
-        mute: bool,
+        outgoing: bool,
     },
     ClientMove {
         client: usize,
@@ -135,7 +135,7 @@ fn one(plan: &Plan, rng: &mut Rng, left: u64) -> Fault {
     let other = (node + 1 + rng.index(NODES - 1)) % NODES;
     let span = rng.range(200 * MS, 5 * SEC).min(left);
     let short = rng.range(50 * MS, 2 * SEC).min(left);
-    let mute = rng.chance(500);
+    let outgoing = rng.chance(500);
     match rng.range(0, 100) {
         0..4 => Fault::NodeCrash { node, down: short },
         4..6 => Fault::LeaderKill { down: short },
@@ -157,7 +157,11 @@ fn one(plan: &Plan, rng: &mut Rng, left: u64) -> Fault {
         },
         35..45 => Fault::ClientPause { client, span },
         45..53 => Fault::ClientCut { client, span },
-        53..61 => Fault::ClientDeaf { client, span, mute },
+        53..61 => Fault::ClientDeaf {
+            client,
+            span,
+            outgoing,
+        },
         61..69 => Fault::ClientMove { client, to: node },
         69..73 => Fault::ClientLeave {
             client,
@@ -218,7 +222,7 @@ impl World {
         match fault {
             Fault::NodeCrash { node, down } => self.crash_node(node, down),
             Fault::LeaderKill { down } => {
-                let leader = (0..NODES).find(|&node| self.nodes[node].leader.in_office());
+                let leader = (0..NODES).find(|&node| self.nodes[node].leader.is_ready());
                 leader.is_some_and(|node| self.crash_node(node, down))
             }
             Fault::NodePause { node, span } => self.pause(node, span),
@@ -230,9 +234,13 @@ impl World {
                 let (host, home) = (NODES + client, self.services[client].home);
                 self.cut(vec![(host, home), (home, host)], span)
             }
-            Fault::ClientDeaf { client, span, mute } => {
+            Fault::ClientDeaf {
+                client,
+                span,
+                outgoing,
+            } => {
                 let (host, home) = (NODES + client, self.services[client].home);
-                let link = if mute { (host, home) } else { (home, host) };
+                let link = if outgoing { (host, home) } else { (home, host) };
                 self.cut(vec![link], span)
             }
             Fault::ClientCrash { client, down } => self.crash_client(client, down),
@@ -333,7 +341,7 @@ impl World {
     }
 
     fn set_adrift(&mut self, span: u64) -> bool {
-        let leader = (0..NODES).find(|&node| self.nodes[node].leader.in_office());
+        let leader = (0..NODES).find(|&node| self.nodes[node].leader.is_ready());
         let Some(node) = leader.filter(|_| self.net.adrift.is_none()) else {
             return false;
         };
@@ -356,7 +364,7 @@ impl World {
             return false;
         }
         let budget = self.plan.budget(per_cent);
-        let creator = self.nodes[0].node.as_ref().map(Node::life);
+        let creator = self.nodes[0].node.as_ref().map(Node::incarnation);
         self.ask(|request| Command::PutRule {
             request,
             budget,

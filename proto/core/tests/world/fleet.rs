@@ -4,9 +4,9 @@ use super::clock::{Clock, MS, SEC};
 use super::net::NODES;
 use super::rng::Rng;
 use super::{Message, Process, Timer, World};
-use aliquot_core::asking::Asking;
 use aliquot_core::budget::Claim;
 use aliquot_core::client::{Client, Permit};
+use aliquot_core::decision_requests::DecisionRequests;
 use aliquot_core::unit::{BudgetId, Drift};
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Service {
     pub(crate) clock: Clock,
     pub(crate) process: Process,
     pub(crate) client: Client,
-    pub(crate) asking: Asking,
+    pub(crate) requests: DecisionRequests,
     /// The node that it uses.
     pub(crate) home: usize,
     /// The handshake under way.
@@ -36,7 +36,7 @@ impl Service {
             clock: Clock::new(rng.range(1, 1_000 * SEC)),
             process: Process::FIRST,
             client: Client::new(drift),
-            asking: Asking::new(drift),
+            requests: DecisionRequests::new(drift),
             home: me % NODES,
             nonce: None,
             heard: 0,
@@ -57,7 +57,7 @@ impl World {
         let now = self.now;
         let service = &mut self.services[of];
         service.client = Client::new(drift);
-        service.asking = Asking::new(drift);
+        service.requests = DecisionRequests::new(drift);
         (service.nonce, service.budget) = (None, None);
         (service.retrying, service.leaving) = (false, false);
         service.waiting = 0;
@@ -147,7 +147,7 @@ impl World {
                 }
                 service.client.handle_answer(&answer, now);
             }
-            Message::Told(told) => self.service_is_told(of, &told),
+            Message::DecisionReply(told) => self.service_is_told(of, &told),
             _ => {}
         }
     }

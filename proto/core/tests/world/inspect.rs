@@ -10,7 +10,7 @@ use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Edge, Tick};
 
 impl World {
-    /// Checks that no leader proposes a reclaim before it has been in office for a lease (invariant 5). Lets
+    /// Checks that no leader proposes a reclaim before it has been ready for a lease (invariant 5). Lets
     /// some of the nodes about to be reclaimed come back.
     pub(super) fn watch_reclaims(&mut self, node: usize, output: &LeaderOutput) {
         let LeaderOutput::Propose(Command::Round(changes)) = output else {
@@ -18,7 +18,7 @@ impl World {
         };
         let host = &self.nodes[node];
         let now = host.clock.read(self.now);
-        let since = host.office.map(|office| now.since(office));
+        let since = host.ready_since.map(|ready_since| now.since(ready_since));
         if changes.reclaims.is_empty() {
             return;
         }
@@ -27,8 +27,8 @@ impl World {
             self.judge.fail("patience", self.now, what);
         }
         if std::mem::take(&mut self.trap) {
-            for life in &changes.reclaims {
-                if let Some(&of) = self.lives.get(life) {
+            for incarnation in &changes.reclaims {
+                if let Some(&of) = self.incarnations.get(incarnation) {
                     self.net.open[of] = self.now + SEC;
                 }
             }
@@ -43,7 +43,7 @@ impl World {
             .nodes
             .iter()
             .filter_map(|host| Some((host.clock.read(self.now), host.node.as_ref()?)))
-            .find(|(_, node)| node.life() == edge.parent);
+            .find(|(_, node)| node.incarnation() == edge.parent);
         let Some((node, account)) = node.and_then(|(now, node)| {
             let lease = node.holder().lease();
             Some((
@@ -107,7 +107,7 @@ impl World {
                 );
                 let booked = machine
                     .account(budget)
-                    .map(|account| (account.held(), account.ghosts()));
+                    .map(|account| (account.held(), account.lingering()));
                 self.say(|| {
                     format!(
                         "node {node} owes {owed} of {held}; its clients and ghosts have {booked:?}"
@@ -130,11 +130,11 @@ impl World {
             .unwrap_or(0)
     }
 
-    /// Returns the pool of the latest leader in office, if its book is the latest too.
+    /// Returns the pool of the latest ready leader, if its book is the latest too.
     fn pool(&self, budget: BudgetId) -> Share {
         let latest = self.nodes[self.most_applied()].state.applied();
         let leading = self.nodes.iter().filter(|host| {
-            host.process.up && host.leader.in_office() && host.state.applied() == latest
+            host.process.up && host.leader.is_ready() && host.state.applied() == latest
         });
         leading
             .max_by_key(|host| host.leader.term())

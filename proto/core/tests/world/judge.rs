@@ -113,14 +113,14 @@ impl Judge {
         }
         self.applied = index;
         for effect in effects {
-            if let Effect::Reclaimed(life) = effect {
+            if let Effect::Reclaimed(incarnation) = effect {
                 let floors = state.budgets().find_map(|(_, generation)| {
                     let mut kept = generation.account.kept();
-                    kept.find(|(of, _)| of == life).map(|(_, kept)| {
+                    kept.find(|(of, _)| of == incarnation).map(|(_, kept)| {
                         Limit::new(kept.holding.floor_rate, kept.holding.floor_burst)
                     })
                 });
-                self.disjoint.reclaimed(tick(now), *life, floors);
+                self.disjoint.reclaimed(tick(now), *incarnation, floors);
             }
         }
         let living = state

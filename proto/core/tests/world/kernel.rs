@@ -60,7 +60,7 @@ pub(crate) struct World {
     faults: Vec<(u64, faults::Fault)>,
     load: load::Load,
     /// The node of each incarnation, to which answers are sent.
-    lives: BTreeMap<Incarnation, usize>,
+    incarnations: BTreeMap<Incarnation, usize>,
     /// Central admissions: the incarnation, and the request.
     decided: BTreeSet<(Incarnation, Edge, RequestId)>,
     trace: u64,
@@ -68,8 +68,8 @@ pub(crate) struct World {
     trap: bool,
     /// End of the faults so far.
     lasts: u64,
-    /// Time at which a leader last came into office.
-    office: u64,
+    /// Time at which a leader last became ready.
+    ready_since: u64,
     pub(crate) seen: Seen,
     /// Prints the events.
     pub(crate) verbose: bool,
@@ -117,12 +117,12 @@ impl World {
             judge,
             faults,
             load,
-            lives: BTreeMap::new(),
+            incarnations: BTreeMap::new(),
             decided: BTreeSet::new(),
             trace: 0xcbf2_9ce4_8422_2325,
             trap: false,
             lasts: 0,
-            office: 0,
+            ready_since: 0,
             seen: Seen::default(),
             verbose: false,
         };

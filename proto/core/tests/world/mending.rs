@@ -79,11 +79,11 @@ impl World {
     }
 
     /// Returns the time at which the last fault was over. A missing leader is an effect of losing one, so
-    /// that lasts until the next one is in office. Every election that faults caused ends within
-    /// [`Self::ELECTED`] of the last of them, and an office that begins later is not caused by them.
+    /// that lasts until the next one is ready. Every election that faults caused ends within
+    /// [`Self::ELECTED`] of the last of them, and a leader that becomes ready later is not caused by them.
     pub(super) fn run_to_last_fault(&mut self) -> Option<u64> {
         let calm = self.now;
         self.run_until(calm + Self::ELECTED)?;
-        Some(self.office.max(calm))
+        Some(self.ready_since.max(calm))
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) enum RaftMessage {
     /// A candidate asks. A `trial` changes the term of no node.
-    Ask {
+    RequestVote {
         term: u64,
         last: (u64, u64),
         trial: bool,
@@ -195,7 +195,8 @@ impl Raft {
         self.role = Role::Candidate { trial, votes };
         let last = self.last();
         for to in self.others() {
-            self.out.push((to, RaftMessage::Ask { term, last, trial }));
+            self.out
+                .push((to, RaftMessage::RequestVote { term, last, trial }));
         }
     }
 
@@ -229,7 +230,9 @@ impl Raft {
 
     pub(crate) fn handle(&mut self, from: usize, message: RaftMessage, now: u64) {
         match message {
-            RaftMessage::Ask { term, last, trial } => self.asked(from, term, last, trial, now),
+            RaftMessage::RequestVote { term, last, trial } => {
+                self.asked(from, term, last, trial, now)
+            }
             RaftMessage::Vote { term, trial } => self.elect(from, term, trial, now),
             RaftMessage::Append {
                 term,

@@ -51,7 +51,7 @@ pub struct NodeView {
     /// The node.
     pub node: NodeId,
     /// Its present incarnation; 0 if it has none.
-    pub life: Incarnation,
+    pub incarnation: Incarnation,
     /// Its address for other nodes. At most [`ADDRESS_BYTES_MAX`] bytes.
     pub address: String,
     /// Its address for clients; empty if unknown. At most [`ADDRESS_BYTES_MAX`] bytes.
@@ -169,7 +169,7 @@ impl From<&Cluster> for pb::ClusterView {
     fn from(cluster: &Cluster) -> Self {
         let nodes = cluster.nodes.iter().map(|view| pb::NodeView {
             node: view.node.get(),
-            life: view.life.get(),
+            life: view.incarnation.get(),
             address: view.address.clone(),
             leaving: view.leaving,
             heard_ns_ago: view.heard_ago.map(Span::nanos),
@@ -214,7 +214,7 @@ impl TryFrom<pb::NodeView> for NodeView {
     fn try_from(view: pb::NodeView) -> Result<Self, WireError> {
         Ok(Self {
             node: NodeId::new(view.node),
-            life: Incarnation::new(view.life),
+            incarnation: Incarnation::new(view.life),
             address: read::text(view.address, "address", ADDRESS_BYTES_MAX)?,
             client_address: read::text(view.client_address, "client_address", ADDRESS_BYTES_MAX)?,
             role: read::chosen(view.role, "role")?,

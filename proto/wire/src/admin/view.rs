@@ -96,7 +96,7 @@ pub struct Holders {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The incarnation.
-    pub life: Incarnation,
+    pub incarnation: Incarnation,
     /// Its node.
     pub node: NodeId,
     /// Its holding, floors included.
@@ -208,7 +208,7 @@ impl TryFrom<pb::UsageView> for Usage {
 impl From<&Holders> for pb::ListHoldersResponse {
     fn from(list: &Holders) -> Self {
         let holders = list.holders.iter().map(|holder| pb::HolderView {
-            life: holder.life.get(),
+            life: holder.incarnation.get(),
             node: holder.node.get(),
             held: share(&holder.held),
             floor: share(&holder.floor),
@@ -232,7 +232,7 @@ impl TryFrom<pb::ListHoldersResponse> for Holders {
 impl From<pb::HolderView> for Holder {
     fn from(holder: pb::HolderView) -> Self {
         Self {
-            life: Incarnation::new(holder.life),
+            incarnation: Incarnation::new(holder.life),
             node: NodeId::new(holder.node),
             held: or_nothing(holder.held),
             floor: or_nothing(holder.floor),

@@ -19,10 +19,13 @@ impl From<&Changes> for pb::Changes {
             period: period.get(),
             age_ns: age.nanos(),
         });
-        let forgets = changes.forgets.iter().map(|(budget, life)| pb::Forget {
-            budget: budget.get(),
-            life: life.get(),
-        });
+        let forgets = changes
+            .forgets
+            .iter()
+            .map(|(budget, incarnation)| pb::Forget {
+                budget: budget.get(),
+                life: incarnation.get(),
+            });
         let reclaims = changes.reclaims.iter().copied();
         Self {
             round: changes.round.get(),

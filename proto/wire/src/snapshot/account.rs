@@ -4,21 +4,21 @@ use crate::common::{or_nothing, share, vector};
 use crate::error::WireError;
 use crate::pb;
 use crate::read;
-use aliquot_core::account::{Account, Kept, Slot};
+use aliquot_core::account::{Account, Lingering, Slot};
 use aliquot_core::edge::Counters;
 use aliquot_core::unit::{Incarnation, PeriodId, Span, Tokens};
 
 impl From<&Account> for pb::Account {
     fn from(account: &Account) -> Self {
-        let open = account.open().map(|(life, slot)| pb::Slot {
-            life: life.get(),
+        let open = account.open().map(|(incarnation, slot)| pb::Slot {
+            life: incarnation.get(),
             period: slot.counters.period.get(),
             given: vector(&slot.counters.given),
             returned: vector(&slot.counters.returned),
             linger_ns: slot.linger.nanos(),
         });
-        let kept = account.kept().map(|(life, kept)| pb::Kept {
-            life: life.get(),
+        let kept = account.kept().map(|(incarnation, kept)| pb::Kept {
+            life: incarnation.get(),
             holding: vector(&kept.holding),
             linger_ns: kept.linger.nanos(),
             released: kept
@@ -75,10 +75,10 @@ fn read_slot(slot: pb::Slot) -> (Incarnation, Slot) {
     (Incarnation::new(slot.life), Slot { counters, linger })
 }
 
-fn read_kept(kept: pb::Kept) -> Result<(Incarnation, Kept), WireError> {
+fn read_kept(kept: pb::Kept) -> Result<(Incarnation, Lingering), WireError> {
     read::rising(kept.released.iter(), "released")?;
     let released = kept.released.into_iter().map(Incarnation::new);
-    let read = Kept {
+    let read = Lingering {
         holding: or_nothing(kept.holding),
         linger: Span::from_nanos(kept.linger_ns),
         released: released.collect(),

@@ -57,16 +57,16 @@ fn check_round(name: &str, fill: impl Fn(&mut Changes, usize)) {
 
 #[test]
 fn a_round_whose_lists_are_too_long_is_not_made() {
-    let (budget, life, period) = (BudgetId::new(3), Incarnation::new(2), PeriodId::new(1));
+    let (budget, incarnation, period) = (BudgetId::new(3), Incarnation::new(2), PeriodId::new(1));
     let movement = Movement {
-        child: life,
+        child: incarnation,
         budget,
         period,
         total: Vector::ZERO,
     };
     let former = Edge {
-        parent: life,
-        child: life,
+        parent: incarnation,
+        child: incarnation,
     };
     let floor = FloorRelease {
         budget,
@@ -80,8 +80,10 @@ fn a_round_whose_lists_are_too_long_is_not_made() {
     });
     check_round("releases", |it, n| it.releases = vec![movement; n]);
     check_round("floors", |it, n| it.floors = vec![floor; n]);
-    check_round("reclaims", |it, n| it.reclaims = vec![life; n]);
-    check_round("forgets", |it, n| it.forgets = vec![(budget, life); n]);
+    check_round("reclaims", |it, n| it.reclaims = vec![incarnation; n]);
+    check_round("forgets", |it, n| {
+        it.forgets = vec![(budget, incarnation); n]
+    });
     check_round("grants", |it, n| it.grants = vec![movement; n]);
     check_round("endings", |it, n| it.endings = vec![ending; n]);
     check_round("thaws", |it, n| it.thaws = vec![RuleId::new(4); n]);
@@ -203,7 +205,7 @@ fn a_message_of_a_session_with_too_many_keys_is_not_made() {
 fn an_exchange_of_too_much_is_not_made() {
     let head = Head {
         topic: Topic::Report,
-        life: Incarnation::new(1),
+        incarnation: Incarnation::new(1),
         version: Default::default(),
     };
     let message = |digest, records| GossipMessage {
@@ -312,10 +314,10 @@ fn a_request_of_too_many_budgets_is_not_made() {
 /// Lists within their bounds that together make an entry too long.
 #[test]
 fn an_entry_of_too_many_bytes_is_not_made() {
-    let (budget, life) = (BudgetId::new(u64::MAX), Incarnation::new(u64::MAX));
+    let (budget, incarnation) = (BudgetId::new(u64::MAX), Incarnation::new(u64::MAX));
     let period = PeriodId::new(u64::MAX);
     let movement = Movement {
-        child: life,
+        child: incarnation,
         budget,
         period,
         total: Vector::from_array([u64::MAX; 6]),
@@ -324,7 +326,7 @@ fn an_entry_of_too_many_bytes_is_not_made() {
         command: Some(Command::Round(Changes {
             releases: vec![movement; count],
             grants: vec![movement; count],
-            forgets: vec![(budget, life); count],
+            forgets: vec![(budget, incarnation); count],
             ages: vec![(budget, period, Span::from_nanos(u64::MAX)); count],
             stamps: vec![(budget, period); count],
             ..Changes::default()

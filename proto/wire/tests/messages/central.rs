@@ -1,7 +1,9 @@
 //! Requests and replies of central decisions: read as written, refused by field.
 
 use crate::strategies as any;
-use aliquot_core::central::{Ask, Hops, Manner, Outcome, Reason, Release, Told};
+use aliquot_core::central::{
+    DecisionReply, DecisionRequest, Outcome, Reason, Release, RetryPolicy, Route,
+};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, PeriodId, RequestId, Span};
 use aliquot_wire::central::{AskForward, ReleaseForward};
@@ -30,7 +32,7 @@ fn request() -> impl Strategy<Value = RequestId> {
     (1..=u64::MAX).prop_map(RequestId::new)
 }
 
-fn life() -> impl Strategy<Value = Incarnation> {
+fn incarnation() -> impl Strategy<Value = Incarnation> {
     (1..=u64::MAX).prop_map(Incarnation::new)
 }
 
@@ -38,9 +40,9 @@ fn span() -> impl Strategy<Value = Span> {
     any::<u64>().prop_map(Span::from_nanos)
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+fn ask() -> impl Strategy<Value = DecisionRequest> {
     let kinds = vec![Kind::Rate, Kind::Quota, Kind::Concurrency];
-    let manners = vec![Manner::Once, Manner::Waits];
+    let manners = vec![RetryPolicy::Once, RetryPolicy::Waits];
     (
         any::edge(),
         request(),
@@ -49,15 +51,17 @@ fn ask() -> impl Strategy<Value = Ask> {
         any::<NonZeroU64>(),
         prop::sample::select(manners),
     )
-        .prop_map(|(edge, request, budget, kind, cost, manner)| Ask {
-            edge,
-            request,
-            budget,
-            kind,
-            cost,
-            manner,
-            hops: Hops::Direct,
-        })
+        .prop_map(
+            |(edge, request, budget, kind, cost, retry_policy)| DecisionRequest {
+                edge,
+                request,
+                budget,
+                kind,
+                cost,
+                retry_policy,
+                route: Route::Direct,
+            },
+        )
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
@@ -73,27 +77,27 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         ]),
     ];
     prop_oneof![
-        (life(), any::<u64>(), span()).prop_map(|(by, period, hold)| Outcome::Admitted {
+        (incarnation(), any::<u64>(), span()).prop_map(|(by, period, hold)| Outcome::Admitted {
             by,
             period: PeriodId::new(period),
             hold,
         }),
         (reasons, option::of(span())).prop_map(|(reason, after)| Outcome::refused(reason, after)),
-        option::of(life()).prop_map(|home| Outcome::Moved { home }),
+        option::of(incarnation()).prop_map(|home| Outcome::Moved { home }),
     ]
 }
 
 proptest! {
     #[test]
-    fn a_question_is_read_as_it_was_written(ask in ask(), by in life()) {
-        same(&ClientMessage::Ask(ask));
+    fn a_question_is_read_as_it_was_written(ask in ask(), by in incarnation()) {
+        same(&ClientMessage::DecisionRequest(ask));
         let forward = AskForward::new(ask);
-        prop_assert_eq!(forward.ask().hops, Hops::Forwarded);
+        prop_assert_eq!(forward.ask().route, Route::Forwarded);
         same(&forward);
-        let release = Release { edge: ask.edge, request: ask.request, by, hops: Hops::Direct };
+        let release = Release { edge: ask.edge, request: ask.request, by, route: Route::Direct };
         same(&ClientMessage::Release(release));
         let forward = ReleaseForward::new(release);
-        prop_assert_eq!(forward.release().hops, Hops::Forwarded);
+        prop_assert_eq!(forward.release().route, Route::Forwarded);
         same(&forward);
     }
 
@@ -101,9 +105,9 @@ proptest! {
     fn a_verdict_is_read_as_it_was_written(
         edge in any::edge(), request in request(), outcome in outcome(),
     ) {
-        let told = Told { edge, request, outcome };
+        let told = DecisionReply { edge, request, outcome };
         same(&told);
-        same(&NodeMessage::Told(told));
+        same(&NodeMessage::DecisionReply(told));
     }
 }
 
@@ -167,12 +171,12 @@ fn a_verdict_is_refused_by_the_field_that_is_wrong() {
         request: 1,
         outcome,
     };
-    refused::<Told>(
+    refused::<DecisionReply>(
         told(None),
         "Told.outcome = nothing: must be admitted, refused or moved",
     );
     let admitted = pb::told::Outcome::Admitted(pb::Admitted::default());
-    refused::<Told>(
+    refused::<DecisionReply>(
         told(Some(admitted)),
         "Told.admitted.by = 0: must be the incarnation of a node",
     );
@@ -183,12 +187,12 @@ fn a_verdict_is_refused_by_the_field_that_is_wrong() {
             largest,
         })))
     };
-    refused::<Told>(
+    refused::<DecisionReply>(
         no(8, 0),
         "Told.refused.reason = 8: must be 1 (spent), 2 (exceeds burst), 3 (no budget), \
          4 (other kind), 5 (no lease), 6 (busy) or 7 (void)",
     );
-    refused::<Told>(
+    refused::<DecisionReply>(
         no(1, 5),
         "Told.refused.largest = 5: must be 0 unless the reason is 2 (exceeds burst)",
     );

@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn a_record_of_a_topic_that_nobody_knows_is_relayed(
+    fn a_record_of_an_unknown_topic_is_relayed(
         number in 4..u32::MAX, content in vec(any::<u8>(), 0..20)
     ) {
         let record = pb::Record { topic: number, payload: content.into(), ..pb::Record::default() };
@@ -98,8 +98,8 @@ proptest! {
     fn a_head_that_belies_its_payload_is_refused(report in any::report().boxed()) {
         let record = Record::of_report(&Sealed::seal(&report).unwrap());
         prop_assert!(record.answer().is_err());
-        let life = Incarnation::new(report.edge.child.get() ^ 1);
-        let forged = Record { head: aliquot_wire::gossip::Head { life, ..record.head }, ..record };
+        let incarnation = Incarnation::new(report.edge.child.get() ^ 1);
+        let forged = Record { head: aliquot_wire::gossip::Head { incarnation, ..record.head }, ..record };
         let path = match forged.report() {
             Err(WireError::Field { path, .. }) => path,
             other => format!("{other:?}"),

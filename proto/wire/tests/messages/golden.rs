@@ -98,7 +98,7 @@ fn an_answer_has_these_bytes() {
             floor: share(),
             ceiling: Some(Share::EMPTY),
             dividing: allocate::Terms::default(),
-            gathered: false,
+            central_mode: false,
             largest: Tokens::from_grains(9),
         },
     };

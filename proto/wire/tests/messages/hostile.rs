@@ -3,7 +3,7 @@
 
 use crate::strategies as any;
 use aliquot_core::budget::{Budget, BudgetDraft};
-use aliquot_core::central::Told;
+use aliquot_core::central::DecisionReply;
 use aliquot_core::command::Command;
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::state::{Snapshot, State};
@@ -55,7 +55,7 @@ const READERS: [fn(&Bytes) -> bool; 32] = [
     reads::<NodeMessage>,
     reads::<AskForward>,
     reads::<ReleaseForward>,
-    reads::<Told>,
+    reads::<DecisionReply>,
     reads::<GossipMessage>,
     reads::<Record>,
     reads::<Command>,

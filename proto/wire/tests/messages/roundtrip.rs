@@ -79,7 +79,7 @@ proptest! {
         check(&ClientMessage::Intern(keys.clone()));
         check(&ClientMessage::Open(SessionOpen { labels, keys, resume: former.first().copied(), former }));
         check(&NodeMessage::Move(format!("node-{}:7001", edge.child.get())));
-        check(&Presence { life: edge.child, number: Number::new(7), address: "a:7001".into(), sessions: 3 });
+        check(&Presence { incarnation: edge.child, number: Number::new(7), address: "a:7001".into(), sessions: 3 });
         check(&NodeMessage::Interned(interned.clone()));
         let report_every = Span::from_nanos(every);
         check(&NodeMessage::Opened(SessionOpened { edge, drift, report_every, keys: interned }));
@@ -161,15 +161,15 @@ proptest! {
             spent: Tokens::from_grains(two), period: PeriodId::new(three), demand: four,
             winding: flag,
         });
-        let (life, node) = (Incarnation::new(five), NodeId::new(six));
-        check(&Holders { holders: vec![Holder { life, node, held, floor, closed: flag }] });
+        let (incarnation, node) = (Incarnation::new(five), NodeId::new(six));
+        check(&Holders { holders: vec![Holder { incarnation, node, held, floor, closed: flag }] });
         let heard_ago = maybe.map(Span::from_nanos);
         check(&Cluster {
             term: Term::new(one), leader: maybe.map(NodeId::new), applied: two, drift,
             lease: Span::from_nanos(three),
             cluster: address.clone(), answering: node,
             nodes: vec![NodeView {
-                node, life, address: address.clone(), client_address: address, leaving: flag, heard_ago,
+                node, incarnation, address: address.clone(), client_address: address, leaving: flag, heard_ago,
                 sessions: four, matched: maybe, role: Role::Learner,
             }],
         });

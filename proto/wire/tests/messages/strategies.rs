@@ -39,7 +39,7 @@ pub(crate) fn span() -> impl Strategy<Value = Span> {
     named(Span::from_nanos)
 }
 
-pub(crate) fn life() -> impl Strategy<Value = Incarnation> {
+pub(crate) fn incarnation() -> impl Strategy<Value = Incarnation> {
     named(Incarnation::new)
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn scale() -> impl Strategy<Value = Scale> {
 }
 
 pub(crate) fn edge() -> impl Strategy<Value = Edge> {
-    (life(), life()).prop_map(|(parent, child)| Edge { parent, child })
+    (incarnation(), incarnation()).prop_map(|(parent, child)| Edge { parent, child })
 }
 
 pub(crate) fn vector() -> BoxedStrategy<Vector> {
@@ -154,11 +154,11 @@ fn dividing() -> impl Strategy<Value = allocate::Terms> {
 prop_compose! {
     pub(crate) fn terms()(
         kind in kind(), scale in scale(), on_lease_expiry in on_lease_expiry(),
-        max_hold in span(), forget_after in span(), gathered in any::<bool>(),
+        max_hold in span(), forget_after in span(), central_mode in any::<bool>(),
         largest in tokens(),
         floor in share(), ceiling in proptest::option::of(share()), dividing in dividing(),
     ) -> Terms {
-        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, gathered, largest }
+        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, central_mode, largest }
     }
 }
 

@@ -24,7 +24,7 @@ impl<D: Decider> Allotment<D> {
         let mut back = Vector::ZERO;
         if matches!(policy, OnLeaseExpiry::Keep) {
             back.spent = self.take_unreported(now);
-            self.go_by(Mode::Kept, now);
+            self.go_by(Mode::LastShare, now);
             return back;
         }
         if leaving {
@@ -106,13 +106,13 @@ impl<D: Decider> Allotment<D> {
             self.remnant = Some(Remnant { release, until });
         }
         // The last share stays separate: grants of the next edge must not be added to it.
-        if self.mode == Mode::Kept && !planted::is(Bug::KeptMerges) {
+        if self.mode == Mode::LastShare && !planted::is(Bug::KeptMerges) {
             self.mode = match self.kind() {
                 Some(Kind::Rate) => Mode::Local,
                 _ => Mode::Denied,
             };
         }
-        let goes_on = self.remnant.is_some() || matches!(self.mode, Mode::Kept | Mode::Local);
+        let goes_on = self.remnant.is_some() || matches!(self.mode, Mode::LastShare | Mode::Local);
         if !goes_on {
             self.replace(Share::EMPTY, now);
         }

@@ -27,7 +27,7 @@ impl Allotment<Plain> {
             return acquire(bucket, n, now);
         }
         match self.mode {
-            Mode::Leased | Mode::Kept => self.spend(terms.kind, n, now),
+            Mode::Leased | Mode::LastShare => self.spend(terms.kind, n, now),
             Mode::Floor(until) if now >= until => Err(Denial::Lapsed),
             Mode::Floor(_) | Mode::Local => acquire(bucket, n, now),
             Mode::Open => Ok(self.period),
@@ -63,7 +63,7 @@ impl Allotment<Plain> {
         }
         let permits = &mut self.decider.permits;
         match self.mode {
-            Mode::Leased | Mode::Kept => {}
+            Mode::Leased | Mode::LastShare => {}
             Mode::Floor(until) if now >= until => return Err(Denial::Lapsed),
             Mode::Floor(_) if permits.in_flight() < self.floor.burst.grains() => {}
             Mode::Floor(_) => return Err(Denial::Permits),

@@ -1,6 +1,6 @@
 //! The demand that an allotment reports, and its urgency.
 
-use super::{Allotment, Said};
+use super::{Allotment, LastReport};
 use crate::budget::OnLeaseExpiry;
 use crate::client::decider::Decider;
 use crate::demand::{DemandCurve, ESCROW, Observed};
@@ -80,9 +80,9 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    fn would_say(&mut self, since: Tick, now: Tick) -> Said {
+    fn would_say(&mut self, since: Tick, now: Tick) -> LastReport {
         self.drain_observed(since, now);
-        Said {
+        LastReport {
             demand: self.demand_at(now),
             largest_wait: Tokens::from_grains(self.demand.largest_waiting_at(now)),
             floor: self.floor_wanted(),
@@ -92,7 +92,7 @@ impl<D: Decider> Allotment<D> {
     /// Returns the values for the report at `now`, and keeps them as reported. Every request before `since`
     /// has been seen.
     pub(in crate::client) fn wants(&mut self, since: Tick, now: Tick) -> Wants {
-        self.said = self.would_say(since, now);
+        self.last_report = self.would_say(since, now);
         self.as_said()
     }
 
@@ -101,25 +101,25 @@ impl<D: Decider> Allotment<D> {
         Wants {
             demand: [BandDemand {
                 band: self.claim.band,
-                curve: DemandCurve::of(self.said.demand, self.claim.weight),
+                curve: DemandCurve::of(self.last_report.demand, self.claim.weight),
             }]
             .into(),
-            floor: self.said.floor,
-            largest_wait: self.said.largest_wait,
+            floor: self.last_report.floor,
+            largest_wait: self.last_report.largest_wait,
             tally: self.tally,
         }
     }
 
     /// Returns true if the last report had any demand.
     pub(in crate::client) const fn wants_any(&self) -> bool {
-        self.said.demand > 0
+        self.last_report.demand > 0
     }
 
     /// Returns true if the parent should learn of this before the next report is due: the demand rose by more
     /// than half and no share serves it, or it fell by more than half and other clients may use what is held
     /// for it. Every request before `since` has been seen.
     pub(in crate::client) fn is_urgent(&mut self, since: Tick, now: Tick) -> bool {
-        let (before, next) = (self.said, self.would_say(since, now));
+        let (before, next) = (self.last_report, self.would_say(since, now));
         let risen = next.demand > before.demand.saturating_add(before.demand >> 1);
         let unserved = next.demand > self.capacity_at(now);
         let fallen = next.demand < before.demand >> 1;
@@ -132,8 +132,8 @@ impl<D: Decider> Allotment<D> {
     /// Returns true if the next reports repeat the last one as long as nothing is requested or granted. The
     /// budget need not be examined before [`Decider::rests_until`].
     pub(in crate::client) fn rests(&self) -> bool {
-        self.said.demand == 0
-            && self.said.largest_wait.is_zero()
+        self.last_report.demand == 0
+            && self.last_report.largest_wait.is_zero()
             && self.demand.is_at_rest()
             && self.decider.in_flight() == 0
     }

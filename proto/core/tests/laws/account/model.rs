@@ -23,7 +23,7 @@ struct Open {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Kept {
+struct Lingering {
     holding: Parts,
     linger: Span,
     released: BTreeSet<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Model {
     period: PeriodId,
     spent: u64,
     open: BTreeMap<u64, Open>,
-    kept: BTreeMap<u64, Kept>,
+    kept: BTreeMap<u64, Lingering>,
 }
 
 impl Open {
@@ -80,7 +80,7 @@ impl Model {
             seen.open.insert(child.get(), open);
         }
         for (child, kept) in account.kept() {
-            let kept = Kept {
+            let kept = Lingering {
                 holding: kept.holding.to_array(),
                 linger: kept.linger,
                 released: kept.released.iter().map(|client| client.get()).collect(),
@@ -191,7 +191,7 @@ impl Model {
             }
         }
         if holding != [0; 6] {
-            let kept = Kept {
+            let kept = Lingering {
                 holding,
                 linger: open.linger,
                 released: BTreeSet::new(),

@@ -34,7 +34,7 @@ fn a_newcomer_that_wants_one_percent_is_not_held_back() {
 }
 
 #[test]
-fn a_wobble_is_held_back_while_nobody_needs_it() {
+fn a_wobble_is_held_back_while_no_claimant_needs_it() {
     let change = |held, target, young| Change {
         held,
         target,

@@ -8,7 +8,7 @@ enum Move {
     /// Advances time by this many nanoseconds, for all parts.
     Pass(u64),
     /// Requests one grain from one part.
-    Ask(usize),
+    Acquire(usize),
     /// Takes capacity out of a part. It is under way until it arrives.
     Leave(usize, u64, u64),
     /// The oldest part under way arrives.
@@ -21,7 +21,7 @@ fn any_moves() -> impl Strategy<Value = Vec<Move>> {
     let part = || any::<usize>();
     let one = prop_oneof![
         3 => (0..400_000_000_u64).prop_map(Move::Pass),
-        8 => part().prop_map(Move::Ask),
+        8 => part().prop_map(Move::Acquire),
         2 => (part(), 0..10_u64, 0..8_u64).prop_map(|(i, r, b)| Move::Leave(i, r, b)),
         2 => part().prop_map(Move::Arrive),
         1 => (part(), part(), 0..8_u64).prop_map(|(i, j, n)| Move::Carry(i, j, n)),
@@ -49,7 +49,7 @@ fn parts_admit_no_more_than_the_whole(
     for one in moves {
         match *one {
             Move::Pass(nanos) => now = now.after(Span::from_nanos(nanos)),
-            Move::Ask(part) => {
+            Move::Acquire(part) => {
                 let one = grains(1);
                 omniscient_admitted += usize::from(omniscient.try_acquire_at(one, now).is_ok());
                 if parts[part % count].try_acquire_at(one, now).is_ok() {

@@ -1,9 +1,9 @@
 //! Sequences around one request, each reduced to its smallest form.
 
 use super::fleet::{B, Fleet, admitted, at, permits, rate, retry_after};
-use aliquot_core::asking::{AskError, Asking, Verdict};
-use aliquot_core::central::{Hops, Manner, Memory, Outcome, Reason};
-use aliquot_core::node::{Asked, Released};
+use aliquot_core::central::{Memory, Outcome, Reason, RetryPolicy, Route};
+use aliquot_core::decision_requests::{DecisionRequests, RequestError, Verdict};
+use aliquot_core::node::{Released, RequestAction};
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{Drift, Incarnation, RequestId, Span, Tick, Tokens};
 
@@ -30,7 +30,7 @@ fn repeat_takes_once() -> bool {
     let mut fleet = asked(rate(10, 3));
     let (_, far) = near_and_far(&fleet);
     let (node, home) = (fleet.services[far].node, fleet.home());
-    let ask = fleet.ask(far, 1, Manner::Once).expect("a lease");
+    let ask = fleet.ask(far, 1, RetryPolicy::Once).expect("a lease");
     let before = fleet.nodes[home].undealt(B, at(fleet.now)).tokens;
     let told = fleet.carry(node, &ask);
     let same = (0..2).all(|_| fleet.carry(node, &ask) == told);
@@ -51,7 +51,7 @@ fn a_question_older_than_the_memory_is_void() {
     let mut fleet = asked(rate(10, 3));
     let (near, _) = near_and_far(&fleet);
     let node = fleet.services[near].node;
-    let ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+    let ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
     assert!(admitted(fleet.carry(node, &ask).map(|told| told.outcome)));
     fleet.run(3_100);
     let again = fleet.carry(node, &ask).expect("told");
@@ -64,12 +64,12 @@ fn late_verdict_counts() -> bool {
     let mut fleet = asked(permits(2));
     let (near, _) = near_and_far(&fleet);
     let node = fleet.services[near].node;
-    let ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+    let ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
     let told = fleet.carry(node, &ask).expect("told");
     assert!(admitted(Some(told.outcome)), "{told:?}");
     let holder = fleet.services[near].client.holder().expect("a session");
     let end = holder.lease().until();
-    match fleet.services[near].asking.handle(&told, end) {
+    match fleet.services[near].requests.handle(&told, end) {
         Verdict::Counts(..) => true,
         Verdict::Ignored => panic!("the permit stays booked for nobody"),
         Verdict::Undo(release) => {
@@ -90,24 +90,27 @@ fn a_verdict_after_the_lease_is_void_and_its_permit_goes_back() {
 
 #[test]
 fn without_a_lease_nothing_is_asked_and_no_more_than_so_many_at_once() {
-    let mut asking = Asking::new(Drift::default());
+    let mut requests = DecisionRequests::new(Drift::default());
     let fleet = Fleet::new(rate(10, 3), 1);
-    let question = fleet.question(1, Manner::Once);
+    let new_request = fleet.new_request(1, RetryPolicy::Once);
     let edge = super::fleet::edge(1, 1);
-    let late = asking.ask(question, edge, at(5), at(5));
-    assert_eq!(late, Err(AskError::NoLease));
-    for _ in 0..Asking::PENDING_MAX {
-        assert!(asking.ask(question, edge, at(100), at(1)).is_ok());
+    let late = requests.ask(new_request, edge, at(5), at(5));
+    assert_eq!(late, Err(RequestError::NoLease));
+    for _ in 0..DecisionRequests::PENDING_MAX {
+        assert!(requests.ask(new_request, edge, at(100), at(1)).is_ok());
     }
-    let more = asking.ask(question, edge, at(100), at(1));
-    assert_eq!(more, Err(AskError::TooMany));
+    let more = requests.ask(new_request, edge, at(100), at(1));
+    assert_eq!(more, Err(RequestError::TooMany));
     assert_eq!(
-        asking.repeats(Span::from_millis(50), at(60)).len(),
-        Asking::PENDING_MAX
+        requests.repeats(Span::from_millis(50), at(60)).len(),
+        DecisionRequests::PENDING_MAX
     );
-    assert!(asking.repeats(Span::from_millis(50), at(100)).is_empty());
-    assert_eq!(asking.expire(at(100)).len(), Asking::PENDING_MAX);
-    assert_eq!(asking.pending(), 0);
+    assert!(requests.repeats(Span::from_millis(50), at(100)).is_empty());
+    assert_eq!(
+        requests.expire(at(100)).len(),
+        DecisionRequests::PENDING_MAX
+    );
+    assert_eq!(requests.pending(), 0);
 }
 
 /// Returns true if a node forwards a forwarded request.
@@ -115,20 +118,23 @@ fn forwards_twice() -> bool {
     let mut fleet = asked(rate(10, 3));
     let (near, far) = near_and_far(&fleet);
     let (home, node) = (fleet.home(), fleet.services[far].node);
-    let ask = fleet.ask(far, 1, Manner::Once).expect("a lease");
+    let ask = fleet.ask(far, 1, RetryPolicy::Once).expect("a lease");
     let now = at(fleet.now);
     let first = fleet.nodes[node].handle_ask(&ask, &fleet.state, now);
-    let Asked::Forward { to, ask } = first else {
+    let RequestAction::Forward { to, ask } = first else {
         panic!("{first:?}");
     };
-    assert_eq!((to, ask.hops), (fleet.nodes[home].life(), Hops::Forwarded));
+    assert_eq!(
+        (to, ask.route),
+        (fleet.nodes[home].incarnation(), Route::Forwarded)
+    );
     // The home has moved in the meantime: any third node will do.
     let third = (0..3).find(|&of| of != home && of != node).expect("three");
     assert_ne!(fleet.services[near].node, third);
     match fleet.nodes[third].handle_ask(&ask, &fleet.state, now) {
-        Asked::Forward { .. } => true,
-        Asked::Told(told) => {
-            let home = Some(fleet.nodes[home].life());
+        RequestAction::Forward { .. } => true,
+        RequestAction::Reply(told) => {
+            let home = Some(fleet.nodes[home].incarnation());
             assert_eq!(told.outcome, Outcome::Moved { home });
             false
         }
@@ -147,7 +153,7 @@ fn serves_lapsed() -> bool {
     let mut fleet = asked(rate(10, 3));
     let (near, _) = near_and_far(&fleet);
     let home = fleet.home();
-    let mut ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+    let mut ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
     ask.edge.child = Incarnation::new(1_000);
     let told = fleet.carry(home, &ask).expect("told");
     if admitted(Some(told.outcome)) {
@@ -177,7 +183,7 @@ fn a_cost_that_nothing_can_serve_is_refused_at_once() {
     let mut fleet = asked(rate(10, 3));
     let (near, far) = near_and_far(&fleet);
     for of in [near, far] {
-        let outcome = fleet.check(of, 4, Manner::Waits);
+        let outcome = fleet.check(of, 4, RetryPolicy::Waits);
         let refused = Outcome::refused(Reason::ExceedsBurst(3), None);
         assert_eq!(outcome, Some(refused));
     }
@@ -191,7 +197,7 @@ fn a_waiter_gets_a_cost_of_the_whole_burst_beside_those_who_want_one() {
     for _ in 0..2_000 {
         fleet.load(300, 1);
         if fleet.now >= next {
-            let outcome = fleet.check(far, 3, Manner::Waits);
+            let outcome = fleet.check(far, 3, RetryPolicy::Waits);
             match outcome {
                 Some(Outcome::Admitted { .. }) => served += 1,
                 _ => {
@@ -216,18 +222,19 @@ fn a_permit_released_twice_frees_one() {
         let home = fleet.home();
         let mut releases = Vec::new();
         for _ in 0..2 {
-            let ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+            let ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
             let told = fleet.carry(home, &ask).expect("told");
             let now = at(fleet.now);
-            let Verdict::Counts(request, _) = fleet.services[near].asking.handle(&told, now) else {
+            let Verdict::Counts(request, _) = fleet.services[near].requests.handle(&told, now)
+            else {
                 panic!("{told:?}");
             };
-            releases.extend(fleet.services[near].asking.release(request));
+            releases.extend(fleet.services[near].requests.release(request));
         }
         for _ in 0..2 {
             fleet.carry_release(home, &releases[0]);
         }
-        let account = fleet.nodes[home].account(B).expect("a desk");
+        let account = fleet.nodes[home].account(B).expect("a budget");
         account.free().burst.grains()
     };
     assert_eq!(freed(), 1);
@@ -240,12 +247,12 @@ fn a_release_that_overtakes_its_question_makes_it_void() {
     let mut fleet = asked(permits(2));
     let (near, _) = near_and_far(&fleet);
     let home = fleet.home();
-    let ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+    let ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
     let release = aliquot_core::central::Release {
         edge: ask.edge,
         request: ask.request,
-        by: fleet.nodes[home].life(),
-        hops: Hops::Direct,
+        by: fleet.nodes[home].incarnation(),
+        route: Route::Direct,
     };
     let now = at(fleet.now);
     assert_eq!(
@@ -262,15 +269,15 @@ fn the_permits_of_a_home_that_died_stay_booked_for_a_lease_and_a_hold() {
     let (near, far) = near_and_far(&fleet);
     let home = fleet.home();
     for _ in 0..2 {
-        assert!(admitted(fleet.check(near, 1, Manner::Once)));
+        assert!(admitted(fleet.check(near, 1, RetryPolicy::Once)));
     }
     let died = fleet.now;
     fleet.dead[home] = true;
     let served = (0..400).find(|_| {
         fleet.want(20);
         // A request to a dead home gets no reply, and becomes void in time.
-        let _ = fleet.services[far].asking.expire(at(fleet.now));
-        admitted(fleet.check(far, 1, Manner::Once))
+        let _ = fleet.services[far].requests.expire(at(fleet.now));
+        admitted(fleet.check(far, 1, RetryPolicy::Once))
     });
     let after = fleet.now - died;
     assert!(served.is_some(), "the permits never came back");
@@ -280,16 +287,16 @@ fn the_permits_of_a_home_that_died_stay_booked_for_a_lease_and_a_hold() {
 }
 
 #[test]
-fn permits_that_nobody_releases_come_back_after_lease_and_hold() {
+fn unreleased_permits_come_back_after_lease_and_hold() {
     let mut fleet = asked(permits(2));
     let (near, far) = near_and_far(&fleet);
     for _ in 0..2 {
-        assert!(admitted(fleet.check(near, 1, Manner::Once)));
+        assert!(admitted(fleet.check(near, 1, RetryPolicy::Once)));
     }
     let begun = fleet.now;
     let served = (0..6_000).find(|_| {
         fleet.want(1);
-        admitted(fleet.check(far, 1, Manner::Once))
+        admitted(fleet.check(far, 1, RetryPolicy::Once))
     });
     assert!(served.is_some(), "the permits never came back");
     assert!(fleet.now - begun >= 4_000, "after {} ms", fleet.now - begun);
@@ -298,12 +305,15 @@ fn permits_that_nobody_releases_come_back_after_lease_and_hold() {
 #[test]
 fn the_home_is_who_holds_most_and_the_lowest_of_equals() {
     let fleet = asked(rate(100, 3));
-    let lives: Vec<Incarnation> = fleet.nodes.iter().map(|node| node.life()).collect();
-    assert_eq!(fleet.state.home_of(B), Some(lives[0]));
+    let incarnations: Vec<Incarnation> =
+        fleet.nodes.iter().map(|node| node.incarnation()).collect();
+    assert_eq!(fleet.state.home_of(B), Some(incarnations[0]));
     let generation = fleet.state.budget(B).expect("a budget");
-    let bursts: Vec<u64> = lives
+    let bursts: Vec<u64> = incarnations
         .iter()
-        .map(|&life| generation.account.holding(life).burst.grains() / fleet.one().grains())
+        .map(|&incarnation| {
+            generation.account.holding(incarnation).burst.grains() / fleet.one().grains()
+        })
         .collect();
     assert_eq!(bursts, [3, 0, 0], "gathered");
     let unknown = aliquot_core::unit::BudgetId::new(77);
@@ -330,24 +340,24 @@ fn a_permit_that_is_held_for_too_long_is_cancelled_and_released_once() {
     let (near, _) = near_and_far(&fleet);
     let node = fleet.services[near].node;
     let mut take = || {
-        let ask = fleet.ask(near, 1, Manner::Once).expect("a lease");
+        let ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
         let told = fleet.carry(node, &ask).expect("told");
         let now = at(fleet.now);
-        let asking = &mut fleet.services[near].asking;
-        assert!(matches!(asking.handle(&told, now), Verdict::Counts(..)));
-        let until = asking.held_until(ask.request).expect("held");
+        let requests = &mut fleet.services[near].requests;
+        assert!(matches!(requests.handle(&told, now), Verdict::Counts(..)));
+        let until = requests.held_until(ask.request).expect("held");
         // The fleet's permits may be held for a second, less the drift of clocks.
         assert!(until < now.after(Span::from_secs(1)) && until > now.after(Span::from_millis(990)));
         (ask.request, until)
     };
     let ((kept, until), (dropped, _)) = (take(), take());
     let before = Tick::from_nanos(until.nanos() - 1);
-    let asking = &mut fleet.services[near].asking;
-    assert!(asking.release(dropped).is_some() && asking.held_until(dropped).is_none());
-    assert_eq!(asking.take_overheld(before), []);
-    let over = asking.take_overheld(until);
+    let requests = &mut fleet.services[near].requests;
+    assert!(requests.release(dropped).is_some() && requests.held_until(dropped).is_none());
+    assert_eq!(requests.take_overheld(before), []);
+    let over = requests.take_overheld(until);
     assert!(over.len() == 1 && over[0].request == kept, "{over:?}");
-    assert!(asking.take_overheld(until).is_empty() && asking.release(kept).is_none());
+    assert!(requests.take_overheld(until).is_empty() && requests.release(kept).is_none());
     fleet.carry_release(node, &over[0]);
     assert_eq!(
         fleet.nodes[node].central_permits(B),

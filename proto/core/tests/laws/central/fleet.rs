@@ -1,14 +1,14 @@
 //! A whole fleet on a perfect network: three nodes, one log, one clock.
 
-use aliquot_core::asking::{Asking, Question, Verdict};
 use aliquot_core::budget::{Budget, BudgetDraft, Claim};
-use aliquot_core::central::{Ask, Manner, Outcome, Release, Told};
+use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, Release, RetryPolicy};
 use aliquot_core::check::{Dominance, Envelope, Limit, Limits};
 use aliquot_core::client::Client;
 use aliquot_core::command::Command;
+use aliquot_core::decision_requests::{DecisionRequests, NewRequest, Verdict};
 use aliquot_core::leader::{Leader, LeaderOutput, Pace};
 use aliquot_core::message::Answer;
-use aliquot_core::node::{Asked, Node, NodeOutput, Released};
+use aliquot_core::node::{Node, NodeOutput, Released, RequestAction};
 use aliquot_core::share::Kind;
 use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{
@@ -51,7 +51,7 @@ pub(crate) fn permits(permits: u64) -> Budget {
 
 pub(crate) struct Service {
     pub(crate) client: Client,
-    pub(crate) asking: Asking,
+    pub(crate) requests: DecisionRequests,
     pub(crate) node: usize,
     /// Number of admissions, and the number of these by its own share.
     pub(crate) admitted: u64,
@@ -103,7 +103,7 @@ impl Fleet {
         let put = Command::PutRule {
             request: RequestId::new(99),
             budget: fleet.budget.clone(),
-            creator: Some(fleet.nodes[0].life()),
+            creator: Some(fleet.nodes[0].incarnation()),
         };
         fleet.apply(Some(&put));
         for index in 0..clients {
@@ -114,7 +114,7 @@ impl Fleet {
             client.open(edge, at(1));
             fleet.services.push(Service {
                 client,
-                asking: Asking::new(Drift::default()),
+                requests: DecisionRequests::new(Drift::default()),
                 node,
                 admitted: 0,
                 locally: 0,
@@ -139,7 +139,7 @@ impl Fleet {
     fn tell_nodes(&mut self, answers: Vec<Answer>) {
         for answer in answers {
             let mut nodes = self.nodes.iter_mut().zip(&self.dead);
-            let to = nodes.find(|(node, dead)| node.life() == answer.edge.child && !**dead);
+            let to = nodes.find(|(node, dead)| node.incarnation() == answer.edge.child && !**dead);
             if let Some((node, _)) = to {
                 node.handle_answer(&answer, at(self.now));
             }
@@ -219,37 +219,42 @@ impl Fleet {
         (self.random >> 11) % most
     }
 
-    pub(crate) fn question(&self, cost: u64, manner: Manner) -> Question {
-        Question {
+    pub(crate) fn new_request(&self, cost: u64, retry_policy: RetryPolicy) -> NewRequest {
+        NewRequest {
             budget: B,
             kind: self.budget.kind(),
             cost: NonZeroU64::new(cost).expect("not zero"),
-            manner,
+            retry_policy,
         }
     }
 
     /// Returns the request that a service sends; nothing without a lease.
-    pub(crate) fn ask(&mut self, of: usize, cost: u64, manner: Manner) -> Option<Ask> {
-        let (question, now) = (self.question(cost, manner), at(self.now));
+    pub(crate) fn ask(
+        &mut self,
+        of: usize,
+        cost: u64,
+        retry_policy: RetryPolicy,
+    ) -> Option<DecisionRequest> {
+        let (new_request, now) = (self.new_request(cost, retry_policy), at(self.now));
         let service = &mut self.services[of];
         let edge = service.client.edge()?;
         let lease = service.client.holder()?.lease().until();
-        service.asking.ask(question, edge, lease, now).ok()
+        service.requests.ask(new_request, edge, lease, now).ok()
     }
 
     /// Carries a request to a node, and on to the home. Returns the reply.
-    pub(crate) fn carry(&mut self, node: usize, ask: &Ask) -> Option<Told> {
+    pub(crate) fn carry(&mut self, node: usize, ask: &DecisionRequest) -> Option<DecisionReply> {
         let now = at(self.now);
         if self.dead[node] {
             return None;
         }
         match self.nodes[node].handle_ask(ask, &self.state, now) {
-            Asked::Told(told) => Some(told),
-            Asked::Forward { to, ask } => {
+            RequestAction::Reply(told) => Some(told),
+            RequestAction::Forward { to, ask } => {
                 let home = self.index_of(to)?;
                 match self.nodes[home].handle_ask(&ask, &self.state, now) {
-                    Asked::Told(told) => Some(told),
-                    Asked::Forward { .. } => panic!("forwarded twice"),
+                    RequestAction::Reply(told) => Some(told),
+                    RequestAction::Forward { .. } => panic!("forwarded twice"),
                 }
             }
         }
@@ -266,16 +271,24 @@ impl Fleet {
         }
     }
 
-    fn index_of(&self, life: Incarnation) -> Option<usize> {
-        let index = self.nodes.iter().position(|node| node.life() == life)?;
+    fn index_of(&self, incarnation: Incarnation) -> Option<usize> {
+        let index = self
+            .nodes
+            .iter()
+            .position(|node| node.incarnation() == incarnation)?;
         (!self.dead[index]).then_some(index)
     }
 
     /// Sends a request and takes its reply at once.
-    pub(crate) fn check(&mut self, of: usize, cost: u64, manner: Manner) -> Option<Outcome> {
-        let ask = self.ask(of, cost, manner)?;
+    pub(crate) fn check(
+        &mut self,
+        of: usize,
+        cost: u64,
+        retry_policy: RetryPolicy,
+    ) -> Option<Outcome> {
+        let ask = self.ask(of, cost, retry_policy)?;
         let told = self.carry(self.services[of].node, &ask)?;
-        match self.services[of].asking.handle(&told, at(self.now)) {
+        match self.services[of].requests.handle(&told, at(self.now)) {
             Verdict::Counts(_, outcome) => Some(outcome),
             Verdict::Ignored | Verdict::Undo(_) => None,
         }
@@ -292,7 +305,7 @@ impl Fleet {
                 .try_acquire_at(B, grains, now)
                 .is_ok(),
         };
-        let admitted = locally || admitted(self.check(of, cost, Manner::Once));
+        let admitted = locally || admitted(self.check(of, cost, RetryPolicy::Once));
         if admitted {
             self.envelope.admit(now, grains);
             self.dominance.admitted(now, grains);
@@ -352,12 +365,12 @@ impl Fleet {
                 .filter(|(child, _)| *child != aliquot_core::account::Account::CENTRAL)
                 .map(|(_, slot)| slot.counters.holding(kind).capacity(kind).grains())
                 .sum::<u64>();
-            let kept = account.ghosts().capacity(kind).grains();
+            let kept = account.lingering().capacity(kind).grains();
             let booked = node.central_permits(B).grains();
             let held = node.holder().holding(B).capacity(kind).grains();
             (dealt + kept + booked > held).then(|| {
-                let life = node.life();
-                format!("{life}: {dealt} dealt, {kept} kept, {booked} booked, {held} held")
+                let incarnation = node.incarnation();
+                format!("{incarnation}: {dealt} dealt, {kept} kept, {booked} booked, {held} held")
             })
         })
     }

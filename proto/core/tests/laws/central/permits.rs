@@ -1,8 +1,8 @@
 //! Permits that are dealt and permits that are booked, under any requests.
 
 use super::fleet::{B, Fleet, at, permits};
-use aliquot_core::asking::Verdict;
-use aliquot_core::central::{Manner, Outcome};
+use aliquot_core::central::{Outcome, RetryPolicy};
+use aliquot_core::decision_requests::Verdict;
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::RequestId;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Ask(usize),
+    Acquire(usize),
     /// The request made this many steps ago, once more.
     Repeat(usize),
     Release(usize),
@@ -21,7 +21,7 @@ enum Op {
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
-        5 => (0..6_usize).prop_map(Op::Ask),
+        5 => (0..6_usize).prop_map(Op::Acquire),
         2 => (0..8_usize).prop_map(Op::Repeat),
         4 => (0..8_usize).prop_map(Op::Release),
         2 => (0..6_usize).prop_map(Op::Local),
@@ -38,15 +38,15 @@ fn never_more_than_held(limit: u64, ops: &[Op]) -> TestCaseResult {
     let (mut asks, mut out) = (Vec::new(), Vec::new());
     for &op in ops {
         match op {
-            Op::Ask(of) => {
-                let Some(ask) = fleet.ask(of, 1, Manner::Once) else {
+            Op::Acquire(of) => {
+                let Some(ask) = fleet.ask(of, 1, RetryPolicy::Once) else {
                     continue;
                 };
                 asks.push((of, ask));
                 let Some(told) = fleet.carry(fleet.services[of].node, &ask) else {
                     continue;
                 };
-                let verdict = fleet.services[of].asking.handle(&told, at(fleet.now));
+                let verdict = fleet.services[of].requests.handle(&told, at(fleet.now));
                 if let Verdict::Counts(request, Outcome::Admitted { .. }) = verdict {
                     out.push((of, request, told));
                 }
@@ -58,7 +58,7 @@ fn never_more_than_held(limit: u64, ops: &[Op]) -> TestCaseResult {
             }
             Op::Release(back) => {
                 if let Some(&(of, request, _)) = out.iter().rev().nth(back)
-                    && let Some(release) = fleet.services[of].asking.release(request)
+                    && let Some(release) = fleet.services[of].requests.release(request)
                 {
                     let node = fleet.services[of].node;
                     // The network delivers it twice.
@@ -75,7 +75,7 @@ fn never_more_than_held(limit: u64, ops: &[Op]) -> TestCaseResult {
         prop_assert!(overdealt.is_none(), "{}", overdealt.unwrap_or_default());
         let now = at(fleet.now);
         let valid = |(of, request, _): &&(usize, RequestId, _)| {
-            fleet.services[*of].asking.is_valid(*request, now)
+            fleet.services[*of].requests.is_valid(*request, now)
         };
         let central = out.iter().filter(valid).count() as u64;
         let local: u64 = fleet

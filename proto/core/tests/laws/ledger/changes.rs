@@ -286,7 +286,7 @@ fn terms() -> Terms {
         floor: Share::EMPTY,
         ceiling: None,
         dividing: allocate::Terms::default(),
-        gathered: false,
+        central_mode: false,
         largest: Tokens::ZERO,
     }
 }

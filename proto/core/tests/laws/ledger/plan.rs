@@ -4,7 +4,7 @@ use super::{TERM, demand, edge, report, share};
 use aliquot_core::account::Account;
 use aliquot_core::allocate;
 use aliquot_core::edge::Vector;
-use aliquot_core::ledger::{Ledger, Plan, Scarce, WholeView};
+use aliquot_core::ledger::{CentralPlacement, Ledger, Plan, WholeView};
 use aliquot_core::message::{Heard, Intent, ReportLine};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Scale, Span, Tick, Tokens};
@@ -25,7 +25,7 @@ enum Op {
     Spend(u64, u64),
     Whole(u64, u64),
     Leave(u64),
-    Mute(u64),
+    Fence(u64),
     Die(u64),
     Plan,
 }
@@ -33,7 +33,7 @@ enum Op {
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     kind: Kind,
-    scarce: Scarce,
+    placement: CentralPlacement,
     scale: u64,
     whole: (u64, u64),
     owed: u64,
@@ -51,22 +51,22 @@ pub(super) fn any_case() -> impl Strategy<Value = Case> {
         2 => (child(), 0..5_u64).prop_map(|(child, quarters)| Op::Spend(child, quarters)),
         2 => (0..120_u64, 0..60_u64).prop_map(|(rate, burst)| Op::Whole(rate, burst)),
         1 => child().prop_map(Op::Leave),
-        1 => child().prop_map(Op::Mute),
+        1 => child().prop_map(Op::Fence),
         1 => child().prop_map(Op::Die),
         6 => Just(Op::Plan),
     ];
     let ops = prop::collection::vec(op, 1..40);
     (
         prop::sample::select(&KINDS),
-        prop::sample::select(&[Scarce::Kept, Scarce::Gathered]),
+        prop::sample::select(&[CentralPlacement::Here, CentralPlacement::Home]),
         prop::sample::select(&[1_u64, 1, 3, 7]),
         (0..120_u64, 0..60_u64),
         prop_oneof![Just(0), 0..20_u64],
         ops,
     )
-        .prop_map(|(kind, scarce, scale, whole, owed, ops)| Case {
+        .prop_map(|(kind, placement, scale, whole, owed, ops)| Case {
             kind,
-            scarce,
+            placement,
             scale,
             whole,
             owed,
@@ -90,14 +90,14 @@ struct Kid {
     floor: u64,
     wait: u64,
     leaving: bool,
-    muted: bool,
+    fenced: bool,
     gone: bool,
     returned: Vector,
 }
 
 struct Table {
     kind: Kind,
-    scarce: Scarce,
+    placement: CentralPlacement,
     scale: Scale,
     owed: u64,
     ledger: Ledger,
@@ -116,7 +116,7 @@ impl Table {
         });
         let mut table = Self {
             kind: case.kind,
-            scarce: case.scarce,
+            placement: case.placement,
             scale: Scale::try_from(case.scale).unwrap(),
             owed: case.owed,
             account,
@@ -162,11 +162,11 @@ impl Table {
 
     /// Returns the part that is held once reported returns and targets are gone.
     fn kept(&self, child: u64) -> Vector {
-        let life = Incarnation::new(child);
-        let counters = self.account.counters(life);
+        let incarnation = Incarnation::new(child);
+        let counters = self.account.counters(incarnation);
         let claim = self
             .ledger
-            .child(life)
+            .child(incarnation)
             .and_then(|child| child.claims.get(&BUDGET));
         let (returned, target) =
             claim.map_or_else(Default::default, |c| (c.returned(), c.target()));
@@ -186,11 +186,11 @@ impl Table {
     }
 
     fn give_back(&mut self, child: u64, quarters: u64, booked: bool) {
-        let life = Incarnation::new(child);
+        let incarnation = Incarnation::new(child);
         if self.kid(child).gone {
             return;
         }
-        let claims = &self.ledger.child(life).unwrap().claims;
+        let claims = &self.ledger.child(incarnation).unwrap().claims;
         let target = claims
             .get(&BUDGET)
             .map_or(Vector::ZERO, |claim| claim.target());
@@ -219,9 +219,11 @@ impl Table {
     }
 
     fn book(&mut self, child: u64, booked: bool) {
-        let (life, returned) = (Incarnation::new(child), self.kid(child).returned);
+        let (incarnation, returned) = (Incarnation::new(child), self.kid(child).returned);
         if booked && !returned.is_zero() {
-            let released = self.account.release(life, PeriodId::new(0), returned);
+            let released = self
+                .account
+                .release(incarnation, PeriodId::new(0), returned);
             assert!(released.is_ok(), "{released:?}");
         }
     }
@@ -240,9 +242,9 @@ impl Table {
             floors: self.account.whole(),
             silence: Span::MAX,
             held_back: Span::from_millis(100),
-            scarce: self.scarce,
+            placement: self.placement,
             rest: Some(Span::from_secs(self.owed)),
-            gathered: false,
+            central_mode: false,
         }
     }
 
@@ -254,13 +256,13 @@ impl Table {
 
     /// Books the grants of a plan: each must be accepted unchanged.
     fn carry_out(&mut self, plan: &Plan) -> TestCaseResult {
-        for wish in &plan.wishes {
-            let before = self.account.counters(wish.child).given;
-            let given = before.plus(wish.more).unwrap();
-            let granted = self.account.grant(wish.child, PeriodId::new(0), given);
+        for request in &plan.grant_requests {
+            let before = self.account.counters(request.child).given;
+            let given = before.plus(request.more).unwrap();
+            let granted = self.account.grant(request.child, PeriodId::new(0), given);
             prop_assert!(
                 granted.is_ok(),
-                "{granted:?} for {wish:?} of {:?}",
+                "{granted:?} for {request:?} of {:?}",
                 self.account
             );
         }
@@ -270,37 +272,44 @@ impl Table {
     fn check(&self, plan: &Plan) -> TestCaseResult {
         let (whole, free, view) = (self.account.whole(), self.account.free(), self.view());
         let mut sum = Vector::ZERO;
-        for wish in &plan.wishes {
-            sum = sum.plus(wish.more).unwrap();
-            let kid = &self.kids[wish.child.get() as usize - 1];
+        for request in &plan.grant_requests {
+            sum = sum.plus(request.more).unwrap();
+            let kid = &self.kids[request.child.get() as usize - 1];
             prop_assert!(
-                !kid.muted && !kid.gone && !kid.leaving,
-                "{wish:?} of {kid:?}"
+                !kid.fenced && !kid.gone && !kid.leaving,
+                "{request:?} of {kid:?}"
             );
-            let burst = self.kept(wish.child.get()).burst.plus(wish.more.burst);
-            let bare = !wish.more.rate.is_zero() && burst == Some(Tokens::ZERO);
-            prop_assert!(!bare, "rate without burst: {wish:?}");
-            let end = self.kept(wish.child.get()).plus(wish.more).unwrap();
-            let floors = !wish.more.floor_rate.is_zero() || !wish.more.floor_burst.is_zero();
+            let burst = self
+                .kept(request.child.get())
+                .burst
+                .plus(request.more.burst);
+            let bare = !request.more.rate.is_zero() && burst == Some(Tokens::ZERO);
+            prop_assert!(!bare, "rate without burst: {request:?}");
+            let end = self.kept(request.child.get()).plus(request.more).unwrap();
+            let floors = !request.more.floor_rate.is_zero() || !request.more.floor_burst.is_zero();
             let carried = end.floor_rate <= end.rate && end.floor_burst <= end.burst;
-            prop_assert!(!floors || carried, "a floor without its share: {wish:?}");
+            prop_assert!(!floors || carried, "a floor without its share: {request:?}");
         }
         prop_assert!(sum.rate <= free.rate && sum.burst <= free.burst && sum.tokens <= free.tokens);
         let held = self.account.held();
         let floors = held.floor_rate.plus(sum.floor_rate).unwrap();
         prop_assert!(floors <= view.floors.rate.max(held.floor_rate));
         // The final parts of all children, with what the parent owes.
-        let mut kept = self.account.ghosts().plus(sum).unwrap();
+        let mut kept = self.account.lingering().plus(sum).unwrap();
         for child in 1..=CHILDREN {
             let kid = &self.kids[child as usize - 1];
             let holding = self.account.holding(Incarnation::new(child));
             kept = kept
-                .plus(if kid.muted { holding } else { self.kept(child) })
+                .plus(if kid.fenced {
+                    holding
+                } else {
+                    self.kept(child)
+                })
                 .unwrap();
         }
         // Parts that cannot be moved may alone exceed the whole.
-        let stuck = (1..=CHILDREN).filter(|&child| self.kids[child as usize - 1].muted);
-        let pinned = stuck.fold(self.account.ghosts(), |sum, child| {
+        let stuck = (1..=CHILDREN).filter(|&child| self.kids[child as usize - 1].fenced);
+        let pinned = stuck.fold(self.account.lingering(), |sum, child| {
             sum.plus(self.account.holding(Incarnation::new(child)))
                 .unwrap()
         });
@@ -343,9 +352,9 @@ impl Table {
                 self.kid(child).leaving = true;
                 self.say(child);
             }
-            Op::Mute(child) => {
-                self.kid(child).muted = true;
-                self.ledger.mute(Incarnation::new(child));
+            Op::Fence(child) => {
+                self.kid(child).fenced = true;
+                self.ledger.fence(Incarnation::new(child));
             }
             Op::Die(child) => {
                 self.kid(child).gone = true;
@@ -389,7 +398,12 @@ pub(super) fn plans_come_to_rest(case: &Case) -> TestCaseResult {
         table.step(&Op::Plan)?;
     }
     let plan = table.plan();
-    prop_assert!(plan.wishes.is_empty(), "{:?} of {:?}", plan, table.account);
+    prop_assert!(
+        plan.grant_requests.is_empty(),
+        "{:?} of {:?}",
+        plan,
+        table.account
+    );
     prop_assert!(
         plan.recalled.is_empty(),
         "{:?} of {:?}",

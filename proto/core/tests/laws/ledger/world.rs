@@ -64,7 +64,7 @@ fn terms(forget_after: Span) -> Terms {
         floor: Share::EMPTY,
         ceiling: None,
         dividing: allocate::Terms::default(),
-        gathered: false,
+        central_mode: false,
         largest: Tokens::ZERO,
     }
 }
@@ -185,14 +185,20 @@ impl World {
                 floors: Share::EMPTY,
                 silence: Span::MAX,
                 held_back: Span::from_millis(100),
-                scarce: aliquot_core::ledger::Scarce::Gathered,
+                placement: aliquot_core::ledger::CentralPlacement::Home,
                 rest: None,
-                gathered: false,
+                central_mode: false,
             };
-            for wish in self.ledger.plan(id, account, &view, now).wishes {
-                let given = account.counters(wish.child).given.plus(wish.more).unwrap();
-                account.grant(wish.child, PeriodId::new(0), given).unwrap();
-                self.ledger.tell_child(wish.child, id);
+            for request in self.ledger.plan(id, account, &view, now).grant_requests {
+                let given = account
+                    .counters(request.child)
+                    .given
+                    .plus(request.more)
+                    .unwrap();
+                account
+                    .grant(request.child, PeriodId::new(0), given)
+                    .unwrap();
+                self.ledger.tell_child(request.child, id);
             }
         }
     }

@@ -79,16 +79,16 @@ fn rule(which: usize, level: u64) -> Budget {
 }
 
 fn any_move() -> impl Strategy<Value = Move> {
-    let life = || 1..6_u64;
+    let incarnation = || 1..6_u64;
     let budget = || 1..6_u64;
     let quarters = || prop::array::uniform4(prop_oneof![9 => 0..3_u64, 1 => 3..8_u64]);
     prop_oneof![
-        9 => (life(), budget(), quarters()).prop_map(|(l, b, q)| Move::Grant(l, b, q)),
-        6 => (life(), budget(), quarters()).prop_map(|(l, b, q)| Move::Release(l, b, q)),
-        1 => (life(), budget(), 1..4_u64, 0..3_u64)
+        9 => (incarnation(), budget(), quarters()).prop_map(|(l, b, q)| Move::Grant(l, b, q)),
+        6 => (incarnation(), budget(), quarters()).prop_map(|(l, b, q)| Move::Release(l, b, q)),
+        1 => (incarnation(), budget(), 1..4_u64, 0..3_u64)
             .prop_map(|(l, b, client, floor)| Move::Floor(l, b, client, floor)),
-        1 => life().prop_map(Move::Reclaim),
-        1 => (budget(), life()).prop_map(|(b, l)| Move::Forget(b, l)),
+        1 => incarnation().prop_map(Move::Reclaim),
+        1 => (budget(), incarnation()).prop_map(|(b, l)| Move::Forget(b, l)),
         1 => (budget(), -1..3_i64).prop_map(|(b, by)| Move::Stamp(b, by)),
         1 => (budget(), 0..9_u64).prop_map(|(b, age)| Move::Age(b, age)),
         2 => (budget(), any::<bool>()).prop_map(|(b, full)| Move::End(b, full)),
@@ -199,17 +199,19 @@ fn changes(moves: &[Move], state: &State) -> Changes {
     };
     for step in moves {
         match *step {
-            Move::Grant(life, budget, quarters) => {
-                changes.grants.push(grant(state, life, budget, quarters));
+            Move::Grant(incarnation, budget, quarters) => {
+                changes
+                    .grants
+                    .push(grant(state, incarnation, budget, quarters));
             }
-            Move::Release(life, budget, quarters) => {
+            Move::Release(incarnation, budget, quarters) => {
                 changes
                     .releases
-                    .push(release(state, life, budget, quarters));
+                    .push(release(state, incarnation, budget, quarters));
             }
-            Move::Floor(life, budget, client, units) => {
+            Move::Floor(incarnation, budget, client, units) => {
                 let former = Edge {
-                    parent: Incarnation::new(life),
+                    parent: Incarnation::new(incarnation),
                     child: Incarnation::new(client),
                 };
                 let floor = state
@@ -221,9 +223,9 @@ fn changes(moves: &[Move], state: &State) -> Changes {
                     floor: floor.filter(|_| units > 0).unwrap_or(Share::EMPTY),
                 });
             }
-            Move::Reclaim(life) => changes.reclaims.push(Incarnation::new(life)),
-            Move::Forget(budget, life) => {
-                let pair = (BudgetId::new(budget), Incarnation::new(life));
+            Move::Reclaim(incarnation) => changes.reclaims.push(Incarnation::new(incarnation)),
+            Move::Forget(budget, incarnation) => {
+                let pair = (BudgetId::new(budget), Incarnation::new(incarnation));
                 changes.forgets.push(pair);
             }
             Move::Stamp(budget, by) => {
@@ -247,11 +249,11 @@ fn changes(moves: &[Move], state: &State) -> Changes {
 
 fn grant(
     state: &State,
-    life: u64,
+    incarnation: u64,
     budget: u64,
     [rate, burst, tokens, floor]: [u64; 4],
 ) -> Movement {
-    let (child, budget) = (Incarnation::new(life), BudgetId::new(budget));
+    let (child, budget) = (Incarnation::new(incarnation), BudgetId::new(budget));
     let Some(generation) = state.budget(budget) else {
         return movement(state, child, budget, Vector::ZERO);
     };
@@ -276,11 +278,11 @@ fn grant(
 
 fn release(
     state: &State,
-    life: u64,
+    incarnation: u64,
     budget: u64,
     [rate, burst, tokens, spent]: [u64; 4],
 ) -> Movement {
-    let (child, budget) = (Incarnation::new(life), BudgetId::new(budget));
+    let (child, budget) = (Incarnation::new(incarnation), BudgetId::new(budget));
     let Some(generation) = state.budget(budget) else {
         return movement(state, child, budget, Vector::ZERO);
     };

@@ -1,9 +1,10 @@
 //! Strategies for entries of the log and for snapshots.
 
 use super::{
-    budget, drift, floor_release, key, kind, life, named, number, share, span, tokens, vector,
+    budget, drift, floor_release, incarnation, key, kind, named, number, share, span, tokens,
+    vector,
 };
-use aliquot_core::account::{Account, Kept, Slot};
+use aliquot_core::account::{Account, Lingering, Slot};
 use aliquot_core::command::{Changes, Command, Ending, Movement};
 use aliquot_core::edge::{Counters, Vector};
 use aliquot_core::state::{Generation, Member, Phase, Rule, Snapshot};
@@ -15,7 +16,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn movement() -> BoxedStrategy<Movement> {
-    let movement = (life(), named(BudgetId::new), named(PeriodId::new), vector());
+    let movement = (
+        incarnation(),
+        named(BudgetId::new),
+        named(PeriodId::new),
+        vector(),
+    );
     movement
         .prop_map(|(child, budget, period, total)| Movement {
             child,
@@ -33,8 +39,8 @@ prop_compose! {
         stamps in vec((named(BudgetId::new), named(PeriodId::new)), 0..3),
         ages in vec((named(BudgetId::new), named(PeriodId::new), span()), 0..3),
         releases in vec(movement(), 0..3), floors in vec(floor_release().boxed(), 0..3),
-        reclaims in vec(life(), 0..3),
-        forgets in vec((named(BudgetId::new), life()), 0..3),
+        reclaims in vec(incarnation(), 0..3),
+        forgets in vec((named(BudgetId::new), incarnation()), 0..3),
         grants in vec(movement(), 0..3),
         endings in vec((named(BudgetId::new), any::<bool>()), 0..3),
         thaws in vec(named(RuleId::new), 0..3),
@@ -51,7 +57,7 @@ pub(crate) fn command() -> BoxedStrategy<Command> {
         (named(NodeId::new), request()).prop_map(|(node, request)| Command::Join { node, request }),
         named(NodeId::new).prop_map(|node| Command::Remove { node }),
         (drift(), span()).prop_map(|(drift, lease)| Command::Configure { drift, lease }),
-        (request(), budget(), option::of(life())).prop_map(|(request, budget, creator)| {
+        (request(), budget(), option::of(incarnation())).prop_map(|(request, budget, creator)| {
             Command::PutRule {
                 request,
                 budget,
@@ -64,7 +70,7 @@ pub(crate) fn command() -> BoxedStrategy<Command> {
             request(),
             vec(named(RuleId::new), 0..3),
             vec(budget(), 0..3),
-            option::of(life())
+            option::of(incarnation())
         )
             .prop_map(|(request, deletes, puts, creator)| Command::Apply {
                 request,
@@ -72,7 +78,7 @@ pub(crate) fn command() -> BoxedStrategy<Command> {
                 puts,
                 creator,
             }),
-        (vec("\\PC{0,20}", 0..3), option::of(life()))
+        (vec("\\PC{0,20}", 0..3), option::of(incarnation()))
             .prop_map(|(keys, creator)| Command::Instantiate { keys, creator }),
         changes().boxed().prop_map(Command::Round),
         (request(), named(BudgetId::new), named(PeriodId::new)).prop_map(
@@ -107,9 +113,9 @@ fn slot() -> BoxedStrategy<Slot> {
         .boxed()
 }
 
-fn kept() -> BoxedStrategy<Kept> {
-    (modest(), span(), btree_set(life(), 0..3))
-        .prop_map(|(holding, linger, released)| Kept {
+fn kept() -> BoxedStrategy<Lingering> {
+    (modest(), span(), btree_set(incarnation(), 0..3))
+        .prop_map(|(holding, linger, released)| Lingering {
             holding,
             linger,
             released,
@@ -120,12 +126,12 @@ fn kept() -> BoxedStrategy<Kept> {
 fn account() -> BoxedStrategy<Account> {
     let head = (kind(), share(), span(), named(PeriodId::new), tokens());
     let edges = (
-        btree_map(life(), slot(), 0..4),
-        btree_map(life(), kept(), 0..3),
+        btree_map(incarnation(), slot(), 0..4),
+        btree_map(incarnation(), kept(), 0..3),
     );
     (head, edges)
         .prop_map(|((kind, whole, linger, period, spent), (open, mut kept))| {
-            kept.retain(|life, _| !open.contains_key(life));
+            kept.retain(|incarnation, _| !open.contains_key(incarnation));
             let empty = Account::new(kind, whole, linger);
             empty.restore(period, spent, open, kept).unwrap()
         })
@@ -168,8 +174,8 @@ fn listed<K: Ord, V>(map: BTreeMap<K, V>) -> Vec<(K, V)> {
 prop_compose! {
     pub(crate) fn snapshot()(
         applied in number(), drift in drift(), lease in span(), patience in span(),
-        next in (life(), named(BudgetId::new), named(RuleId::new)),
-        members in btree_map(life(), member(), 0..3),
+        next in (incarnation(), named(BudgetId::new), named(RuleId::new)),
+        members in btree_map(incarnation(), member(), 0..3),
         removed in btree_set(named(NodeId::new), 0..3),
         rules in btree_map(named(RuleId::new), (budget(), any::<bool>(), named(PeriodId::new)), 0..3),
         budgets in btree_map(named(BudgetId::new), generation(), 0..3),

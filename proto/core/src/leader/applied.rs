@@ -1,4 +1,4 @@
-//! Following the log: how a leader comes into office, and how each entry changes what it keeps beside the
+//! Following the log: how a leader becomes ready, and how each entry changes what it keeps beside the
 //! state.
 
 use super::Leader;
@@ -27,15 +27,15 @@ impl Leader {
             return;
         };
         let own = leadership.term() == term;
-        if own && leadership.office().is_none() {
+        if own && leadership.ready_since().is_none() {
             leadership.extend_patience(state.patience());
-            leadership.take_office(now, state.members().map(|(life, _)| life));
-            self.enter_office(state, now);
-            // This entry brings the leader into office. The parts that it freed belong to no pool of this
+            leadership.become_ready(now, state.members().map(|(incarnation, _)| incarnation));
+            self.begin_leading(state, now);
+            // This entry makes the leader ready. The parts that it freed belong to no pool of this
             // term.
             return;
         }
-        if leadership.office().is_none() {
+        if leadership.ready_since().is_none() {
             return;
         }
         let mut touched: BTreeSet<BudgetId> = effects.iter().filter_map(Effect::budget).collect();
@@ -92,16 +92,16 @@ impl Leader {
         self.changed.insert(budget);
     }
 
-    /// Begins the office: every pool starts empty, and every incarnation in the book gets a whole lease.
-    /// Incarnations that an inherited entry ended between election and office are not in the book. They are
+    /// Begins to lead: every pool starts empty, and every incarnation in the book gets a whole lease.
+    /// Incarnations that an inherited entry ended between election and readiness are not in the book. They are
     /// over, and never heard again.
-    fn enter_office(&mut self, state: &State, now: Tick) {
-        self.bury_the_dead(state);
-        for (life, member) in state.members() {
-            self.ledger.close(life);
-            self.listen(life, now);
+    fn begin_leading(&mut self, state: &State, now: Tick) {
+        self.close_ended(state);
+        for (incarnation, member) in state.members() {
+            self.ledger.close(incarnation);
+            self.listen(incarnation, now);
             if member.phase == Phase::Leaving {
-                self.doom(life);
+                self.fence(incarnation);
             }
         }
         // The set is built at once, which takes a third of the time of single insertions.
@@ -118,25 +118,27 @@ impl Leader {
         self.pools.extend(kept);
     }
 
-    fn bury_the_dead(&mut self, state: &State) {
+    fn close_ended(&mut self, state: &State) {
         if planted::is(Bug::InheritedReclaimMissed) {
             return;
         }
         let known = self.ledger.children().map(|child| child.edge().child);
-        let dead: Vec<Incarnation> = known.filter(|&life| state.member(life).is_none()).collect();
-        for life in dead {
-            self.ledger.close(life);
+        let dead: Vec<Incarnation> = known
+            .filter(|&incarnation| state.member(incarnation).is_none())
+            .collect();
+        for incarnation in dead {
+            self.ledger.close(incarnation);
             if let Some(leadership) = &mut self.leadership {
-                leadership.end(life);
+                leadership.end(incarnation);
             }
         }
     }
 
-    pub(super) fn doom(&mut self, life: Incarnation) {
+    pub(super) fn fence(&mut self, incarnation: Incarnation) {
         if let Some(leadership) = &mut self.leadership {
-            leadership.doom(life);
+            leadership.fence(incarnation);
         }
-        self.ledger.mute(life);
+        self.ledger.fence(incarnation);
     }
 
     fn follow(&mut self, effect: &Effect, state: &State, now: Tick) {
@@ -147,15 +149,15 @@ impl Leader {
                 }
                 self.listen(*incarnation, now);
             }
-            Effect::Leaving(life) => self.doom(*life),
-            Effect::Reclaimed(life) => {
+            Effect::Leaving(incarnation) => self.fence(*incarnation),
+            Effect::Reclaimed(incarnation) => {
                 if let Some(leadership) = &mut self.leadership {
-                    leadership.end(*life);
+                    leadership.end(*incarnation);
                 }
-                self.ledger.close(*life);
-                self.said.remove(life);
+                self.ledger.close(*incarnation);
+                self.last_confirmed.remove(incarnation);
                 // Freed parts have an effect of their own.
-                for (id, _) in state.kept_of(*life) {
+                for (id, _) in state.kept_of(*incarnation) {
                     self.ledger.touch(id);
                     self.changed.insert(id);
                 }
@@ -165,18 +167,19 @@ impl Leader {
                 if let Some(pool) = self.pools.get_mut(budget) {
                     pool.credit(*share, now);
                 }
-                self.ledger.hurry(*budget);
+                self.ledger.mark_urgent(*budget);
             }
-            Effect::Granted(budget, life) | Effect::MovementRefused(budget, life, _) => {
-                self.told.insert(*life);
+            Effect::Granted(budget, incarnation)
+            | Effect::MovementRefused(budget, incarnation, _) => {
+                self.notify_set.insert(*incarnation);
                 self.begin_anew(*budget);
-                self.ledger.tell_child(*life, *budget);
+                self.ledger.tell_child(*incarnation, *budget);
                 self.ledger.touch(*budget);
             }
             // Every holder needs the new period before it can use anything of it.
             Effect::Stamped(budget, _) => {
                 self.ledger.tell(*budget);
-                self.ledger.hurry(*budget);
+                self.ledger.mark_urgent(*budget);
             }
             Effect::Changed(budget) => {
                 self.ledger.tell(*budget);
@@ -207,11 +210,11 @@ impl Leader {
     }
 
     fn created(&mut self, budget: BudgetId, granted: Option<Incarnation>) {
-        self.told.extend(granted);
+        self.notify_set.extend(granted);
         self.ledger.tell(budget);
         match granted {
             Some(creator) => self.ledger.endow(creator, budget),
-            None => self.ledger.hurry(budget),
+            None => self.ledger.mark_urgent(budget),
         }
     }
 
@@ -225,7 +228,7 @@ impl Leader {
         for &budget in &touched {
             self.ledger.touch(budget);
         }
-        if self.office().is_some() {
+        if self.ready_since().is_some() {
             self.fit_pools(&touched, state, now);
         }
     }

@@ -10,7 +10,7 @@
 //! A reply counts once, and strictly before the end of the lease that the client had when it sent the
 //! request. A permit whose reply comes too late, or after its caller has left, is released at once.
 
-use crate::central::{Ask, Hops, Manner, Outcome, Release, Told};
+use crate::central::{DecisionReply, DecisionRequest, Outcome, Release, RetryPolicy, Route};
 use crate::lease::child_span;
 use crate::planted::{self, Bug};
 use crate::share::Kind;
@@ -22,14 +22,14 @@ use core::num::NonZeroU64;
 
 /// Reason why a request was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AskError {
+pub enum RequestError {
     /// There is no lease, so no node may decide for this client.
     NoLease,
-    /// [`Asking::PENDING_MAX`] requests are pending.
+    /// [`DecisionRequests::PENDING_MAX`] requests are pending.
     TooMany,
 }
 
-impl fmt::Display for AskError {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoLease => "without a lease nothing can be asked",
@@ -38,19 +38,19 @@ impl fmt::Display for AskError {
     }
 }
 
-impl core::error::Error for AskError {}
+impl core::error::Error for RequestError {}
 
 /// A request before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Question {
+pub struct NewRequest {
     /// The budget.
     pub budget: BudgetId,
     /// Kind of the budget.
     pub kind: Kind,
     /// Whole tokens, or permits.
     pub cost: NonZeroU64,
-    /// Set to [`Manner::Waits`] if the request is repeated until it is admitted.
-    pub manner: Manner,
+    /// Set to [`RetryPolicy::Waits`] if the request is repeated until it is admitted.
+    pub retry_policy: RetryPolicy,
 }
 
 /// Effect of a reply.
@@ -66,7 +66,7 @@ pub enum Verdict {
 
 #[derive(Clone, Copy, Debug, Hash)]
 struct Pending {
-    ask: Ask,
+    ask: DecisionRequest,
     sent: Tick,
     void: Tick,
 }
@@ -79,14 +79,14 @@ struct Held {
 
 /// A client's central requests, through all its sessions.
 #[derive(Clone, Debug, Hash)]
-pub struct Asking {
+pub struct DecisionRequests {
     drift: Drift,
     next: RequestId,
     pending: BTreeMap<RequestId, Pending>,
     held: BTreeMap<RequestId, Held>,
 }
 
-impl Asking {
+impl DecisionRequests {
     /// Maximum number of pending requests. Above it, callers wait for one of them.
     pub const PENDING_MAX: usize = 256;
 
@@ -111,34 +111,34 @@ impl Asking {
     ///
     /// # Errors
     ///
-    /// [`AskError`]; nothing is to be sent.
+    /// [`RequestError`]; nothing is to be sent.
     pub fn ask(
         &mut self,
-        question: Question,
+        new_request: NewRequest,
         edge: Edge,
         lease: Tick,
         now: Tick,
-    ) -> Result<Ask, AskError> {
+    ) -> Result<DecisionRequest, RequestError> {
         if now >= lease {
-            return Err(AskError::NoLease);
+            return Err(RequestError::NoLease);
         }
         // A request on another edge ends the former session.
         if self.pending.values().any(|of| of.ask.edge != edge) {
             self.end_session();
         }
         if self.pending.len() >= Self::PENDING_MAX {
-            return Err(AskError::TooMany);
+            return Err(RequestError::TooMany);
         }
         let request = self.next;
-        self.next = request.next().ok_or(AskError::TooMany)?;
-        let ask = Ask {
+        self.next = request.next().ok_or(RequestError::TooMany)?;
+        let ask = DecisionRequest {
             edge,
             request,
-            budget: question.budget,
-            kind: question.kind,
-            cost: question.cost,
-            manner: question.manner,
-            hops: Hops::Direct,
+            budget: new_request.budget,
+            kind: new_request.kind,
+            cost: new_request.cost,
+            retry_policy: new_request.retry_policy,
+            route: Route::Direct,
         };
         let pending = Pending {
             ask,
@@ -150,26 +150,26 @@ impl Asking {
     }
 
     /// Takes a reply that arrived at `now`.
-    pub fn handle(&mut self, told: &Told, now: Tick) -> Verdict {
-        let pending = self.pending.get(&told.request).copied();
+    pub fn handle(&mut self, reply: &DecisionReply, now: Tick) -> Verdict {
+        let pending = self.pending.get(&reply.request).copied();
         let late = planted::is(Bug::LateVerdictHeeded);
         let counts = |pending: &Pending| {
-            pending.ask.edge == told.edge && (now < self.until(pending, told.outcome) || late)
+            pending.ask.edge == reply.edge && (now < self.until(pending, reply.outcome) || late)
         };
         let Some(pending) = pending.filter(counts) else {
-            return self.undo(told);
+            return self.undo(reply);
         };
-        self.pending.remove(&told.request);
-        if let Outcome::Admitted { by, hold, .. } = told.outcome
+        self.pending.remove(&reply.request);
+        if let Outcome::Admitted { by, hold, .. } = reply.outcome
             && pending.ask.kind == Kind::Concurrency
         {
             let held = Held {
-                release: release(told, by),
+                release: release(reply, by),
                 until: pending.sent.after(child_span(hold, self.drift)),
             };
-            self.held.insert(told.request, held);
+            self.held.insert(reply.request, held);
         }
-        Verdict::Counts(told.request, told.outcome)
+        Verdict::Counts(reply.request, reply.outcome)
     }
 
     /// Returns the time until which a reply counts: the end of the lease, and for permits also the end of
@@ -184,12 +184,12 @@ impl Asking {
         }
     }
 
-    fn undo(&self, told: &Told) -> Verdict {
-        match told.outcome {
+    fn undo(&self, reply: &DecisionReply) -> Verdict {
+        match reply.outcome {
             Outcome::Admitted { by, hold, .. }
-                if !hold.is_zero() && !self.held.contains_key(&told.request) =>
+                if !hold.is_zero() && !self.held.contains_key(&reply.request) =>
             {
-                Verdict::Undo(release(told, by))
+                Verdict::Undo(release(reply, by))
             }
             _ => Verdict::Ignored,
         }
@@ -198,7 +198,7 @@ impl Asking {
     /// Returns the requests that were sent `after` ago and are not answered, to be sent again unchanged. A
     /// node that decided one repeats its reply.
     #[must_use]
-    pub fn repeats(&self, after: Span, now: Tick) -> Vec<Ask> {
+    pub fn repeats(&self, after: Span, now: Tick) -> Vec<DecisionRequest> {
         let due = |pending: &&Pending| now.since(pending.sent) >= after && now < pending.void;
         let due = self.pending.values().filter(due);
         due.map(|pending| pending.ask).collect()
@@ -259,11 +259,11 @@ impl Asking {
     }
 }
 
-fn release(told: &Told, by: Incarnation) -> Release {
+fn release(reply: &DecisionReply, by: Incarnation) -> Release {
     Release {
-        edge: told.edge,
-        request: told.request,
+        edge: reply.edge,
+        request: reply.request,
         by,
-        hops: Hops::Direct,
+        route: Route::Direct,
     }
 }

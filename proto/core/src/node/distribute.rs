@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::edge::Vector;
-use crate::ledger::{Scarce, WholeView, Wish};
+use crate::ledger::{CentralPlacement, GrantRequest, WholeView};
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Incarnation, Span, Tick, Tokens};
 use alloc::vec::Vec;
@@ -20,35 +20,36 @@ impl Node {
     ///
     /// An answer that no report asked for costs as much as one that was asked for. So clients are told at
     /// once only of urgent changes, and of small ones with the answer to their next report.
-    pub(super) fn deal(&mut self, budgets: Vec<BudgetId>, now: Tick) {
+    pub(super) fn distribute(&mut self, budgets: Vec<BudgetId>, now: Tick) {
         for budget in budgets {
             let Some(view) = self.view(budget) else {
                 continue;
             };
-            let Some(desk) = self.desks.get(&budget) else {
+            let Some(budget_state) = self.budgets.get(&budget) else {
                 continue;
             };
-            let plan = self.ledger.plan(budget, &desk.account, &view, now);
-            self.planning.spend(plan.seats);
-            let hurried = |child: &Incarnation| plan.hurried.binary_search(child).is_ok();
-            self.told.extend(plan.recalled.into_iter().filter(hurried));
-            for wish in plan.wishes {
-                let child = wish.child;
-                if self.grant(budget, wish, now) && hurried(&child) {
-                    self.told.insert(child);
+            let plan = self.ledger.plan(budget, &budget_state.account, &view, now);
+            self.planning.spend(plan.candidates);
+            let urgent = |child: &Incarnation| plan.urgent.binary_search(child).is_ok();
+            self.notify_set
+                .extend(plan.recalled.into_iter().filter(urgent));
+            for request in plan.grant_requests {
+                let child = request.child;
+                if self.grant(budget, request, now) && urgent(&child) {
+                    self.notify_set.insert(child);
                 }
             }
         }
     }
 
     fn view(&self, budget: BudgetId) -> Option<WholeView> {
-        let desk = self.desks.get(&budget)?;
+        let budget_state = self.budgets.get(&budget)?;
         let holding = self.holder.holding(budget);
         Some(WholeView {
-            terms: desk.terms.dividing,
-            scale: desk.terms.scale,
+            terms: budget_state.terms.dividing,
+            scale: budget_state.terms.scale,
             owed: self.holder.owed(budget),
-            ceiling: desk.terms.ceiling,
+            ceiling: budget_state.terms.ceiling,
             // Floors are granted only out of the floor that the node's own edge has.
             floors: Share {
                 rate: holding.floor_rate,
@@ -57,21 +58,21 @@ impl Node {
             },
             silence: Self::SILENCE,
             held_back: Self::HELD_BACK,
-            scarce: Scarce::Kept,
+            placement: CentralPlacement::Here,
             // Returns at the end of a period are requested by the leader, not planned here.
             rest: None,
-            gathered: desk.terms.gathered,
+            central_mode: budget_state.terms.central_mode,
         })
     }
 
     /// Books a planned grant. Returns true if it was booked.
-    fn grant(&mut self, budget: BudgetId, wish: Wish, now: Tick) -> bool {
-        let Some(desk) = self.desks.get_mut(&budget) else {
+    fn grant(&mut self, budget: BudgetId, request: GrantRequest, now: Tick) -> bool {
+        let Some(budget_state) = self.budgets.get_mut(&budget) else {
             return false;
         };
-        let mut more = wish.more;
-        if desk.terms.kind == Kind::Rate
-            && let Some(pool) = &mut desk.pool
+        let mut more = request.more;
+        if budget_state.terms.kind == Kind::Rate
+            && let Some(pool) = &mut budget_state.pool
         {
             more = Vector {
                 floor_rate: more.floor_rate,
@@ -79,16 +80,19 @@ impl Node {
                 ..Vector::of(pool.draw(more.rate, more.burst, now))
             };
         }
-        let before = desk.account.counters(wish.child).given;
-        let period = desk.account.period();
-        let granted = before
-            .plus(more)
-            .and_then(|given| desk.account.grant(wish.child, period, given).ok());
+        let before = budget_state.account.counters(request.child).given;
+        let period = budget_state.account.period();
+        let granted = before.plus(more).and_then(|given| {
+            budget_state
+                .account
+                .grant(request.child, period, given)
+                .ok()
+        });
         if granted.is_some() {
-            if let Some(session) = self.sessions.get_mut(&wish.child) {
+            if let Some(session) = self.sessions.get_mut(&request.child) {
                 session.given.insert(budget);
             }
-            self.ledger.tell_child(wish.child, budget);
+            self.ledger.tell_child(request.child, budget);
         }
         self.refit(budget, now);
         granted.is_some()

@@ -9,8 +9,8 @@ mod shell;
 
 use super::catch;
 use aliquot_core::message::Intent;
+use aliquot_core::node_selection::{DialReason, Held, Phase, closing_report};
 use aliquot_core::planted::Bug;
-use aliquot_core::roaming::{Aim, Held, Phase, farewell};
 use aliquot_core::unit::{Edge, Incarnation, Seq, Tick};
 use catch::{catches, config};
 use proptest::prelude::*;
@@ -28,16 +28,16 @@ fn whatever_comes_one_edge_is_in_use_and_each_attempt_ends_once(
 /// opens.
 fn who_hears_nothing_is_elsewhere_in_time(story: &[(u64, Word)]) -> TestCaseResult {
     let mut client = Client::live(story)?;
-    let (edge, lives) = (client.edge, client.lives);
+    let (edge, incarnations) = (client.edge, client.incarnations);
     let rest = client.until.since(client.now).nanos() / 1_000_000;
     // A second of silence, the longest pause after failures, handing back, and some steps.
     let most = rest.max(1_000) + 1_000 + 200 + 300;
-    client.pass(most, |client| match client.roaming.attempt() {
+    client.pass(most, |client| match client.selection.attempt() {
         Some(attempt) if attempt.opened.is_none() => Word::Opens,
         _ => Word::Nothing,
     })?;
-    prop_assert!(client.lives > lives || client.edge != edge);
-    prop_assert!(client.roaming.link().is_some());
+    prop_assert!(client.incarnations > incarnations || client.edge != edge);
+    prop_assert!(client.selection.link().is_some());
     Ok(())
 }
 
@@ -45,8 +45,8 @@ fn who_hears_nothing_is_elsewhere_in_time(story: &[(u64, Word)]) -> TestCaseResu
 fn who_hears_its_node_again_stays(story: &[(u64, Word)]) -> TestCaseResult {
     let mut client = Client::live(story)?;
     let wished = |client: &Client| {
-        let aim = client.roaming.attempt().map(|attempt| attempt.aim);
-        client.moves_at.is_some() || aim == Some(Aim::Wish)
+        let reason = client.selection.attempt().map(|attempt| attempt.reason);
+        client.moves_at.is_some() || reason == Some(DialReason::Redirect)
     };
     if client.node().is_none() || !client.is_leased() || wished(&client) {
         return Ok(());
@@ -59,7 +59,7 @@ fn who_hears_its_node_again_stays(story: &[(u64, Word)]) -> TestCaseResult {
     // An earlier order to move may have come due.
     if !wished(&client) {
         prop_assert_eq!(client.edge, edge);
-        prop_assert!(client.roaming.attempt().is_none());
+        prop_assert!(client.selection.attempt().is_none());
     }
     Ok(())
 }
@@ -84,12 +84,12 @@ fn at_rest(story: &[(u64, Word)]) -> Result<Client, TestCaseError> {
     client.stale = None;
     // The longest lease, under which the client does not switch, a pause, handing back, and some steps.
     client.pass(4_000, opens_and_renews)?;
-    prop_assert!(client.is_leased() && client.roaming.attempt().is_none());
+    prop_assert!(client.is_leased() && client.selection.attempt().is_none());
     Ok(client)
 }
 
 fn opens_and_renews(client: &Client) -> Word {
-    match client.roaming.attempt() {
+    match client.selection.attempt() {
         Some(attempt) if attempt.opened.is_none() => Word::Opens,
         _ => Word::Renews(2_000),
     }
@@ -110,11 +110,11 @@ fn who_wants_another_session_of_its_node_has_it(
         (edge, dials),
         "too early"
     );
-    client.pass(400, |client| match client.roaming.attempt() {
+    client.pass(400, |client| match client.selection.attempt() {
         Some(attempt) => {
             assert_eq!(
-                (attempt.aim, Some(attempt.link.0)),
-                (Aim::Wish, client.node())
+                (attempt.reason, Some(attempt.link.0)),
+                (DialReason::Redirect, client.node())
             );
             assert!(client.is_leased(), "what is held is used meanwhile");
             opens_and_renews(client)
@@ -124,7 +124,7 @@ fn who_wants_another_session_of_its_node_has_it(
     prop_assert_eq!(client.node(), node);
     prop_assert_ne!(client.edge, edge);
     prop_assert_eq!(client.dials.len(), dials + 1);
-    prop_assert!(client.is_leased() && client.roaming.attempt().is_none());
+    prop_assert!(client.is_leased() && client.selection.attempt().is_none());
     Ok(())
 }
 
@@ -139,7 +139,7 @@ fn an_order_comes_before_another_session(
     let dials = client.dials.len();
     client.hear(Word::Anew(order + anew));
     client.look()?;
-    client.hear(Word::Wishes(node.unwrap(), order));
+    client.hear(Word::Redirects(node.unwrap(), order));
     client.pass(3_000, opens_and_renews)?;
     prop_assert_eq!((client.node(), client.dials.len()), (node, dials + 1));
     Ok(())
@@ -151,7 +151,7 @@ fn who_is_not_given_another_session_keeps_its_own(story: &[(u64, Word)]) -> Test
     let edge = client.edge;
     client.hear(Word::Anew(0));
     // Not at the first step.
-    let fails = |client: &Client| match client.roaming.attempt() {
+    let fails = |client: &Client| match client.selection.attempt() {
         Some(_) if (client.now.nanos() / 50_000_000).is_multiple_of(2) => Word::Fails,
         _ => Word::Renews(2_000),
     };
@@ -175,9 +175,11 @@ fn who_wants_another_session_of_a_node_that_is_gone_is_elsewhere_in_time(
     let node = client.node();
     let rest = client.until.since(client.now).nanos() / 1_000_000;
     client.hear(Word::Anew(from_ms));
-    client.pass(rest + 1_000 + 50, |client| match client.roaming.attempt() {
-        Some(attempt) if Some(attempt.link.0) != node => Word::Opens,
-        _ => Word::Nothing,
+    client.pass(rest + 1_000 + 50, |client| {
+        match client.selection.attempt() {
+            Some(attempt) if Some(attempt.link.0) != node => Word::Opens,
+            _ => Word::Nothing,
+        }
     })?;
     prop_assert_ne!(client.node(), node);
     Ok(())
@@ -202,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_forgotten(story in any_story()) {
+    fn no_node_is_forgotten(story in any_story()) {
         where_all_are_dead_all_are_tried(&story)?;
     }
 
@@ -242,23 +244,23 @@ fn taking_silence_for_death_is_noticed() {
 }
 
 #[test]
-fn a_farewell_to_the_edge_in_use_is_noticed() {
-    catches(Bug::FarewellToOneInUse, any_story(), |story| {
+fn a_closing_report_to_the_edge_in_use_is_noticed() {
+    catches(Bug::ClosingReportToOneInUse, any_story(), |story| {
         whatever_comes_one_edge_is_in_use_and_each_attempt_ends_once(&story)
     });
 }
 
 #[test]
-fn a_farewell_is_the_first_report_of_its_edge_and_leaves() {
+fn a_closing_report_is_the_first_of_its_edge_and_leaves() {
     let edge = Edge {
         parent: Incarnation::new(7),
         child: Incarnation::new(1),
     };
-    let report = farewell(edge, None, Tick::from_nanos(5), 0).unwrap();
+    let report = closing_report(edge, None, Tick::from_nanos(5), 0).unwrap();
     assert_eq!((report.edge, report.seq), (edge, Seq::new(1)));
     assert_eq!(report.intent, Intent::Leave);
     assert!(report.lines.is_empty() && report.basis == Seq::new(0));
-    assert!(farewell(edge, Some(edge), Tick::from_nanos(5), 0).is_none());
+    assert!(closing_report(edge, Some(edge), Tick::from_nanos(5), 0).is_none());
 }
 
 /// Returns a client at node 0 with a lease, which just heard its node.
@@ -277,8 +279,8 @@ fn doubting(lease_ms: u64) -> (Client, Edge) {
     let mut client = settled(lease_ms);
     let edge = client.edge.unwrap();
     client.pass(1_050, |_| Word::Nothing).unwrap();
-    let attempt = client.roaming.attempt().unwrap();
-    assert_eq!(attempt.aim, Aim::Spare);
+    let attempt = client.selection.attempt().unwrap();
+    assert_eq!(attempt.reason, DialReason::Fallback);
     assert_ne!(Some(attempt.link.0), client.node());
     (client, edge)
 }
@@ -297,7 +299,7 @@ fn both_at_once_is_whichever_is_handled_first() {
         }
         client.pass(1_000, |_| Word::Nothing).unwrap();
         assert_eq!(client.edge == Some(edge), stays, "{words:?}");
-        assert!(client.roaming.attempt().is_none());
+        assert!(client.selection.attempt().is_none());
     }
 }
 
@@ -317,13 +319,16 @@ fn a_lease_that_ends_meanwhile_leaves_the_old_link_until_another_opens() {
 fn an_order_outranks_a_doubt() {
     for same in [true, false] {
         let (mut client, edge) = doubting(2_000);
-        let (node, tried) = (client.node(), client.roaming.attempt().unwrap().link.0);
+        let (node, tried) = (client.node(), client.selection.attempt().unwrap().link.0);
         let away = |wanted: &&u8| Some(**wanted) != node && (**wanted == tried) == same;
         let wanted = *NODES.iter().find(away).unwrap();
-        client.hear(Word::Wishes(wanted, 0));
+        client.hear(Word::Redirects(wanted, 0));
         client.look().unwrap();
-        let attempt = client.roaming.attempt().unwrap();
-        assert_eq!((attempt.aim, attempt.link.0), (Aim::Wish, wanted));
+        let attempt = client.selection.attempt().unwrap();
+        assert_eq!(
+            (attempt.reason, attempt.link.0),
+            (DialReason::Redirect, wanted)
+        );
         client.hear(Word::Opens);
         client.look().unwrap();
         assert!(client.moves_at.is_some(), "what is held goes back first");
@@ -339,10 +344,13 @@ fn a_session_anew_is_another_edge_of_the_same_node() {
     let (edge, node) = (client.edge, client.node());
     client.hear(Word::Anew(100));
     client.look().unwrap();
-    assert!(client.roaming.attempt().is_none(), "it is not time");
+    assert!(client.selection.attempt().is_none(), "it is not time");
     client.pass(150, |_| Word::Renews(5_000)).unwrap();
-    let attempt = client.roaming.attempt().unwrap();
-    assert_eq!((attempt.aim, Some(attempt.link.0)), (Aim::Wish, node));
+    let attempt = client.selection.attempt().unwrap();
+    assert_eq!(
+        (attempt.reason, Some(attempt.link.0)),
+        (DialReason::Redirect, node)
+    );
     assert!(
         client.is_leased(),
         "what is held is used until the other is open"
@@ -364,20 +372,23 @@ fn a_connection_that_is_lost_is_made_again_before_a_session_anew() {
     }
     client.pass(50, |_| Word::Nothing).unwrap();
     // Under it the present edge continues.
-    assert_eq!(client.roaming.attempt().unwrap().aim, Aim::Any);
+    assert_eq!(
+        client.selection.attempt().unwrap().reason,
+        DialReason::NoLink
+    );
 }
 
 #[test]
 fn who_closes_or_is_a_copy_tries_nothing_any_more() {
     let (mut client, _) = doubting(2_000);
-    let attempt = client.roaming.abandon().unwrap();
+    let attempt = client.selection.abandon().unwrap();
     assert_eq!(attempt.opened, None);
     let ends = Held {
         phase: Phase::Ends,
         ..client.held()
     };
-    assert!(client.roaming.step(&ends, client.now).is_none());
+    assert!(client.selection.step(&ends, client.now).is_none());
     let (mut client, _) = doubting(2_000);
-    client.roaming.forked(client.now);
-    assert!(client.roaming.link().is_none() && client.roaming.attempt().is_none());
+    client.selection.forked(client.now);
+    assert!(client.selection.link().is_none() && client.selection.attempt().is_none());
 }

@@ -1,4 +1,4 @@
-//! Booked rests of closed edges (ghosts): floors and permits, which outlive their edge.
+//! Booked rests of closed edges: floors and permits, which outlive their edge.
 
 use super::Account;
 use crate::edge::Vector;

@@ -5,15 +5,15 @@ use crate::unit::{Span, Tick};
 
 /// Treatment of a budget in central mode, by level of the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scarce {
+pub enum CentralPlacement {
     /// The parent grants nothing but floors, and decides the requests itself. For the parent of clients.
-    Kept,
+    Here,
     /// The parent grants everything to one child, the key's home: the one that holds most of it already. For
     /// the parent of nodes.
-    Gathered,
+    Home,
 }
 
-impl Scarce {
+impl CentralPlacement {
     /// Returns the number of whole tokens of burst that a rate budget needs for each claimant, or it is too
     /// small to divide.
     ///
@@ -23,13 +23,13 @@ impl Scarce {
     #[must_use]
     pub const fn least_burst(self) -> u64 {
         match self {
-            Self::Kept => 1,
-            Self::Gathered => 4,
+            Self::Here => 1,
+            Self::Home => 4,
         }
     }
 }
 
-/// Central mode of one budget, with hysteresis. `together` is true in central mode.
+/// Central mode of one budget, with hysteresis. `is_central` is true in central mode.
 ///
 /// ```text
 ///             whole < least · claimants, and two claim it
@@ -40,12 +40,12 @@ impl Scarce {
 ///
 /// A whole of zero changes nothing: the budget is being moved here or elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Hash)]
-pub(super) struct Keeping {
-    together: bool,
+pub(super) struct CentralMode {
+    is_central: bool,
     divisible: Option<Tick>,
 }
 
-impl Keeping {
+impl CentralMode {
     /// Time for which a budget must have been divisible before it is divided again. Claimants that come and
     /// go within it move nothing.
     const EASE: Span = Span::from_secs(1);
@@ -54,31 +54,31 @@ impl Keeping {
     /// each. Returns true in central mode.
     pub(super) fn look(&mut self, whole: u64, least: u64, claimants: u64, now: Tick) -> bool {
         if whole == 0 {
-            return self.together;
+            return self.is_central;
         }
         let needed = least.saturating_mul(claimants);
         if claimants >= 2 && whole < needed && !planted::is(Bug::SmallBudgetDealt) {
             *self = Self {
-                together: true,
+                is_central: true,
                 divisible: None,
             };
-        } else if self.together {
+        } else if self.is_central {
             let since = *self.divisible.get_or_insert(now);
             if whole >= needed.saturating_mul(2) || now.since(since) >= Self::EASE {
                 *self = Self::default();
             }
         }
-        self.together
+        self.is_central
     }
 
     /// Returns true in central mode.
-    pub(super) const fn is_together(&self) -> bool {
-        self.together
+    pub(super) const fn is_central(&self) -> bool {
+        self.is_central
     }
 
     /// Returns true if time alone will end central mode.
     pub(super) const fn is_easing(&self) -> bool {
-        self.together && self.divisible.is_some()
+        self.is_central && self.divisible.is_some()
     }
 }
 
@@ -91,8 +91,8 @@ mod tests {
     }
 
     #[test]
-    fn too_few_tokens_are_kept_together_until_they_have_sufficed_for_a_second() {
-        let mut keeping = Keeping::default();
+    fn central_mode_lasts_until_there_was_enough_for_a_second() {
+        let mut central_mode = CentralMode::default();
         let steps = [
             (0, 3, 2, false),
             (10, 3, 40, true),
@@ -103,10 +103,10 @@ mod tests {
             (2_099, 3, 3, true),
             (2_100, 3, 3, false),
         ];
-        for (now, whole, claimants, together) in steps {
+        for (now, whole, claimants, is_central) in steps {
             assert_eq!(
-                keeping.look(whole, 1, claimants, at(now)),
-                together,
+                central_mode.look(whole, 1, claimants, at(now)),
+                is_central,
                 "{now}"
             );
         }
@@ -114,10 +114,10 @@ mod tests {
 
     #[test]
     fn a_single_claimant_gets_what_there_is_and_plenty_is_divided_at_once() {
-        let mut keeping = Keeping::default();
-        assert!(!keeping.look(1, 4, 1, at(0)));
-        assert!(keeping.look(7, 4, 2, at(0)));
-        assert!(keeping.look(0, 4, 0, at(1)));
-        assert!(!keeping.look(16, 4, 2, at(2)));
+        let mut central_mode = CentralMode::default();
+        assert!(!central_mode.look(1, 4, 1, at(0)));
+        assert!(central_mode.look(7, 4, 2, at(0)));
+        assert!(central_mode.look(0, 4, 0, at(1)));
+        assert!(!central_mode.look(16, 4, 2, at(2)));
     }
 }

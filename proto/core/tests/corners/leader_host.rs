@@ -1,14 +1,14 @@
-//! A leader in office, with its log.
+//! A ready leader, with its log.
 
 use super::setup::*;
 
-pub(crate) struct Office {
+pub(crate) struct LeaderHost {
     pub(crate) state: State,
     pub(crate) leader: Leader,
     pub(crate) index: u64,
 }
 
-impl Office {
+impl LeaderHost {
     pub(crate) fn apply(&mut self, command: Option<&Command>, now: Tick) {
         self.index += 1;
         let effects = self.state.apply(self.index, command);
@@ -17,19 +17,19 @@ impl Office {
             .applied(term, command, &effects, &self.state, now);
     }
 
-    /// Returns nodes 1 to 3 with incarnations 1 to 3, and a leader in office.
+    /// Returns nodes 1 to 3 with incarnations 1 to 3, and a ready leader.
     pub(crate) fn open() -> Self {
-        let mut office = Self {
+        let mut host = Self {
             state: State::new(),
             leader: Leader::new(Pace::default()),
             index: 0,
         };
         for node in 1..=3 {
-            office.join(node);
+            host.join(node);
         }
-        office.leader.elected(Term::new(1), &office.state, at(0));
-        office.apply(None, at(0));
-        office
+        host.leader.elected(Term::new(1), &host.state, at(0));
+        host.apply(None, at(0));
+        host
     }
 
     pub(crate) fn join(&mut self, node: u64) {
@@ -49,9 +49,9 @@ impl Office {
         self.apply(Some(&put), at(0));
     }
 
-    pub(crate) fn report(&mut self, life: u64, wall_ms: i64, now: Tick) {
+    pub(crate) fn report(&mut self, incarnation: u64, wall_ms: i64, now: Tick) {
         let report = Report {
-            edge: edge(0, life),
+            edge: edge(0, incarnation),
             seq: Seq::new(1),
             basis: Seq::new(0),
             heard: Heard::default(),

@@ -1,6 +1,8 @@
 //! A minimal client shell, which checks that each step is allowed.
 
-use aliquot_core::roaming::{Aim, Attempt, Held, Line, Phase, Roaming, Step, Times, farewell};
+use aliquot_core::node_selection::{
+    Attempt, Connection, DialReason, Held, NodeSelection, Phase, Step, Times, closing_report,
+};
 use aliquot_core::unit::{Edge, Incarnation, Span, Tick};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -15,7 +17,7 @@ const LEASE: u64 = 2_500;
 #[derive(Clone, Debug)]
 pub(super) struct Via(pub(super) u8);
 
-impl Line for Via {
+impl Connection for Via {
     type Node = u8;
 
     fn node(&self) -> &u8 {
@@ -36,7 +38,7 @@ pub(super) enum Word {
     Fails,
     Lost,
     /// The cluster asks the client to move there, in this many ms.
-    Wishes(u8, u64),
+    Redirects(u8, u64),
     /// The session becomes too large for its node in this many ms. The client repeats that until it has
     /// another one.
     Anew(u64),
@@ -54,7 +56,7 @@ fn any_word() -> impl Strategy<Value = Word> {
         3 => Just(Word::Opens),
         1 => Just(Word::Fails),
         1 => Just(Word::Lost),
-        1 => (0..3_u8, 0..300_u64).prop_map(|(node, ms)| Word::Wishes(node, ms)),
+        1 => (0..3_u8, 0..300_u64).prop_map(|(node, ms)| Word::Redirects(node, ms)),
         1 => (0..300_u64).prop_map(Word::Anew),
         1 => Just(Word::OpensLate),
         1 => Just(Word::Closes),
@@ -67,21 +69,21 @@ pub(super) fn any_story() -> impl Strategy<Value = Vec<(u64, Word)>> {
 
 /// A minimal client shell.
 pub(super) struct Client {
-    pub(super) roaming: Roaming<Via>,
+    pub(super) selection: NodeSelection<Via>,
     pub(super) now: Tick,
     pub(super) edge: Option<Edge>,
     pub(super) until: Tick,
     pub(super) moves_at: Option<Tick>,
     /// Time from which another session is wanted.
     pub(super) stale: Option<Tick>,
-    pub(super) lives: u64,
+    pub(super) incarnations: u64,
     draws: u64,
     pub(super) dials: Vec<u8>,
     /// Number of attempts that ended in any way.
     over: usize,
     /// Edges that given-up attempts may open later.
     late: VecDeque<Edge>,
-    /// Edges that were closed by a farewell report.
+    /// Edges that were closed by a closing report.
     closed: BTreeSet<Edge>,
 }
 
@@ -89,13 +91,13 @@ impl Client {
     pub(super) fn new() -> Self {
         let now = Tick::from_nanos(1_000_000_000);
         Self {
-            roaming: Roaming::new(Times::of(Span::from_millis(200)), now),
+            selection: NodeSelection::new(Times::of(Span::from_millis(200)), now),
             now,
             edge: None,
             until: Tick::from_nanos(0),
             moves_at: None,
             stale: None,
-            lives: 0,
+            incarnations: 0,
             draws: 0,
             dials: Vec::new(),
             over: 0,
@@ -109,7 +111,7 @@ impl Client {
     }
 
     pub(super) fn node(&self) -> Option<u8> {
-        self.roaming.link().map(|via| via.0)
+        self.selection.link().map(|via| via.0)
     }
 
     pub(super) fn held(&self) -> Held {
@@ -128,62 +130,64 @@ impl Client {
         match word {
             Word::Nothing => {}
             Word::Renews(ms) => {
-                if self.roaming.link().is_some() && self.edge.is_some() {
-                    self.roaming.heard(self.now);
+                if self.selection.link().is_some() && self.edge.is_some() {
+                    self.selection.heard(self.now);
                     self.until = self.until.max(self.now.after(Span::from_millis(ms)));
                 }
             }
-            Word::Talks => self.roaming.heard(self.now),
+            Word::Talks => self.selection.heard(self.now),
             Word::Opens => self.open(),
             Word::Fails => {
-                self.over += usize::from(self.roaming.failed().is_some());
-                self.roaming.dial_at(self.now.after(self.roaming.backoff()));
+                self.over += usize::from(self.selection.failed().is_some());
+                self.selection
+                    .dial_at(self.now.after(self.selection.backoff()));
             }
             Word::Lost => {
-                self.roaming.lost();
+                self.selection.lost();
             }
-            Word::Wishes(node, ms) => self.roaming.wish(node, after(ms)),
+            Word::Redirects(node, ms) => self.selection.redirect(node, after(ms)),
             Word::Anew(ms) => self.stale = Some(after(ms)),
             Word::OpensLate => {
                 if let Some(edge) = self.late.pop_front() {
-                    self.say_farewell(edge);
+                    self.send_closing_report(edge);
                 }
             }
             Word::Closes => {
-                if self.roaming.lost().is_some() {
+                if self.selection.lost().is_some() {
                     self.edge = None;
-                    self.go_over();
+                    self.switch_over();
                 }
             }
         }
     }
 
     fn open(&mut self) {
-        if let Some(attempt) = self.roaming.attempt().cloned() {
+        if let Some(attempt) = self.selection.attempt().cloned() {
             let edge = self.edge_of(&attempt);
-            self.roaming.opened(edge);
+            self.selection.opened(edge);
         }
     }
 
     /// Returns the edge that the attempt's node opens: the one that is held, if the attempt asks for it and
     /// the node has it.
     fn edge_of(&mut self, attempt: &Attempt<Via>) -> Edge {
-        let (node, aim) = (attempt.link.0, attempt.aim);
+        let (node, reason) = (attempt.link.0, attempt.reason);
         let parent = Incarnation::new(u64::from(node) + 1);
         let resumed = self.edge.filter(|edge| edge.parent == parent);
-        self.lives += 1;
+        self.incarnations += 1;
         let fresh = Edge {
             parent,
-            child: Incarnation::new(self.lives),
+            child: Incarnation::new(self.incarnations),
         };
-        let resumed = resumed.filter(|_| aim != Aim::Wish && !self.lives.is_multiple_of(3));
+        let resumed = resumed
+            .filter(|_| reason != DialReason::Redirect && !self.incarnations.is_multiple_of(3));
         resumed.unwrap_or(fresh)
     }
 
     /// Closes the session that a given-up attempt has opened.
     fn part(&mut self, attempt: &Attempt<Via>) {
         match attempt.opened {
-            Some(edge) => self.say_farewell(edge),
+            Some(edge) => self.send_closing_report(edge),
             None => {
                 let edge = self.edge_of(attempt);
                 self.late.push_back(edge);
@@ -191,15 +195,15 @@ impl Client {
         }
     }
 
-    fn say_farewell(&mut self, edge: Edge) {
-        if farewell(edge, self.edge, self.now, 0).is_some() {
+    fn send_closing_report(&mut self, edge: Edge) {
+        if closing_report(edge, self.edge, self.now, 0).is_some() {
             self.closed.insert(edge);
         }
     }
 
-    fn go_over(&mut self) {
+    fn switch_over(&mut self) {
         self.moves_at = None;
-        if let Some(edge) = self.roaming.go_over(self.now) {
+        if let Some(edge) = self.selection.switch_over(self.now) {
             self.over += 1;
             self.use_edge(edge);
         }
@@ -215,20 +219,20 @@ impl Client {
     /// Carries out the steps, and records them.
     pub(super) fn look(&mut self) -> TestCaseResult {
         if self.moves_at.is_some_and(|at| self.now >= at) {
-            self.go_over();
+            self.switch_over();
         }
         if let Some(at) = self.stale {
-            self.roaming.renew(at);
+            self.selection.renew(at);
         }
         for _ in 0..12 {
             let held = self.held();
-            let Some(step) = self.roaming.step(&held, self.now) else {
+            let Some(step) = self.selection.step(&held, self.now) else {
                 prop_assert_eq!(
                     self.dials.len(),
-                    self.over + usize::from(self.roaming.attempt().is_some())
+                    self.over + usize::from(self.selection.attempt().is_some())
                 );
                 let closed = self.edge.is_some_and(|edge| self.closed.contains(&edge));
-                prop_assert!(!closed, "the edge in use was told farewell");
+                prop_assert!(!closed, "the edge in use got a closing report");
                 return Ok(());
             };
             self.take(step)?;
@@ -239,32 +243,33 @@ impl Client {
 
     fn take(&mut self, step: Step<Via>) -> TestCaseResult {
         match step {
-            Step::Doubted => self.roaming.dial_at(self.now),
-            Step::Useless(_) => {
+            Step::Doubted => self.selection.dial_at(self.now),
+            Step::Left(_) => {
                 prop_assert!(!self.is_leased(), "a node is left whose lease runs");
-                self.roaming.dial_at(self.now);
+                self.selection.dial_at(self.now);
             }
             Step::GivenUp(attempt) => {
                 self.over += 1;
-                prop_assert_eq!(attempt.aim, Aim::Spare);
-                prop_assert!(self.roaming.link().is_some());
+                prop_assert_eq!(attempt.reason, DialReason::Fallback);
+                prop_assert!(self.selection.link().is_some());
                 prop_assert!(attempt.opened.is_none() || attempt.opened != self.edge);
                 self.part(&attempt);
             }
             Step::Unanswered(attempt) => {
                 self.over += 1;
                 prop_assert_eq!(attempt.opened, None);
-                self.roaming.dial_at(self.now.after(self.roaming.backoff()));
+                self.selection
+                    .dial_at(self.now.after(self.selection.backoff()));
             }
-            Step::Go(node) => self.dial(node, Aim::Wish),
-            Step::Dial(aim) => {
+            Step::Go(node) => self.dial(node, DialReason::Redirect),
+            Step::Dial(reason) => {
                 self.draws += 1;
                 let draw = self.draws.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
                 let node = self
-                    .roaming
+                    .selection
                     .choose(&NODES, |count| draw as usize % count)
                     .unwrap();
-                self.dial(node, aim);
+                self.dial(node, reason);
             }
             Step::HandBack => {
                 prop_assert_eq!(self.moves_at, None);
@@ -282,10 +287,10 @@ impl Client {
         Ok(())
     }
 
-    fn dial(&mut self, node: u8, aim: Aim) {
+    fn dial(&mut self, node: u8, reason: DialReason) {
         self.dials.push(node);
         let until = self.now.after(OPEN_WAIT);
-        self.roaming.dialled(Via(node), aim, until);
+        self.selection.dialled(Via(node), reason, until);
     }
 
     /// Advances time by `ms`, with the events of `word`.

@@ -7,7 +7,7 @@ use crate::unit::{Span, Tick};
 /// A node under overload must above all keep reading its clients' reports, or it loses them all. So the work
 /// spent on plans, and on answers that no report asked for, is bounded. The rest waits.
 #[derive(Debug, Hash)]
-pub(super) struct Effort {
+pub(super) struct WorkBudget {
     /// Time that restores one unit.
     each: Span,
     /// Maximum number of units that may be used at once after a rest.
@@ -17,7 +17,7 @@ pub(super) struct Effort {
     since: Tick,
 }
 
-impl Effort {
+impl WorkBudget {
     /// Bound on planning, counted in claimants of the planned budgets. One takes a microsecond or more,
     /// including its bookings and answers. The bound is a tenth of a core, whatever the number of clients.
     pub(super) const PLANNING: Self = Self::new(Span::from_nanos(12_000), 4_000);
@@ -58,17 +58,21 @@ mod tests {
     #[test]
     fn what_was_done_is_worked_off_by_time_alone() {
         let at = |micros: u64| Tick::from_nanos(micros.saturating_mul(1_000));
-        let mut effort = Effort::new(Span::from_nanos(5_000), 4_000);
-        assert_eq!(effort.left_at(at(1_000_000)), 4_000);
-        effort.spend(3_999);
-        assert_eq!(effort.left_at(at(1_000_000)), 1);
-        effort.spend(501);
-        assert_eq!(effort.left_at(at(1_002_499)), 0, "one was too large");
-        assert_eq!(effort.left_at(at(1_002_504)), 0);
-        assert_eq!(effort.left_at(at(1_002_505)), 1);
-        assert_eq!(effort.left_at(at(1_002_509)), 1, "no time is lost");
-        assert_eq!(effort.left_at(at(1_002_510)), 2);
-        assert_eq!(effort.left_at(at(1_000_000)), 2, "nor gained by going back");
-        assert_eq!(effort.left_at(at(9_000_000)), 4_000);
+        let mut work_budget = WorkBudget::new(Span::from_nanos(5_000), 4_000);
+        assert_eq!(work_budget.left_at(at(1_000_000)), 4_000);
+        work_budget.spend(3_999);
+        assert_eq!(work_budget.left_at(at(1_000_000)), 1);
+        work_budget.spend(501);
+        assert_eq!(work_budget.left_at(at(1_002_499)), 0, "one was too large");
+        assert_eq!(work_budget.left_at(at(1_002_504)), 0);
+        assert_eq!(work_budget.left_at(at(1_002_505)), 1);
+        assert_eq!(work_budget.left_at(at(1_002_509)), 1, "no time is lost");
+        assert_eq!(work_budget.left_at(at(1_002_510)), 2);
+        assert_eq!(
+            work_budget.left_at(at(1_000_000)),
+            2,
+            "nor gained by going back"
+        );
+        assert_eq!(work_budget.left_at(at(9_000_000)), 4_000);
     }
 }

@@ -15,7 +15,7 @@ use alloc::collections::BTreeSet;
 
 /// Queue of a client's budgets, by the work that is due for them.
 #[derive(Clone, Debug, Default, Hash)]
-pub(super) struct Agenda {
+pub(super) struct ReportQueue {
     /// Budgets that were used or changed since they were examined.
     touched: BTreeSet<BudgetId>,
     /// Budgets whose line may change with time alone. Contains all of `touched`.
@@ -30,7 +30,7 @@ pub(super) struct Agenda {
     swept: Tick,
 }
 
-impl Agenda {
+impl ReportQueue {
     /// Interval at which active budgets are examined between reports: time alone changes a demand estimate.
     const SWEEP_EVERY: Span = Span::from_millis(100);
 
@@ -93,7 +93,7 @@ impl Agenda {
     }
 
     /// Returns the budgets that a report at `now` must examine, and the time since which they may have been
-    /// used. The caller [keeps](Agenda::keep) those that do not rest afterwards.
+    /// used. The caller [keeps](ReportQueue::keep) those that do not rest afterwards.
     pub(super) fn take_all(&mut self, now: Tick) -> (Tick, BTreeSet<BudgetId>) {
         let since = self.looked;
         self.looked = since.max(now);
@@ -112,7 +112,7 @@ impl Agenda {
         self.looked
     }
 
-    pub(super) fn hurry(&mut self, budget: BudgetId) {
+    pub(super) fn mark_urgent(&mut self, budget: BudgetId) {
         self.urgent.insert(budget);
     }
 

@@ -11,11 +11,11 @@
 //!
 //! A client that gives back what it holds, or ends, only does the sixth.
 
-use super::{Aim, Held, Line, Phase, Roaming, Step};
+use super::{Connection, DialReason, Held, NodeSelection, Phase, Step};
 use crate::planted::{self, Bug};
 use crate::unit::Tick;
 
-impl<L: Line> Roaming<L> {
+impl<L: Connection> NodeSelection<L> {
     /// Returns true if there is no link, or none that is trusted.
     pub(super) const fn is_wanted(&self) -> bool {
         self.link.is_none() || self.doubted.is_some()
@@ -43,8 +43,8 @@ impl<L: Line> Roaming<L> {
             return None;
         }
         Some(Step::Dial(match self.link {
-            None => Aim::Any,
-            Some(_) => Aim::Spare,
+            None => DialReason::NoLink,
+            Some(_) => DialReason::Fallback,
         }))
     }
 
@@ -59,14 +59,14 @@ impl<L: Line> Roaming<L> {
         }
         if self.doubted.is_none() && now.since(self.heard) > self.times.silence {
             if planted::is(Bug::SilenceIsDeath) {
-                return self.leave_useless().map(Step::Useless);
+                return self.leave_unleased().map(Step::Left);
             }
             self.doubted = Some(held.until.unwrap_or(Tick::from_nanos(0)));
             self.keep();
             return Some(Step::Doubted);
         }
         if now.since(self.leased) > self.times.unleased {
-            return self.leave_useless().map(Step::Useless);
+            return self.leave_unleased().map(Step::Left);
         }
         if self.doubted.is_none() && self.is_spare(held) {
             return self.attempt.take().map(Step::GivenUp);
@@ -82,7 +82,7 @@ impl<L: Line> Roaming<L> {
                 None => self.is_at(of.link.node()),
                 Some(edge) => held.edge == Some(edge),
             };
-            of.aim == Aim::Spare && !same
+            of.reason == DialReason::Fallback && !same
         })
     }
 
@@ -90,17 +90,17 @@ impl<L: Line> Roaming<L> {
     fn turn(&mut self, held: &Held, now: Tick) -> Option<Step<L>> {
         let opened = self.attempt.as_ref().and_then(|of| of.opened);
         if opened.is_some() && opened == held.edge {
-            return self.go_over(now).map(Step::Over);
+            return self.switch_over(now).map(Step::Over);
         }
-        if let Some((node, _)) = self.wish.take_if(|(_, when)| now >= *when) {
+        if let Some((node, _)) = self.redirect.take_if(|(_, when)| now >= *when) {
             match &mut self.attempt {
                 None => return Some(Step::Go(node)),
-                Some(of) if of.aim == Aim::Spare && *of.link.node() == node => {
-                    of.aim = Aim::Wish;
+                Some(of) if of.reason == DialReason::Fallback && *of.link.node() == node => {
+                    of.reason = DialReason::Redirect;
                 }
                 Some(of) => {
-                    let spare = of.aim == Aim::Spare;
-                    self.wish = Some((node, now));
+                    let spare = of.reason == DialReason::Fallback;
+                    self.redirect = Some((node, now));
                     if spare {
                         return self.attempt.take().map(Step::GivenUp);
                     }
@@ -109,16 +109,16 @@ impl<L: Line> Roaming<L> {
         }
         let attempt = self.attempt.as_ref()?;
         attempt.opened?;
-        if attempt.aim == Aim::Wish && self.link.is_some() && held.edge.is_some() {
+        if attempt.reason == DialReason::Redirect && self.link.is_some() && held.edge.is_some() {
             return Some(Step::HandBack);
         }
         if held.until.is_none() || planted::is(Bug::BothPartsUsed) {
-            return self.go_over(now).map(Step::Over);
+            return self.switch_over(now).map(Step::Over);
         }
         None
     }
 
-    fn leave_useless(&mut self) -> Option<L> {
+    fn leave_unleased(&mut self) -> Option<L> {
         let link = self.leave_link()?;
         (self.last, self.avoid) = (None, Some(link.node().clone()));
         Some(link)

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A silent node is **doubted**, not left. Reports to it continue: one that gets through renews the lease, so
-//! a client that lost a few messages stays. The cases, in the order of [`Roaming::step`]:
+//! a client that lost a few messages stays. The cases, in the order of [`NodeSelection::step`]:
 //!
 //! - **The old node answers, and the new one opens.** The event that is handled first counts. Only a renewed
 //!   lease ends a doubt: a node that answers without a lease is of no more use than a silent one. Before the
@@ -34,11 +34,11 @@
 //!   one that is not in use, later any node. The node in use is then dialled by another connection, which
 //!   leads to the same edge, and the client switches to it at once. A client that knows one address does that
 //!   from the start.
-//! - **The client closes, or its process is forked.** The attempt is removed ([`Roaming::abandon`]). A fork
+//! - **The client closes, or its process is forked.** The attempt is removed ([`NodeSelection::abandon`]). A fork
 //!   drops it without a message, since it belongs to the original.
 //!
 //! A caller that gets back an attempt without switching to it closes the session that the attempt opened, or
-//! opens later: see [`farewell`].
+//! opens later: see [`closing_report`].
 
 mod step;
 
@@ -50,7 +50,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// A connection to a node, as its owner keeps it.
-pub trait Line {
+pub trait Connection {
     /// Identity of a node.
     type Node: Clone + PartialEq;
 
@@ -80,13 +80,13 @@ impl Times {
 
 /// Reason for an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Aim {
+pub enum DialReason {
     /// There is no link.
-    Any,
+    NoLink,
     /// The node in use is doubted, and may recover.
-    Spare,
+    Fallback,
     /// The cluster asked for it.
-    Wish,
+    Redirect,
 }
 
 /// A link that is not in use yet.
@@ -95,7 +95,7 @@ pub struct Attempt<L> {
     /// The link.
     pub link: L,
     /// The reason for it.
-    pub aim: Aim,
+    pub reason: DialReason,
     /// The edge that its node opened.
     pub opened: Option<Edge>,
     /// Deadline for that.
@@ -126,21 +126,21 @@ pub struct Held {
 
 /// The next action, to be carried out at once.
 #[derive(Clone, Debug)]
-pub enum Step<L: Line> {
-    /// The node in use is silent. Dial another one, not before [`Roaming::dial_at`].
+pub enum Step<L: Connection> {
+    /// The node in use is silent. Dial another one, not before [`NodeSelection::dial_at`].
     Doubted,
     /// The node in use gives no lease, and is left. Dial another one as after a doubt.
-    Useless(L),
+    Left(L),
     /// The attempt is not wanted any more: close the session that it opens.
     GivenUp(Attempt<L>),
     /// The attempt was not answered. Dial another node as after a doubt.
     Unanswered(Attempt<L>),
-    /// Dial the node that the cluster asked for, with [`Aim::Wish`].
+    /// Dial the node that the cluster asked for, with [`DialReason::Redirect`].
     Go(L::Node),
     /// Dial one of the other nodes.
-    Dial(Aim),
+    Dial(DialReason),
     /// The session that the cluster asked for is open. Give back what is held, set [`Phase::HandsBack`], and
-    /// call [`Roaming::go_over`] when that was acknowledged, or after a timeout.
+    /// call [`NodeSelection::switch_over`] when that was acknowledged, or after a timeout.
     HandBack,
     /// The attempt is the link in use from now on, under this edge. Nothing of any other edge may be used any
     /// more.
@@ -149,7 +149,7 @@ pub enum Step<L: Line> {
 
 /// Chooses the node that a client uses (node selection). `L` is a link, as its owner keeps it.
 #[derive(Clone, Debug, Hash)]
-pub struct Roaming<L: Line> {
+pub struct NodeSelection<L: Connection> {
     times: Times,
     link: Option<L>,
     attempt: Option<Attempt<L>>,
@@ -160,7 +160,7 @@ pub struct Roaming<L: Line> {
     /// Set if the node in use is doubted: only a lease that ends later than this clears it.
     doubted: Option<Tick>,
     /// The node that the cluster asked for, and the time to dial it.
-    wish: Option<(L::Node, Tick)>,
+    redirect: Option<(L::Node, Tick)>,
     dial_at: Tick,
     failures: u32,
     /// The node whose connection was lost last, to be tried first.
@@ -169,7 +169,7 @@ pub struct Roaming<L: Line> {
     avoid: Option<L::Node>,
 }
 
-impl<L: Line> Roaming<L> {
+impl<L: Connection> NodeSelection<L> {
     /// Minimum time between two attempts to connect, doubled with each failure.
     const BACKOFF_LEAST: Span = Span::from_millis(10);
     const BACKOFF_MOST: Span = Span::from_secs(1);
@@ -184,7 +184,7 @@ impl<L: Line> Roaming<L> {
             heard: now,
             leased: now,
             doubted: None,
-            wish: None,
+            redirect: None,
             dial_at: now,
             failures: 0,
             last: None,
@@ -234,10 +234,10 @@ impl<L: Line> Roaming<L> {
     }
 
     /// Asks the client to move to `node`, from `when` on. Ignored if another move is pending.
-    pub fn wish(&mut self, node: L::Node, when: Tick) {
+    pub fn redirect(&mut self, node: L::Node, when: Tick) {
         if !self.is_at(&node) {
             self.keep();
-            self.wish.get_or_insert((node, when));
+            self.redirect.get_or_insert((node, when));
         }
     }
 
@@ -246,18 +246,18 @@ impl<L: Line> Roaming<L> {
     ///
     /// It has the lowest priority: it has no effect while the node is doubted, or another attempt or move is
     /// pending. So the caller repeats it as long as it is needed. It is not carried out before
-    /// [`Roaming::dial_at`].
+    /// [`NodeSelection::dial_at`].
     pub fn renew(&mut self, when: Tick) {
-        let at_rest = self.wish.is_none() && self.attempt.is_none() && self.doubted.is_none();
+        let at_rest = self.redirect.is_none() && self.attempt.is_none() && self.doubted.is_none();
         if let Some(link) = self.link.as_ref().filter(|_| at_rest) {
-            self.wish = Some((link.node().clone(), when.max(self.dial_at)));
+            self.redirect = Some((link.node().clone(), when.max(self.dial_at)));
         }
     }
 
     /// Drops a move to the node in use.
     fn keep(&mut self) {
         if let Some(link) = &self.link {
-            self.wish.take_if(|(node, _)| node == link.node());
+            self.redirect.take_if(|(node, _)| node == link.node());
         }
     }
 
@@ -266,10 +266,10 @@ impl<L: Line> Roaming<L> {
     }
 
     /// Starts an attempt: a node was dialled, and must open a session by `until`.
-    pub fn dialled(&mut self, link: L, aim: Aim, until: Tick) {
+    pub fn dialled(&mut self, link: L, reason: DialReason, until: Tick) {
         self.attempt = Some(Attempt {
             link,
-            aim,
+            reason,
             opened: None,
             until,
         });
@@ -300,7 +300,7 @@ impl<L: Line> Roaming<L> {
 
     /// Ends all attempts. The caller closes the session that the returned one opens.
     pub fn abandon(&mut self) -> Option<Attempt<L>> {
-        self.wish = None;
+        self.redirect = None;
         self.attempt.take()
     }
 
@@ -310,10 +310,10 @@ impl<L: Line> Roaming<L> {
     }
 
     /// Switches to the attempt, if it is open: ends the wait of [`Step::HandBack`].
-    pub fn go_over(&mut self, now: Tick) -> Option<Edge> {
+    pub fn switch_over(&mut self, now: Tick) -> Option<Edge> {
         let attempt = self.attempt.take_if(|of| of.opened.is_some())?;
         let here = attempt.link.node().clone();
-        self.wish.take_if(|(node, _)| *node == here);
+        self.redirect.take_if(|(node, _)| *node == here);
         (self.link, self.last, self.doubted) = (Some(attempt.link), None, None);
         (self.heard, self.leased, self.failures) = (now, now, 0);
         attempt.opened
@@ -343,17 +343,17 @@ impl<L: Line> Roaming<L> {
     /// Returns the time at which `step` must be called again, besides the end of the lease.
     #[must_use]
     pub fn due(&self) -> Option<Tick> {
-        let wish = self.wish.as_ref().map(|(_, when)| *when);
+        let redirect = self.redirect.as_ref().map(|(_, when)| *when);
         match &self.attempt {
-            Some(of) if of.opened.is_none() && of.aim == Aim::Spare => {
-                Some(wish.map_or(of.until, |when| of.until.min(when)))
+            Some(of) if of.opened.is_none() && of.reason == DialReason::Fallback => {
+                Some(redirect.map_or(of.until, |when| of.until.min(when)))
             }
-            Some(of) if of.aim == Aim::Spare => wish,
+            Some(of) if of.reason == DialReason::Fallback => redirect,
             Some(of) => Some(of.until).filter(|_| of.opened.is_none()),
             None if self.is_wanted() => {
-                Some(wish.map_or(self.dial_at, |when| self.dial_at.min(when)))
+                Some(redirect.map_or(self.dial_at, |when| self.dial_at.min(when)))
             }
-            None => wish,
+            None => redirect,
         }
     }
 
@@ -361,9 +361,9 @@ impl<L: Line> Roaming<L> {
         self.keep();
         self.doubted = None;
         if let Some(attempt) = &mut self.attempt
-            && attempt.aim == Aim::Spare
+            && attempt.reason == DialReason::Fallback
         {
-            attempt.aim = Aim::Any;
+            attempt.reason = DialReason::NoLink;
         }
         self.link.take()
     }
@@ -373,8 +373,8 @@ impl<L: Line> Roaming<L> {
 /// that is `in_use`, to which another connection may have led. The report is the first of its edge; on an
 /// edge that was in use it is stale.
 #[must_use]
-pub fn farewell(edge: Edge, in_use: Option<Edge>, now: Tick, wall_ms: i64) -> Option<Report> {
-    if in_use == Some(edge) && !planted::is(Bug::FarewellToOneInUse) {
+pub fn closing_report(edge: Edge, in_use: Option<Edge>, now: Tick, wall_ms: i64) -> Option<Report> {
+    if in_use == Some(edge) && !planted::is(Bug::ClosingReportToOneInUse) {
         return None;
     }
     let mut holder = Holder::new(edge);

@@ -16,7 +16,7 @@
 
 use crate::edge::{Counters, Vector};
 use crate::few::Few;
-use crate::ledger::{Leap, total};
+use crate::ledger::{DemandChange, total};
 use crate::message::{Answer, BandDemand, Heard, ReportLine, Tally};
 use crate::planted::{self, Bug};
 use crate::share::Share;
@@ -115,7 +115,7 @@ impl Line {
 
 /// Lines that were sent on one edge, and lines that wait to be sent.
 #[derive(Clone, Debug, Default, Hash)]
-pub(super) struct Said {
+pub(super) struct ReportDelta {
     /// Maximum number of lines of a report.
     most: usize,
     /// The latest report that the parent took, or zero for none.
@@ -134,7 +134,7 @@ pub(super) struct Said {
     changes: u64,
 }
 
-impl Said {
+impl ReportDelta {
     /// Interval at which a line is updated that changes by a little: its tally, which is for display alone, or
     /// a sparse demand that falls by less than half. The estimate of a single request falls with each tick for
     /// ten seconds. If each fall were reported, a key that is asked for now and then would cost fifty lines
@@ -236,7 +236,7 @@ impl Said {
         }
         let (was, is) = (total(&before.demand), total(&line.demand));
         let urgent = known.urgent
-            || matches!(Leap::of(was, is), Leap::Up)
+            || matches!(DemandChange::of(was, is), DemandChange::Up)
             || line.rare().largest_wait > before.rare().largest_wait
             || before.rare().floor.is_empty() && !line.rare().floor.is_empty();
         (entry.line, entry.fallen) = (line, None);
@@ -394,7 +394,7 @@ fn falls_by_a_little(before: &Line, line: &Line, sparse: u64) -> bool {
         .map(weight)
         .eq(line.demand.iter().map(weight));
     let (was, is) = (total(&before.demand), total(&line.demand));
-    same && is <= was && was <= sparse && matches!(Leap::of(was, is), Leap::None)
+    same && is <= was && was <= sparse && matches!(DemandChange::of(was, is), DemandChange::None)
 }
 
 /// Returns true if a request waits.

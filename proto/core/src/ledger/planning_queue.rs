@@ -2,7 +2,7 @@
 
 use super::claim::Claim;
 use super::plan::Plan;
-use super::upward::Spoken;
+use super::upward::SumScope;
 use crate::few::Few;
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Incarnation, Tick};
@@ -14,7 +14,7 @@ use core::ops::Bound;
 ///
 /// State invariant: `urgent ⊆ dirty`.
 #[derive(Debug, Default, Hash)]
-pub(super) struct Agenda {
+pub(super) struct PlanningQueue {
     pub(super) dirty: BTreeSet<BudgetId>,
     /// Budgets whose plan something waits for.
     pub(super) urgent: BTreeSet<BudgetId>,
@@ -23,8 +23,8 @@ pub(super) struct Agenda {
     /// The budgets of these claims.
     pub(super) wanted: BTreeSet<BudgetId>,
     /// Budgets of which the sum of all claims may have changed.
-    pub(super) spoken: BTreeSet<BudgetId>,
-    /// Number of times that `spoken` was taken. A claim compares it to know whether its budget is still in
+    pub(super) unsummed: BTreeSet<BudgetId>,
+    /// Number of times that `unsummed` was taken. A claim compares it to know whether its budget is still in
     /// the set.
     rounds: u64,
     /// Budgets of which a child returned something that may not be booked yet.
@@ -49,29 +49,29 @@ fn count(claimants: &BTreeMap<BudgetId, Few<Incarnation>>, budget: BudgetId) -> 
     claimants.get(&budget).map_or(0, |few| few.len())
 }
 
-/// Takes budgets out of a set in rotation until they have `seats` claimants or the set is empty. The last one
+/// Takes budgets out of a set in rotation until they have `claimants_left` claimants or the set is empty. The last one
 /// may have more claimants than there are seats left.
 fn take_in_turn(
     set: &mut BTreeSet<BudgetId>,
     turn: &mut BudgetId,
-    seats: &mut usize,
+    claimants_left: &mut usize,
     claimants: impl Fn(BudgetId) -> usize,
 ) -> Vec<BudgetId> {
     let mut taken = Vec::new();
-    while *seats > 0 {
+    while *claimants_left > 0 {
         let after = (Bound::Excluded(*turn), Bound::Unbounded);
         let Some(&next) = set.range(after).next().or(set.first()) else {
             break;
         };
         set.remove(&next);
         *turn = next;
-        *seats = seats.saturating_sub(claimants(next).max(1));
+        *claimants_left = claimants_left.saturating_sub(claimants(next).max(1));
         taken.push(next);
     }
     taken
 }
 
-impl Agenda {
+impl PlanningQueue {
     pub(super) fn touch(&mut self, budget: BudgetId) {
         self.dirty.insert(budget);
     }
@@ -81,30 +81,30 @@ impl Agenda {
     }
 
     pub(super) fn ask(&mut self, budget: BudgetId) {
-        self.hurry(budget);
+        self.mark_urgent(budget);
         self.asked = true;
         self.wanted.insert(budget);
     }
 
     /// Marks a budget of which a report had a line.
-    pub(super) fn speak(&mut self, budget: BudgetId, claim: &mut Claim) {
+    pub(super) fn mark_unsummed(&mut self, budget: BudgetId, claim: &mut Claim) {
         // A new claim has round 0, and the first round is 1.
         let round = self.rounds.saturating_add(1);
-        if claim.spoken != round {
-            claim.spoken = round;
-            self.spoken.insert(budget);
+        if claim.unsummed != round {
+            claim.unsummed = round;
+            self.unsummed.insert(budget);
         }
     }
 
     /// Takes the budgets whose claims are to be summed: all of them, or those in `wanted`.
-    pub(super) fn take_spoken(&mut self, which: Spoken) -> BTreeSet<BudgetId> {
+    pub(super) fn take_unsummed(&mut self, which: SumScope) -> BTreeSet<BudgetId> {
         let asked = core::mem::take(&mut self.wanted);
         self.rounds = self.rounds.saturating_add(1);
         match which {
-            Spoken::All => core::mem::take(&mut self.spoken),
-            Spoken::Asked => {
+            SumScope::All => core::mem::take(&mut self.unsummed),
+            SumScope::Urgent => {
                 for budget in &asked {
-                    self.spoken.remove(budget);
+                    self.unsummed.remove(budget);
                 }
                 asked
             }
@@ -118,7 +118,7 @@ impl Agenda {
         self.wanted.insert(budget);
     }
 
-    pub(super) fn hurry(&mut self, budget: BudgetId) {
+    pub(super) fn mark_urgent(&mut self, budget: BudgetId) {
         self.dirty.insert(budget);
         self.urgent.insert(budget);
     }
@@ -126,7 +126,7 @@ impl Agenda {
     /// Marks a budget of which something was returned: as urgent if some child lacked it.
     pub(super) fn came_back(&mut self, budget: BudgetId) {
         match self.starved.contains(&budget) && !planted::is(Bug::ReturnsWait) {
-            true => self.hurry(budget),
+            true => self.mark_urgent(budget),
             false => self.touch(budget),
         }
     }
@@ -170,7 +170,7 @@ impl Agenda {
             &mut self.dirty,
             &mut self.urgent,
             &mut self.wanted,
-            &mut self.spoken,
+            &mut self.unsummed,
             &mut self.returned,
             &mut self.starved,
         ] {
@@ -188,7 +188,7 @@ impl Agenda {
             &self.dirty,
             &self.urgent,
             &self.wanted,
-            &self.spoken,
+            &self.unsummed,
             &self.returned,
             &self.starved,
         ];
@@ -203,7 +203,7 @@ impl Agenda {
 
     /// Removes a child from a budget's claimants.
     pub(super) fn claims_no_longer(&mut self, budget: BudgetId, child: Incarnation) {
-        self.spoken.insert(budget);
+        self.unsummed.insert(budget);
         if let Some(claimants) = self.claimants.get_mut(&budget) {
             claimants.take_out(&child);
             if claimants.is_empty() {
@@ -218,26 +218,31 @@ impl Agenda {
         few.into_iter().flat_map(|few| few.iter().copied())
     }
 
-    /// Takes urgent budgets in rotation until they have `seats` claimants, and then others up to what is left
+    /// Takes urgent budgets in rotation until they have `claimants_left` claimants, and then others up to what is left
     /// of that number, but at least one.
-    pub(super) fn take_some(&mut self, mut seats: usize) -> Vec<BudgetId> {
-        let mut taken = self.take_some_urgent(&mut seats);
-        seats = seats.max(1);
+    pub(super) fn take_some(&mut self, mut claimants_left: usize) -> Vec<BudgetId> {
+        let mut taken = self.take_some_urgent(&mut claimants_left);
+        claimants_left = claimants_left.max(1);
         let claimants = |budget| count(&self.claimants, budget);
         let dirty = &mut self.dirty;
-        taken.extend(take_in_turn(dirty, &mut self.turn, &mut seats, claimants));
+        taken.extend(take_in_turn(
+            dirty,
+            &mut self.turn,
+            &mut claimants_left,
+            claimants,
+        ));
         for budget in &taken {
             self.urgent.remove(budget);
         }
         taken
     }
 
-    /// Takes urgent budgets in rotation until they have `seats` claimants. Subtracts their claimants from
-    /// `seats`.
-    pub(super) fn take_some_urgent(&mut self, seats: &mut usize) -> Vec<BudgetId> {
+    /// Takes urgent budgets in rotation until they have `claimants_left` claimants. Subtracts their claimants from
+    /// `claimants_left`.
+    pub(super) fn take_some_urgent(&mut self, claimants_left: &mut usize) -> Vec<BudgetId> {
         let claimants = |budget| count(&self.claimants, budget);
         let (urgent, turn) = (&mut self.urgent, &mut self.urgent_turn);
-        let taken = take_in_turn(urgent, turn, seats, claimants);
+        let taken = take_in_turn(urgent, turn, claimants_left, claimants);
         for budget in &taken {
             self.dirty.remove(budget);
         }
@@ -260,38 +265,40 @@ mod tests {
     }
 
     /// Budgets 1 to 6 with three claimants each: 2, 4 and 6 are urgent.
-    fn agenda() -> Agenda {
-        let mut agenda = Agenda::default();
+    fn queue() -> PlanningQueue {
+        let mut queue = PlanningQueue::default();
         for budget in ids(1..=6) {
-            (1..=3).for_each(|child| agenda.claims(budget, Incarnation::new(child)));
-            agenda.touch(budget);
+            (1..=3).for_each(|child| queue.claims(budget, Incarnation::new(child)));
+            queue.touch(budget);
         }
-        ids([2, 4, 6]).into_iter().for_each(|id| agenda.hurry(id));
-        agenda
+        ids([2, 4, 6])
+            .into_iter()
+            .for_each(|id| queue.mark_urgent(id));
+        queue
     }
 
     #[test]
-    fn urgent_ones_are_taken_in_turn_and_nobody_is_passed_over() {
-        let mut agenda = agenda();
-        let mut seats = 4;
-        assert_eq!(agenda.take_some_urgent(&mut seats), ids([2, 4]));
-        assert_eq!(seats, 0);
-        assert_eq!(agenda.take_some_urgent(&mut seats), vec![]);
-        agenda.hurry(BudgetId::new(2));
-        seats = 7;
-        assert_eq!(agenda.take_some_urgent(&mut seats), ids([6, 2]));
-        assert_eq!(seats, 1);
-        assert_eq!(agenda.take(), ids([1, 3, 5]));
+    fn urgent_budgets_are_taken_in_turn_and_none_is_skipped() {
+        let mut queue = queue();
+        let mut claimants_left = 4;
+        assert_eq!(queue.take_some_urgent(&mut claimants_left), ids([2, 4]));
+        assert_eq!(claimants_left, 0);
+        assert_eq!(queue.take_some_urgent(&mut claimants_left), vec![]);
+        queue.mark_urgent(BudgetId::new(2));
+        claimants_left = 7;
+        assert_eq!(queue.take_some_urgent(&mut claimants_left), ids([6, 2]));
+        assert_eq!(claimants_left, 1);
+        assert_eq!(queue.take(), ids([1, 3, 5]));
     }
 
     #[test]
     fn of_those_that_can_wait_one_goes_on_whatever_is_urgent() {
-        let mut agenda = agenda();
-        assert_eq!(agenda.take_some(9), ids([2, 4, 6, 1]));
-        agenda.hurry(BudgetId::new(5));
-        agenda.hurry(BudgetId::new(6));
-        assert_eq!(agenda.take_some(1), ids([5, 3]));
-        assert_eq!(agenda.take_some(0), ids([6]));
-        assert!(agenda.urgent.is_empty() && agenda.dirty.is_empty());
+        let mut queue = queue();
+        assert_eq!(queue.take_some(9), ids([2, 4, 6, 1]));
+        queue.mark_urgent(BudgetId::new(5));
+        queue.mark_urgent(BudgetId::new(6));
+        assert_eq!(queue.take_some(1), ids([5, 3]));
+        assert_eq!(queue.take_some(0), ids([6]));
+        assert!(queue.urgent.is_empty() && queue.dirty.is_empty());
     }
 }
