@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Goal {
     /// No goal: the figure is printed and not judged.
-    Told,
+    Reported,
     AtLeast(f64),
     AtMost(f64),
 }
@@ -83,7 +83,7 @@ struct Table {
 
 impl Table {
     /// Returns the window and the goal of each column in this row.
-    fn looks<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = Look> + 'a {
+    fn windows<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = Look> + 'a {
         self.columns.iter().map(|column| {
             let other = row.but.iter().find(|(of, _)| *of == column.heading);
             other.map_or(column.look, |(_, look)| *look)
@@ -146,7 +146,7 @@ pub fn measure(jobs: usize, done: &(dyn Fn() + Sync)) -> String {
         match results.get_mut(row.scenario) {
             None => drop(results.insert(row.scenario, values)),
             Some(worst) => {
-                for ((worst, value), look) in worst.iter_mut().zip(values).zip(table.looks(row)) {
+                for ((worst, value), look) in worst.iter_mut().zip(values).zip(table.windows(row)) {
                     *worst = worse(look.goal, *worst, value);
                 }
             }
@@ -163,10 +163,10 @@ fn scenario(name: &str) -> Scenario {
 fn figures_of(table: &Table, row: &Row, seed: u64) -> Vec<Option<f64>> {
     let plan = Plan::draw(&scenario(row.scenario), seed);
     let drawn = plan.scenario.clone();
-    let lived = World::new(plan).measuring_bytes().live();
+    let result = World::new(plan).measuring_bytes().live();
     let figures = Figures {
         scenario: &drawn,
-        lived: &lived,
+        result: &result,
     };
     let nanos = |seconds: f64| (seconds * 1e9) as u64;
     let value = |(column, look): (&Column, Look)| {
@@ -185,7 +185,7 @@ fn figures_of(table: &Table, row: &Row, seed: u64) -> Vec<Option<f64>> {
     table
         .columns
         .iter()
-        .zip(table.looks(row))
+        .zip(table.windows(row))
         .map(value)
         .collect()
 }
@@ -195,7 +195,7 @@ fn worse(goal: Goal, one: Option<f64>, other: Option<f64>) -> Option<f64> {
     let (one, other) = (one?, other?);
     Some(match goal {
         Goal::AtLeast(_) => one.min(other),
-        Goal::AtMost(_) | Goal::Told => one.max(other),
+        Goal::AtMost(_) | Goal::Reported => one.max(other),
     })
 }
 
@@ -204,7 +204,7 @@ impl Goal {
     /// since the published figures are rounded as well.
     fn judge(self, unit: Unit, value: Option<f64>) -> (String, bool) {
         let Some(value) = value else {
-            return ("-".into(), self == Self::Told);
+            return ("-".into(), self == Self::Reported);
         };
         let (scale, digits, name) = match unit {
             Unit::OfLimit => (1.0, 2, " R"),
@@ -219,7 +219,7 @@ impl Goal {
         let rounded = text.parse::<f64>().unwrap_or(f64::NAN) + 0.0;
         let text = format!("{rounded:.digits$}");
         let holds = match self {
-            Self::Told => true,
+            Self::Reported => true,
             Self::AtLeast(least) => rounded >= least * scale - 1e-9,
             Self::AtMost(most) => rounded <= most * scale + 1e-9,
         };
@@ -239,7 +239,7 @@ mod tests {
             let end = scenario(row.scenario).run.duration as f64 / 1e9;
             let inside = |look: &Look| look.from < look.to.unwrap_or(end) && look.to <= Some(end);
             assert!(
-                table.looks(row).all(|look| inside(&look)),
+                table.windows(row).all(|look| inside(&look)),
                 "{}",
                 row.scenario
             );

@@ -2,10 +2,10 @@
 
 mod plot;
 
-use crate::course::{BIN, Course, KeyCourse};
 use crate::plan::Plan;
 use crate::scenario::Scenario;
-use crate::world::Lived;
+use crate::timeline::{BIN, KeyTimeline, Timeline};
+use crate::world::RunResult;
 use plot::{Line, Plot, escaped};
 use std::fmt::Write;
 
@@ -16,19 +16,19 @@ const CLIENTS: usize = 8;
 
 /// Draws a seed that was run.
 #[must_use]
-pub fn html(scenario: &Scenario, plan: &Plan, lived: &Lived) -> String {
-    let course = &lived.course;
+pub fn html(scenario: &Scenario, plan: &Plan, result: &RunResult) -> String {
+    let timeline = &result.timeline;
     let mut body = String::new();
     let drift = f64::from(plan.scenario.lease.drift.ppm()) / 1e6;
-    heading(&mut body, scenario, plan, lived);
-    for key in &course.keys {
-        admitted(&mut body, key, course);
-        envelope(&mut body, key, course, drift);
-        shares(&mut body, key, course, &plan.scenario);
+    heading(&mut body, scenario, plan, result);
+    for key in &timeline.keys {
+        admitted(&mut body, key, timeline);
+        envelope(&mut body, key, timeline, drift);
+        shares(&mut body, key, timeline, &plan.scenario);
     }
-    leaders(&mut body, course, plan.scenario.topology.nodes);
-    skews(&mut body, course);
-    faults(&mut body, course);
+    leaders(&mut body, timeline, plan.scenario.topology.nodes);
+    skews(&mut body, timeline);
+    faults(&mut body, timeline);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<link rel=\"icon\" href=\"data:,\">\n\
@@ -38,7 +38,7 @@ pub fn html(scenario: &Scenario, plan: &Plan, lived: &Lived) -> String {
     )
 }
 
-fn heading(body: &mut String, scenario: &Scenario, plan: &Plan, lived: &Lived) {
+fn heading(body: &mut String, scenario: &Scenario, plan: &Plan, result: &RunResult) {
     let says = scenario.run.says.as_deref().unwrap_or_default();
     let _ = writeln!(
         body,
@@ -47,19 +47,19 @@ fn heading(body: &mut String, scenario: &Scenario, plan: &Plan, lived: &Lived) {
         plan.seed,
         escaped(says)
     );
-    let (class, word) = if lived.breaches.is_empty() {
+    let (class, word) = if result.breaches.is_empty() {
         ("pass", "no invariant was broken")
     } else {
         ("fail", "broken")
     };
     let _ = writeln!(body, "<p class=\"{class}\">{word}</p>\n<ul>");
-    for breach in lived.breaches.iter().chain(&lived.allowed) {
+    for breach in result.breaches.iter().chain(&result.allowed) {
         let _ = writeln!(body, "<li>{}</li>", escaped(&breach.to_string()));
     }
-    let slack = lived
+    let slack = result
         .slack
         .map_or_else(|| "none".to_owned(), |slack| format!("{slack:.3} tokens"));
-    let recovery = lived.recovery.map_or_else(
+    let recovery = result.recovery.map_or_else(
         || "-".to_owned(),
         |nanos| format!("{:.2} s", nanos as f64 / 1e9),
     );
@@ -67,23 +67,23 @@ fn heading(body: &mut String, scenario: &Scenario, plan: &Plan, lived: &Lived) {
         body,
         "<li>least slack under the envelope: {slack}</li>\n<li>recovered after: {recovery}</li>\n\
          <li>{} events, {} messages, {} entries of the log, {} faults that took effect</li>\n</ul>",
-        lived.events,
-        lived.course.traffic.messages,
-        lived.course.traffic.entries,
-        lived.course.faults.len(),
+        result.events,
+        result.timeline.traffic.messages,
+        result.timeline.traffic.entries,
+        result.timeline.faults.len(),
     );
 }
 
-fn plot(title: &str, unit: &'static str, course: &Course) -> Plot {
-    let bands = course
+fn plot(title: &str, unit: &'static str, timeline: &Timeline) -> Plot {
+    let bands = timeline
         .faults
         .iter()
         .map(|(from, to, what)| (*from as f64 / 1e9, *to as f64 / 1e9, what.clone()));
-    Plot::new(title, unit, course.ends.1 as f64 / 1e9, bands.collect())
+    Plot::new(title, unit, timeline.ends.1 as f64 / 1e9, bands.collect())
 }
 
 /// Returns a quantity of the bins as rates per second, averaged over half a second.
-fn rates(key: &KeyCourse, of: impl Fn(&crate::course::Bin) -> f64) -> Vec<(f64, f64)> {
+fn rates(key: &KeyTimeline, of: impl Fn(&crate::timeline::Bin) -> f64) -> Vec<(f64, f64)> {
     const BINS: usize = 5;
     let per_second = 1e9 / BIN as f64 / BINS as f64;
     let chunks = key.bins.chunks(BINS).enumerate();
@@ -95,11 +95,11 @@ fn rates(key: &KeyCourse, of: impl Fn(&crate::course::Bin) -> f64) -> Vec<(f64, 
         .collect()
 }
 
-fn admitted(body: &mut String, key: &KeyCourse, course: &Course) {
+fn admitted(body: &mut String, key: &KeyTimeline, timeline: &Timeline) {
     let mut plot = plot(
         &format!("{}: what was asked for, and what was admitted", key.key),
         "per second",
-        course,
+        timeline,
     );
     plot.line(Line::new("demand", 2, rates(key, |bin| bin.offered as f64)));
     plot.line(Line::new(
@@ -122,7 +122,7 @@ fn admitted(body: &mut String, key: &KeyCourse, course: &Course) {
 ///
 /// This is the level of a bucket that is filled at `(1 + ρ) · R` and charged by every admission. A negative
 /// level means that the envelope is broken.
-fn envelope(body: &mut String, key: &KeyCourse, course: &Course, drift: f64) {
+fn envelope(body: &mut String, key: &KeyTimeline, timeline: &Timeline, drift: f64) {
     if !key.is_rate {
         return;
     }
@@ -138,15 +138,15 @@ fn envelope(body: &mut String, key: &KeyCourse, course: &Course, drift: f64) {
     let mut plot = plot(
         &format!("{}: what was left under the envelope", key.key),
         "tokens, in steps of 100 ms",
-        course,
+        timeline,
     );
     plot.line(Line::new("the burst", 1, most).dashed());
     plot.line(Line::new("left", 0, left));
     plot.draw(body);
 }
 
-fn shares(body: &mut String, key: &KeyCourse, course: &Course, scenario: &Scenario) {
-    let index = course.keys.iter().position(|known| known.key == key.key);
+fn shares(body: &mut String, key: &KeyTimeline, timeline: &Timeline, scenario: &Scenario) {
+    let index = timeline.keys.iter().position(|known| known.key == key.key);
     let mut names = scenario
         .clients
         .iter()
@@ -157,12 +157,12 @@ fn shares(body: &mut String, key: &KeyCourse, course: &Course, scenario: &Scenar
             key.key
         ),
         "per second",
-        course,
+        timeline,
     );
     let mut drawn = 0;
-    for (client, of) in course.clients.iter().enumerate() {
+    for (client, of) in timeline.clients.iter().enumerate() {
         let name = names.next().unwrap_or_default();
-        if course.key_of.get(client).copied() != index || drawn == CLIENTS {
+        if timeline.key_of.get(client).copied() != index || drawn == CLIENTS {
             continue;
         }
         let points = of
@@ -175,15 +175,15 @@ fn shares(body: &mut String, key: &KeyCourse, course: &Course, scenario: &Scenar
     plot.draw(body);
 }
 
-fn leaders(body: &mut String, course: &Course, nodes: usize) {
-    let mut plot = plot("Who was in office", "node", course);
-    let end = course.ends.1 as f64 / 1e9;
+fn leaders(body: &mut String, timeline: &Timeline, nodes: usize) {
+    let mut plot = plot("Who was in office", "node", timeline);
+    let end = timeline.ends.1 as f64 / 1e9;
     for node in 0..nodes {
         let mut lane = Vec::new();
-        for (index, (from, who)) in course.offices.iter().enumerate() {
+        for (index, (from, who)) in timeline.ready_leaders.iter().enumerate() {
             if *who == node {
-                let until = course
-                    .offices
+                let until = timeline
+                    .ready_leaders
                     .get(index + 1)
                     .map_or(end, |(next, _)| *next as f64 / 1e9);
                 lane.push((*from as f64 / 1e9, until));
@@ -194,13 +194,13 @@ fn leaders(body: &mut String, course: &Course, nodes: usize) {
     plot.draw(body);
 }
 
-fn skews(body: &mut String, course: &Course) {
+fn skews(body: &mut String, timeline: &Timeline) {
     let mut plot = plot(
         "How far clocks have run off since the first second",
         "ms",
-        course,
+        timeline,
     );
-    for (index, (name, skews)) in course.skews.iter().enumerate().take(CLIENTS) {
+    for (index, (name, skews)) in timeline.skews.iter().enumerate().take(CLIENTS) {
         let points = skews
             .iter()
             .enumerate()
@@ -210,15 +210,15 @@ fn skews(body: &mut String, course: &Course) {
     plot.draw(body);
 }
 
-fn faults(body: &mut String, course: &Course) {
-    if course.faults.is_empty() {
+fn faults(body: &mut String, timeline: &Timeline) {
+    if timeline.faults.is_empty() {
         return;
     }
     let _ = writeln!(
         body,
         "<h2>Faults that took effect</h2>\n<table>\n<tr><th>from</th><th>to</th><th>what</th></tr>"
     );
-    for (from, to, what) in &course.faults {
+    for (from, to, what) in &timeline.faults {
         let (from, to) = (*from as f64 / 1e9, *to as f64 / 1e9);
         let _ = writeln!(
             body,

@@ -1,8 +1,8 @@
 //! Figures of a run, over any window of it.
 
-use crate::course::{BIN, Bin, KeyCourse};
 use crate::scenario::Scenario;
-use crate::world::Lived;
+use crate::timeline::{BIN, Bin, KeyTimeline};
+use crate::world::RunResult;
 
 const SEC: u64 = 1_000_000_000;
 
@@ -25,7 +25,7 @@ pub struct Figures<'a> {
     /// The scenario, with the values drawn for this seed.
     pub scenario: &'a Scenario,
     /// The result of the run.
-    pub lived: &'a Lived,
+    pub result: &'a RunResult,
 }
 
 impl Figures<'_> {
@@ -54,13 +54,13 @@ impl Figures<'_> {
     /// | `breaches` | invariants that were broken, allowed or not |
     #[must_use]
     pub fn figure(&self, name: &str, window: Window<'_>) -> Option<f64> {
-        let lived = self.lived;
-        let seconds = lived.lived as f64 / 1e9;
+        let result = self.result;
+        let seconds = result.simulated as f64 / 1e9;
         let nodes = self.scenario.topology.nodes as f64;
-        let traffic = &lived.course.traffic;
+        let traffic = &result.timeline.traffic;
         let key = self.key(window)?;
         let bins = bins(key, window);
-        let span = (window.to.min(lived.lived).saturating_sub(window.from)) as f64 / 1e9;
+        let span = (window.to.min(result.simulated).saturating_sub(window.from)) as f64 / 1e9;
         let admitted = || self.admitted(key, window, bins);
         match name {
             "admitted" => (span > 0.0).then(|| admitted() / span),
@@ -78,9 +78,9 @@ impl Figures<'_> {
             "seconds_unsaved" => key.is_rate.then(|| seconds_unsaved(bins)),
             "refused" => Some(bins.iter().map(|bin| bin.refused).sum::<u64>() as f64),
             "settled" => key.is_rate.then(|| settled(bins)),
-            "excess" => Some((-lived.slack?).max(0.0)),
-            "slack" => lived.slack,
-            "recovery" => lived.recovery.map(|nanos| nanos as f64 / 1e9),
+            "excess" => Some((-result.slack?).max(0.0)),
+            "slack" => result.slack,
+            "recovery" => result.recovery.map(|nanos| nanos as f64 / 1e9),
             "messages" => Some(traffic.messages as f64 / nodes / seconds),
             "bytes" => (traffic.bytes > 0).then(|| traffic.bytes as f64 / nodes / seconds),
             "entries" => Some(traffic.entries as f64 / seconds),
@@ -89,8 +89,8 @@ impl Figures<'_> {
                 let renewals = 1e9 / self.scenario.lease.client_report_every as f64;
                 Some((traffic.of_clients as f64 / clients / seconds - renewals).max(0.0))
             }
-            "faults" => Some(lived.course.faults.len() as f64),
-            "breaches" => Some((lived.breaches.len() + lived.allowed.len()) as f64),
+            "faults" => Some(result.timeline.faults.len() as f64),
+            "breaches" => Some((result.breaches.len() + result.allowed.len()) as f64),
             "ahead" => key.is_rate.then_some(key.ahead as f64),
             _ => None,
         }
@@ -102,8 +102,8 @@ impl Figures<'_> {
         self.key(window).map_or(0.0, |key| key.limit)
     }
 
-    fn key(&self, window: Window<'_>) -> Option<&KeyCourse> {
-        let keys = &self.lived.course.keys;
+    fn key(&self, window: Window<'_>) -> Option<&KeyTimeline> {
+        let keys = &self.result.timeline.keys;
         match window.key {
             Some(name) => keys.iter().find(|key| key.key == name),
             None => keys.first(),
@@ -111,15 +111,15 @@ impl Figures<'_> {
     }
 
     /// Returns the numbers of the window's clients that use this key.
-    fn clients(&self, key: &KeyCourse, window: Window<'_>) -> Vec<usize> {
-        let course = &self.lived.course;
-        let index = course.keys.iter().position(|known| known.key == key.key);
+    fn clients(&self, key: &KeyTimeline, window: Window<'_>) -> Vec<usize> {
+        let timeline = &self.result.timeline;
+        let index = timeline.keys.iter().position(|known| known.key == key.key);
         let mut all = Vec::new();
         let mut next = 0;
         for group in &self.scenario.clients {
             for _ in 0..group.count {
                 let named = window.group.is_none_or(|name| name == group.name);
-                if named && course.key_of.get(next).copied() == index {
+                if named && timeline.key_of.get(next).copied() == index {
                     all.push(next);
                 }
                 next += 1;
@@ -128,7 +128,7 @@ impl Figures<'_> {
         all
     }
 
-    fn admitted(&self, key: &KeyCourse, window: Window<'_>, bins: &[Bin]) -> f64 {
+    fn admitted(&self, key: &KeyTimeline, window: Window<'_>, bins: &[Bin]) -> f64 {
         if window.group.is_none() {
             return bins.iter().map(|bin| bin.admitted as f64).sum();
         }
@@ -145,7 +145,7 @@ impl Figures<'_> {
             (window.from / SEC) as usize,
             window.to.div_ceil(SEC) as usize,
         );
-        let of = &self.lived.course.clients[client];
+        let of = &self.result.timeline.clients[client];
         let of = of
             .get(from.min(of.len())..to.min(of.len()))
             .unwrap_or_default();
@@ -155,7 +155,7 @@ impl Figures<'_> {
     }
 
     /// Returns the tokens admitted and the max-min share, for each client that requested something.
-    fn shares(&self, key: &KeyCourse, window: Window<'_>) -> Vec<(f64, f64)> {
+    fn shares(&self, key: &KeyTimeline, window: Window<'_>) -> Vec<(f64, f64)> {
         let clients = self.clients(key, window);
         let seconds = window.to.saturating_sub(window.from) as f64 / 1e9;
         let all: Vec<(f64, f64)> = clients
@@ -194,7 +194,7 @@ impl Figures<'_> {
         0.0
     }
 
-    fn jain(&self, key: &KeyCourse, window: Window<'_>) -> Option<f64> {
+    fn jain(&self, key: &KeyTimeline, window: Window<'_>) -> Option<f64> {
         let shares = self.shares(key, window);
         let parts: Vec<f64> = shares
             .iter()
@@ -207,7 +207,7 @@ impl Figures<'_> {
         (squares > 0.0).then(|| sum * sum / (parts.len() as f64 * squares))
     }
 
-    fn deviation(&self, key: &KeyCourse, window: Window<'_>, span: f64) -> Option<f64> {
+    fn deviation(&self, key: &KeyTimeline, window: Window<'_>, span: f64) -> Option<f64> {
         let shares = self.shares(key, window);
         let worst = shares
             .iter()
@@ -218,7 +218,7 @@ impl Figures<'_> {
 }
 
 /// Returns the recorded bins of a window.
-fn bins<'a>(key: &'a KeyCourse, window: Window<'_>) -> &'a [Bin] {
+fn bins<'a>(key: &'a KeyTimeline, window: Window<'_>) -> &'a [Bin] {
     let (from, to) = (
         (window.from / BIN) as usize,
         window.to.div_ceil(BIN) as usize,

@@ -24,9 +24,9 @@ pub struct Hunt {
     pub jobs: usize,
 }
 
-/// The best plan that a hunt has found ("quarry").
+/// The best plan that a hunt has found.
 #[derive(Clone, Debug)]
-pub struct Quarry {
+pub struct Best {
     /// The plan with the least slack, or the first that failed.
     pub plan: Plan,
     /// Tokens left under the envelope in the plan's worst window; negative if the envelope is broken.
@@ -50,12 +50,8 @@ const PARENTS: usize = 4;
 /// # Errors
 ///
 /// If no plan of the scenario has an envelope, because it has no rate budget.
-pub fn hunt(
-    scenario: &Scenario,
-    how: Hunt,
-    tell: &dyn Fn(usize, &Quarry),
-) -> Result<Quarry, String> {
-    let mut best: Vec<Quarry> = Vec::new();
+pub fn hunt(scenario: &Scenario, how: Hunt, tell: &dyn Fn(usize, &Best)) -> Result<Best, String> {
+    let mut best: Vec<Best> = Vec::new();
     let mut runs = 0;
     for generation in 0.. {
         let count = GENERATION.min(how.runs.saturating_sub(runs));
@@ -93,9 +89,9 @@ pub fn hunt(
         }
     }
     let first = best.into_iter().next();
-    let quarry =
+    let best =
         first.ok_or_else(|| format!("{} has no envelope: it limits no rate", scenario.name))?;
-    Ok(Quarry { runs, ..quarry })
+    Ok(Best { runs, ..best })
 }
 
 struct Candidate {
@@ -104,7 +100,7 @@ struct Candidate {
 }
 
 /// Runs the plans of a generation in any order, and returns the results in the order of the candidates.
-fn judged(candidates: Vec<Candidate>, jobs: usize, runs: usize) -> Vec<Quarry> {
+fn judged(candidates: Vec<Candidate>, jobs: usize, runs: usize) -> Vec<Best> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done: Vec<(usize, SeedResult)> = Vec::new();
@@ -128,12 +124,12 @@ fn judged(candidates: Vec<Candidate>, jobs: usize, runs: usize) -> Vec<Quarry> {
         results
     });
     results.sort_by_key(|(index, _)| *index);
-    let quarry = |(candidate, (_, result)): (Candidate, (usize, SeedResult))| {
+    let outcome = |(candidate, (_, result)): (Candidate, (usize, SeedResult))| {
         let slack = result.figures.get("slack").copied();
         let failure = result.failures.into_iter().next();
         let failure = failure.filter(|_| result.verdict == Verdict::Fail);
         let slack = slack.or(failure.as_ref().map(|_| 0.0))?;
-        Some(Quarry {
+        Some(Best {
             plan: candidate.plan,
             slack,
             failure,
@@ -142,5 +138,5 @@ fn judged(candidates: Vec<Candidate>, jobs: usize, runs: usize) -> Vec<Quarry> {
         })
     };
     let pairs = candidates.into_iter().zip(results);
-    pairs.filter_map(quarry).collect()
+    pairs.filter_map(outcome).collect()
 }

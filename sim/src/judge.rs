@@ -4,8 +4,8 @@ use crate::figure::{Figures, Window};
 use crate::mark::{Mark, Marks};
 use crate::plan::Plan;
 use crate::scenario::{Assert, Bound, Scenario, What, format::METRICS};
-use crate::tier::{self, Looks};
-use crate::world::Lived;
+use crate::tier::{self, Observe};
+use crate::world::RunResult;
 use std::collections::BTreeMap;
 
 /// The verdict on a seed or on a scenario.
@@ -49,7 +49,7 @@ pub struct SeedResult {
     /// Number of events handled.
     pub events: u64,
     /// True time simulated, in nanoseconds.
-    pub lived: u64,
+    pub simulated: u64,
     /// Breaches that the scenario allows by `breaks`.
     pub broke: Vec<String>,
 }
@@ -79,17 +79,17 @@ pub fn judge(scenario: &Scenario, seed: u64, bytes: bool) -> SeedResult {
 pub fn judge_plan(plan: Plan, asserts: &[Assert], bytes: bool) -> SeedResult {
     let (seed, drawn) = (plan.seed, plan.scenario.clone());
     let heals = plan.heal();
-    let looks = Looks {
-        witness: None,
+    let observe = Observe {
+        tracer: None,
         bytes,
     };
-    let lived = tier::live(plan, looks);
+    let result = tier::live(plan, observe);
     let figures = Figures {
         scenario: &drawn,
-        lived: &lived,
+        result: &result,
     };
-    let mut failures: Vec<String> = lived.breaches.iter().map(ToString::to_string).collect();
-    let mut doubts = lived.doubts.clone();
+    let mut failures: Vec<String> = result.breaches.iter().map(ToString::to_string).collect();
+    let mut doubts = result.doubts.clone();
     for assert in asserts {
         match check(assert, &figures, heals) {
             Checked::Holds => {}
@@ -112,10 +112,10 @@ pub fn judge_plan(plan: Plan, asserts: &[Assert], bytes: bool) -> SeedResult {
         failures,
         doubts,
         figures: all.collect(),
-        broke: lived.allowed.iter().map(ToString::to_string).collect(),
-        marks: lived.marks,
-        events: lived.events,
-        lived: lived.lived,
+        broke: result.allowed.iter().map(ToString::to_string).collect(),
+        marks: result.marks,
+        events: result.events,
+        simulated: result.simulated,
     }
 }
 
@@ -134,13 +134,13 @@ fn check(assert: &Assert, figures: &Figures<'_>, heals: u64) -> Checked {
     };
     match &assert.what {
         What::Sometimes(_) => Checked::Holds,
-        What::Never(name) => never(assert, name, figures.lived),
+        What::Never(name) => never(assert, name, figures.result),
         What::Metric(name) => bounded(assert, name, figures, window(assert.from, assert.to)),
         What::AfterHeal(_) if heals == 0 => {
             Checked::Unknown(format!("{}: there is no healing phase", assert.says))
         }
         What::AfterHeal(name) => {
-            let end = figures.lived.lived;
+            let end = figures.result.simulated;
             bounded(
                 assert,
                 name,
@@ -151,8 +151,8 @@ fn check(assert: &Assert, figures: &Figures<'_>, heals: u64) -> Checked {
     }
 }
 
-fn never(assert: &Assert, name: &str, lived: &Lived) -> Checked {
-    let mut breaches = lived.breaches.iter().chain(&lived.allowed);
+fn never(assert: &Assert, name: &str, result: &RunResult) -> Checked {
+    let mut breaches = result.breaches.iter().chain(&result.allowed);
     let breach = breaches.find(|breach| {
         breach.invariant == name && breach.within.1 >= assert.from && breach.within.0 < assert.to
     });
@@ -165,7 +165,8 @@ fn never(assert: &Assert, name: &str, lived: &Lived) -> Checked {
 fn bounded(assert: &Assert, name: &str, figures: &Figures<'_>, window: Window<'_>) -> Checked {
     let says = &assert.says;
     // A run that ended early has no figures for the time after its end.
-    let short = window.to > figures.lived.lived && !matches!(name, "excess" | "slack" | "faults");
+    let short =
+        window.to > figures.result.simulated && !matches!(name, "excess" | "slack" | "faults");
     let Some(figure) = figures.figure(name, window).filter(|_| !short) else {
         return Checked::Unknown(format!("{says}: there is no such figure of this window"));
     };

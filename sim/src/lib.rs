@@ -12,8 +12,8 @@ pub mod mark;
 
 pub mod scenario;
 
-pub mod course;
 mod hosts;
+pub mod timeline;
 
 pub mod oracle;
 pub mod plan;
@@ -29,7 +29,7 @@ pub mod trace;
 
 pub mod judge;
 
-pub mod apart;
+pub mod subprocess;
 
 pub mod drawing;
 pub mod hunt;

@@ -11,22 +11,22 @@
 //! | `fabric`, `pipe`, `frames` | the links and their faults, the sockets, and the HTTP/2 frames on them |
 //! | `reach`, `disk` | connections to nodes, and the disks of nodes |
 //! | `node`, `service` | the software of a host: a coordinator node, or a client with its callers |
-//! | `strike` | injects faults into hosts and links, and recovers them |
-//! | `diary`, `hear`, `looks` | a log of what happened in a step, and what is passed from it and from the hosts to the oracle |
+//! | `inject` | injects faults into hosts and links, and recovers them |
+//! | `event_log`, `ingest`, `observe` | a log of what happened in a step, and what is passed from it and from the hosts to the oracle |
 
 mod begin;
-mod diary;
 mod disk;
+mod event_log;
 mod fabric;
 mod frames;
-mod hear;
 mod host;
-mod looks;
+mod ingest;
+mod inject;
 mod node;
+mod observe;
 mod pipe;
 mod reach;
 mod service;
-mod strike;
 
 #[cfg(all(not(tokio_unstable), not(doc)))]
 compile_error!(
@@ -34,19 +34,19 @@ compile_error!(
      environment replaces that, so unset it or add the flag to it"
 );
 
-use crate::course::Course;
 use crate::hosts::Hosts;
 use crate::mark::{Mark, Marks};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
-use crate::world::{Lived, Sight, Witness};
+use crate::timeline::Timeline;
+use crate::world::{RunResult, TraceEvent, Tracer};
 use aliquot_core::state::State;
 use aliquot_core::unit::RequestId;
-use diary::Diary;
+use event_log::EventLog;
 use fabric::Fabric;
 pub use host::monotonic;
-use node::{Job, Site};
-use service::Station;
+use node::{Job, NodeHost};
+use service::ClientHost;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,18 +71,18 @@ struct Network<'a> {
     hosts: Hosts,
     sim: turmoil::Sim<'a>,
     fabric: Arc<Fabric>,
-    sites: Vec<Arc<Site>>,
-    stations: Vec<Arc<Station>>,
-    diary: Diary,
+    node_hosts: Vec<Arc<NodeHost>>,
+    client_hosts: Vec<Arc<ClientHost>>,
+    event_log: EventLog,
     oracle: Oracle,
     marks: Marks,
-    course: Course,
+    timeline: Timeline,
     /// The replicated state after all entries applied so far, by whichever node applied each first.
     state: State,
     /// A digest of each entry's effects, to be compared with its effects on the other nodes.
     effects: Vec<u64>,
     /// Readings of a node's clock at which it applied its first entry of a term, by node and term.
-    offices: BTreeMap<(usize, u64), u64>,
+    ready_since: BTreeMap<(usize, u64), u64>,
     /// Term and index of the latest entry that was written, on any node.
     written: (u64, u64),
     now: u64,
@@ -102,20 +102,20 @@ struct Network<'a> {
     /// The node that led at the last inspection.
     leader: Option<usize>,
     skew_from: Vec<(u64, i64)>,
-    witness: Option<Box<dyn Witness>>,
+    tracer: Option<Box<dyn Tracer>>,
 }
 
 /// Runs the seed of a plan: the safety phase, then the healing phase. Ends early if an invariant is broken
 /// that the scenario does not allow to be broken.
 #[must_use]
-pub fn live(plan: Plan, witness: Option<Box<dyn Witness>>) -> Lived {
-    let lived = Network::new(plan, witness).live();
+pub fn live(plan: Plan, tracer: Option<Box<dyn Tracer>>) -> RunResult {
+    let result = Network::new(plan, tracer).live();
     host::end();
-    lived
+    result
 }
 
 impl Network<'_> {
-    fn live(mut self) -> Lived {
+    fn live(mut self) -> RunResult {
         let end = self.plan.scenario.run.duration;
         let faults = !self.plan.faults.is_empty();
         let heal = self.plan.heal() + if faults { CONNECTIONS } else { 0 };
@@ -136,18 +136,18 @@ impl Network<'_> {
     fn run_until(&mut self, end: u64) {
         while self.now < end && !self.stopped && !self.healed {
             self.befall_due();
-            let looks = self.now.is_multiple_of(LOOK_EVERY);
-            if looks {
+            let observes = self.now.is_multiple_of(LOOK_EVERY);
+            if observes {
                 self.operate();
-                self.sites.iter().for_each(|site| {
-                    site.ask(Job::Look);
+                self.node_hosts.iter().for_each(|node_host| {
+                    node_host.ask(Job::Look);
                 });
             }
             if let Err(error) = self.sim.step() {
                 self.broke(&error.to_string());
             }
-            self.hear();
-            if looks {
+            self.ingest();
+            if observes {
                 self.look();
             }
             self.now += STEP_NANOS;
@@ -166,8 +166,8 @@ impl Network<'_> {
     }
 
     fn show(&mut self, kind: &'static str, host: Option<usize>, text: impl FnOnce() -> String) {
-        if let Some(witness) = &mut self.witness {
-            witness.saw(&Sight {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.record(&TraceEvent {
                 at: self.now,
                 kind,
                 host: host.map_or("", |host| self.hosts.label(host)),
@@ -182,7 +182,7 @@ impl Network<'_> {
         RequestId::new(self.requests)
     }
 
-    fn finish(mut self, end: u64) -> Lived {
+    fn finish(mut self, end: u64) -> RunResult {
         let breaks = &self.plan.scenario.run.breaks;
         let breaches = self.oracle.found().filter_map(|found| found.breach.clone());
         let (allowed, breaches) = breaches.partition(|breach| breaks.contains(&breach.invariant));
@@ -190,38 +190,38 @@ impl Network<'_> {
         if recovery.is_some() {
             self.marks.hit(Mark::Recovered);
         }
-        let entries = self.course.traffic.entries;
-        self.course.traffic = self.fabric.traffic();
-        self.course.traffic.entries = entries;
-        self.course.ends = (end.min(self.now), self.now);
+        let entries = self.timeline.traffic.entries;
+        self.timeline.traffic = self.fabric.traffic();
+        self.timeline.traffic.entries = entries;
+        self.timeline.ends = (end.min(self.now), self.now);
         self.mark_traffic();
         let budgets = self.plan.scenario.budgets.first();
         let grains = budgets.map_or(1, |(_, budget)| budget.scale().grains_per_token());
         let found = self.oracle.found();
-        Lived {
+        RunResult {
             breaches,
             allowed,
             doubts: found.filter_map(|found| found.doubt.clone()).collect(),
             slack: self.oracle.slack(),
             unleased: self.oracle.degraded.admitted as f64 / grains as f64,
             recovery,
-            course: self.course,
+            timeline: self.timeline,
             marks: self.marks,
             events: self
                 .fabric
                 .pieces
                 .load(std::sync::atomic::Ordering::Relaxed),
-            lived: self.now,
+            simulated: self.now,
         }
     }
 
     fn mark_traffic(&mut self) {
-        let seen = self.fabric.seen();
+        let counts = self.fabric.counts();
         for (count, mark) in [
-            (seen.cut, Mark::MessageCut),
-            (seen.twice, Mark::MessageTwice),
-            (seen.late, Mark::MessageLate),
-            (seen.reset, Mark::ConnectionReset),
+            (counts.cut, Mark::MessageCut),
+            (counts.twice, Mark::MessageTwice),
+            (counts.late, Mark::MessageLate),
+            (counts.reset, Mark::ConnectionReset),
         ] {
             if count > 0 {
                 self.marks.hit(mark);

@@ -21,7 +21,7 @@
 //! This bound needs no lag, and it is the tightest one possible.
 
 mod admission;
-mod bench;
+mod budget_checkers;
 mod commits;
 mod conservation;
 mod degraded;
@@ -33,7 +33,7 @@ mod healing;
 mod patience;
 
 pub(crate) use admission::{Admission, Flight, Flown, Right};
-pub(crate) use bench::Bench;
+pub(crate) use budget_checkers::BudgetCheckers;
 pub(crate) use healing::{Healing, Health};
 
 use aliquot_core::check::When;
@@ -95,7 +95,7 @@ impl Found {
     }
 
     /// Records the verdict of a function of the core, converted to tokens of `grains` grains each.
-    pub(crate) fn hear(&mut self, invariant: (u8, &'static str), verdict: Verdict, grains: u64) {
+    pub(crate) fn record(&mut self, invariant: (u8, &'static str), verdict: Verdict, grains: u64) {
         match verdict {
             Verdict::Pass => {}
             Verdict::Unknown(Doubt::WeightedCosts) => {}
@@ -134,7 +134,7 @@ pub(crate) const fn tick(now: u64) -> Tick {
 #[derive(Debug)]
 pub(crate) struct Oracle {
     drift: Drift,
-    benches: Vec<(BudgetId, Bench)>,
+    checkers: Vec<(BudgetId, BudgetCheckers)>,
     pub(crate) disjoint: disjointness::Check,
     pub(crate) commits: commits::Check,
     pub(crate) patience: patience::Check,
@@ -149,7 +149,7 @@ impl Oracle {
     pub(crate) fn new(drift: Drift) -> Self {
         Self {
             drift,
-            benches: Vec::new(),
+            checkers: Vec::new(),
             disjoint: disjointness::Check::new(drift),
             commits: commits::Check::default(),
             patience: patience::Check::default(),
@@ -173,48 +173,53 @@ impl Oracle {
         self.applied = index;
         self.disjoint.applied(now, state, effects);
         for (id, generation) in state.budgets() {
-            match self.benches.iter_mut().find(|(known, _)| *known == id) {
-                Some((_, bench)) => bench.follow(now, generation),
+            match self.checkers.iter_mut().find(|(known, _)| *known == id) {
+                Some((_, checkers)) => checkers.follow(now, generation),
                 None => self
-                    .benches
-                    .push((id, Bench::new(now, generation, self.drift))),
+                    .checkers
+                    .push((id, BudgetCheckers::new(now, generation, self.drift))),
             }
         }
         for effect in effects {
             if let Effect::Stamped(budget, period) = effect
-                && let Some(bench) = self.bench(*budget)
+                && let Some(checkers) = self.checkers(*budget)
             {
-                bench.stamped(now + state.patience().nanos(), *period);
+                checkers.stamped(now + state.patience().nanos(), *period);
             }
         }
     }
 
-    pub(crate) fn bench(&mut self, budget: BudgetId) -> Option<&mut Bench> {
-        let found = self.benches.iter_mut().find(|(known, _)| *known == budget);
-        found.map(|(_, bench)| bench)
+    pub(crate) fn checkers(&mut self, budget: BudgetId) -> Option<&mut BudgetCheckers> {
+        let found = self.checkers.iter_mut().find(|(known, _)| *known == budget);
+        found.map(|(_, checkers)| checkers)
     }
 
     /// Iterates over the checkers of budgets of permits.
-    pub(crate) fn of_permits(&mut self) -> impl Iterator<Item = (BudgetId, &mut Bench)> {
-        let all = self.benches.iter_mut().map(|(id, bench)| (*id, bench));
-        all.filter(|(_, bench)| bench.kind == Kind::Concurrency)
+    pub(crate) fn of_permits(&mut self) -> impl Iterator<Item = (BudgetId, &mut BudgetCheckers)> {
+        let all = self
+            .checkers
+            .iter_mut()
+            .map(|(id, checkers)| (*id, checkers));
+        all.filter(|(_, checkers)| checkers.kind == Kind::Concurrency)
     }
 
     pub(crate) fn admitted(&mut self, now: u64, admission: &Admission) {
-        let grains = self.bench(admission.budget).map_or(1, |bench| bench.grains);
+        let grains = self
+            .checkers(admission.budget)
+            .map_or(1, |checkers| checkers.grains);
         if self.degraded.admitted(now, admission, grains) {
             return;
         }
         self.disjoint.admitted(now, admission, grains);
-        match self.bench(admission.budget) {
-            Some(bench) => bench.admitted(now, admission),
+        match self.checkers(admission.budget) {
+            Some(checkers) => checkers.admitted(now, admission),
             None => self.commits.unknown_budget(now, admission),
         }
     }
 
     pub(crate) fn refused(&mut self, now: u64, budget: BudgetId, cost: Tokens) {
-        if let Some(bench) = self.bench(budget) {
-            bench.refused(now, cost);
+        if let Some(checkers) = self.checkers(budget) {
+            checkers.refused(now, cost);
         }
     }
 
@@ -228,15 +233,18 @@ impl Oracle {
             &self.degraded.found,
             &self.healing.found,
         ];
-        self.benches
+        self.checkers
             .iter()
-            .flat_map(|(_, bench)| bench.found())
+            .flat_map(|(_, checkers)| checkers.found())
             .chain(own)
     }
 
     /// Returns the least slack under any envelope, in tokens; negative if an envelope is broken.
     pub(crate) fn slack(&self) -> Option<f64> {
-        let all = self.benches.iter().filter_map(|(_, bench)| bench.slack());
+        let all = self
+            .checkers
+            .iter()
+            .filter_map(|(_, checkers)| checkers.slack());
         all.reduce(f64::min)
     }
 }

@@ -1,9 +1,9 @@
 //! Runs many seeds of a scenario on several threads, and combines their results.
 
-use crate::apart;
 use crate::judge::{SeedResult, Verdict, judge, missed};
 use crate::mark::Marks;
 use crate::scenario::{Scenario, Tier, What};
+use crate::subprocess;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,7 +53,7 @@ pub fn run(
             }
             let mut result = match scenario.run.tier {
                 Tier::Kernel => judge(scenario, seed, all_bytes || seed == seeds.start),
-                Tier::Network => apart::judge(scenario, seed),
+                Tier::Network => subprocess::judge(scenario, seed),
             };
             done(&result);
             // A million seeds must fit in memory, so their marks are added up at once.

@@ -102,10 +102,10 @@ impl Shrinker<'_> {
     fn less_time(&mut self, plan: Plan, result: &SeedResult) -> Plan {
         const MORE: u64 = 200_000_000;
         let mut less = plan.clone();
-        if result.lived >= plan.scenario.run.duration {
+        if result.simulated >= plan.scenario.run.duration {
             return plan;
         }
-        less.scenario.run.duration = result.lived + MORE;
+        less.scenario.run.duration = result.simulated + MORE;
         less.scenario.run.heal = Some(0);
         let end = less.scenario.run.duration;
         less.faults.retain(|fault| fault.at < end);

@@ -2,46 +2,46 @@
 
 use crate::plan::Plan;
 use crate::scenario::Tier;
-use crate::world::{Lived, Witness, World};
+use crate::world::{RunResult, Tracer, World};
 
-/// Observations in addition to the verdict, each of which costs time ("looks").
+/// Observations in addition to the verdict, each of which costs time.
 #[derive(Default)]
-pub(crate) struct Looks {
+pub(crate) struct Observe {
     /// Receives everything that happens.
-    pub(crate) witness: Option<Box<dyn Witness>>,
+    pub(crate) tracer: Option<Box<dyn Tracer>>,
     /// If set, bytes of messages are counted where that costs time.
     pub(crate) bytes: bool,
 }
 
-pub(crate) fn live(plan: Plan, looks: Looks) -> Lived {
+pub(crate) fn live(plan: Plan, observe: Observe) -> RunResult {
     match plan.scenario.run.tier {
-        Tier::Network => on_network(plan, looks),
-        Tier::Kernel => in_kernel(plan, looks),
+        Tier::Network => on_network(plan, observe),
+        Tier::Kernel => in_kernel(plan, observe),
     }
 }
 
-fn in_kernel(plan: Plan, looks: Looks) -> Lived {
+fn in_kernel(plan: Plan, observe: Observe) -> RunResult {
     let mut world = World::new(plan);
-    if let Some(witness) = looks.witness {
-        world = world.witnessed_by(witness);
+    if let Some(tracer) = observe.tracer {
+        world = world.traced_by(tracer);
     }
-    if looks.bytes {
+    if observe.bytes {
         world = world.measuring_bytes();
     }
     world.live()
 }
 
 #[cfg(feature = "network")]
-fn on_network(plan: Plan, looks: Looks) -> Lived {
-    crate::network::live(plan, looks.witness)
+fn on_network(plan: Plan, observe: Observe) -> RunResult {
+    crate::network::live(plan, observe.tracer)
 }
 
 /// A scenario of the network tier is rejected when it is read. If one is constructed in another way, it runs
 /// on the kernel tier and its verdict is at best unknown.
 #[cfg(not(feature = "network"))]
-fn on_network(plan: Plan, looks: Looks) -> Lived {
-    let mut lived = in_kernel(plan, looks);
+fn on_network(plan: Plan, observe: Observe) -> RunResult {
+    let mut result = in_kernel(plan, observe);
     let doubt = "this build has no network tier: it was lived through on the kernel tier";
-    lived.doubts.push(doubt.to_owned());
-    lived
+    result.doubts.push(doubt.to_owned());
+    result
 }

@@ -1,6 +1,6 @@
 //! A hash over everything that happens in a seed.
 
-use crate::world::{Sight, Witness};
+use crate::world::{TraceEvent, Tracer};
 use std::cell::Cell;
 use std::hash::Hasher;
 use std::rc::Rc;
@@ -13,14 +13,14 @@ use std::rc::Rc;
 #[derive(Clone, Debug)]
 pub struct Trace {
     hash: Rc<Cell<u64>>,
-    sights: Rc<Cell<u64>>,
+    events: Rc<Cell<u64>>,
 }
 
 impl Default for Trace {
     fn default() -> Self {
         Self {
             hash: Rc::new(Cell::new(0xcbf2_9ce4_8422_2325)),
-            sights: Rc::default(),
+            events: Rc::default(),
         }
     }
 }
@@ -34,20 +34,20 @@ impl Trace {
 
     /// Returns the number of events hashed so far.
     #[must_use]
-    pub fn sights(&self) -> u64 {
-        self.sights.get()
+    pub fn events(&self) -> u64 {
+        self.events.get()
     }
 }
 
-impl Witness for Trace {
-    fn saw(&mut self, sight: &Sight<'_>) {
-        self.sights.set(self.sights.get() + 1);
+impl Tracer for Trace {
+    fn record(&mut self, event: &TraceEvent<'_>) {
+        self.events.set(self.events.get() + 1);
         let mut fold = Fold(self.hash.get());
-        fold.write_u64(sight.at);
-        for text in [sight.kind, sight.host, sight.from] {
+        fold.write_u64(event.at);
+        for text in [event.kind, event.host, event.from] {
             fold.write(text.as_bytes());
         }
-        sight.what.digest(&mut fold);
+        event.what.digest(&mut fold);
         self.hash.set(fold.0);
     }
 }
@@ -109,7 +109,7 @@ mod tests {
 
     fn trace(what: &str, at: u64, from: &str) -> String {
         let mut trace = Trace::default();
-        trace.saw(&Sight {
+        trace.record(&TraceEvent {
             at,
             kind: "message",
             host: "n1",

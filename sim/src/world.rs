@@ -6,52 +6,52 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `begin`, `lived` | the setup of a run, and its result |
+//! | `begin`, `run_result` | the setup of a run, and its result |
 //! | `event`, `queue` | messages, timers and other events, and the queue of those to come |
 //! | `clock`, `net`, `log`, `votes` | clocks of hosts, links, and the replicated log with its elections |
-//! | `coordinator`, `office`, `desk` | a node: its shell, its work as leader, and its clients |
+//! | `coordinator`, `leadership`, `sessions` | a node: its shell, its work as leader, and its clients |
 //! | `relay` | reports and answers that nodes send to all others, and relay |
 //! | `service`, `dial`, `asks` | a service instance: its session, its connection, and its requests for central decisions |
 //! | `callers`, `load` | the callers of a service, and how much they request |
-//! | `strike`, `links`, `mend` | injects faults into hosts and links, and recovers them |
+//! | `inject`, `links`, `recover` | injects faults into hosts and links, and recovers them |
 //! | `operator` | submits budgets and configuration |
-//! | `looks`, `marking`, `seen` | passes the state of hosts to the oracle, and counts marks |
-//! | `witness` | shows everything to a witness, which may write or hash it |
+//! | `observe`, `marking`, `lease_diff` | passes the state of hosts to the oracle, and counts marks |
+//! | `tracer` | shows everything to a tracer, which may write or hash it |
 
 mod asks;
 pub(crate) mod begin;
 pub(crate) mod callers;
 pub(crate) mod clock;
 mod coordinator;
-mod desk;
 mod dial;
 mod event;
+mod inject;
+mod leadership;
+mod lease_diff;
 mod links;
-mod lived;
 mod load;
 mod log;
-mod looks;
 mod marking;
-mod mend;
 pub(crate) mod net;
-mod office;
+mod observe;
 mod operator;
 mod queue;
+mod recover;
 mod relay;
-mod seen;
+mod run_result;
 mod service;
-mod strike;
+mod sessions;
+mod tracer;
 mod votes;
-mod witness;
 
-pub use lived::Lived;
-pub use witness::{Seen, Sight, Witness};
+pub use run_result::RunResult;
+pub use tracer::{TraceEvent, Traced, Tracer};
 
-use crate::course::Course;
 use crate::hosts::Hosts;
 use crate::mark::{Mark, Marks};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
+use crate::timeline::Timeline;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::unit::Incarnation;
 use clock::{Clock, MS};
@@ -87,7 +87,7 @@ impl Process {
     }
 }
 
-/// A simulation in progress ("world").
+/// A simulation in progress.
 pub struct World {
     plan: Plan,
     seed: u64,
@@ -105,7 +105,7 @@ pub struct World {
     limits: Vec<aliquot_core::share::Share>,
     oracle: Oracle,
     marks: Marks,
-    course: Course,
+    timeline: Timeline,
     operator: Operator,
     requests: Requests,
     /// The node of each incarnation.
@@ -134,7 +134,7 @@ pub struct World {
     skew_from: Vec<(u64, i64)>,
     /// True time since which no node has been the ready leader, as of the last look.
     vacant: Option<u64>,
-    witness: Option<Box<dyn Witness>>,
+    tracer: Option<Box<dyn Tracer>>,
 }
 
 impl std::fmt::Debug for World {
@@ -155,17 +155,17 @@ impl World {
         self
     }
 
-    /// Passes everything that happens to a witness.
+    /// Passes everything that happens to a tracer.
     #[must_use]
-    pub fn witnessed_by(mut self, witness: Box<dyn Witness>) -> Self {
-        self.witness = Some(witness);
+    pub fn traced_by(mut self, tracer: Box<dyn Tracer>) -> Self {
+        self.tracer = Some(tracer);
         self
     }
 
     /// Runs the safety phase, then the healing phase. Ends early if an invariant is broken that the scenario
     /// does not allow to be broken.
     #[must_use]
-    pub fn live(mut self) -> Lived {
+    pub fn live(mut self) -> RunResult {
         let (end, heal) = (self.plan.scenario.run.duration, self.plan.heal());
         self.run_until(end);
         if heal > 0 && !self.stopped {
@@ -216,9 +216,9 @@ impl World {
                 process,
                 timer,
             } => self.ring(host as usize, process, timer),
-            Event::Strike(index) => self.strike(index as usize),
+            Event::Inject(index) => self.inject(index as usize),
             Event::Strobe(index, count) => self.strobe(index as usize, count),
-            Event::Mend(index) => self.mend(index as usize),
+            Event::Recover(index) => self.recover(index as usize),
             Event::Operate => {
                 self.operate();
                 self.after(100 * MS, Event::Operate);
@@ -262,15 +262,15 @@ impl World {
     }
 
     fn deliver(&mut self, from: usize, to: usize, message: Message) {
-        if self.witness.is_some() {
+        if self.tracer.is_some() {
             self.show_message(from, to, &message);
         }
         if self.hosts.is_node(to) {
-            self.node_hears(from, to, message);
+            self.node_receives(from, to, message);
         } else {
-            self.service_hears(from, to - self.hosts.nodes, message);
+            self.service_receives(from, to - self.hosts.nodes, message);
         }
-        if self.witness.is_some() {
+        if self.tracer.is_some() {
             self.show_state(to);
         }
     }

@@ -76,7 +76,7 @@ fn trouble(scenario: &Scenario, bug: Option<Bug>, seed: u64) -> Option<String> {
 
 /// Returns true if `.ci/run` runs this seed anyway and fails if anything is wrong. It covers the first seed
 /// of each network scenario and many seeds of the swarm.
-fn lived_elsewhere(scenario: &Scenario, seed: u64) -> bool {
+fn run_elsewhere(scenario: &Scenario, seed: u64) -> bool {
     let seeds = scenario.swarm.as_ref().map_or(1, |_| 128);
     scenario.run.tier == Tier::Network && seed < seeds
 }
@@ -90,7 +90,7 @@ fn caught(bug: Bug, scenario: &Scenario, shrinks: bool) -> Option<Caught> {
         Some((seed, trouble(scenario, Some(bug), seed)?))
     });
     let (seed, by) = found?;
-    let clean = match lived_elsewhere(scenario, seed) {
+    let clean = match run_elsewhere(scenario, seed) {
         true => None,
         false => trouble(scenario, None, seed),
     };

@@ -67,7 +67,7 @@ fn rows_of(table: &Table, results: &Results, text: &mut String) {
 /// Renders the cells of a row. Returns true as well if all goals are reached.
 fn cells(table: &Table, row: &Row, values: &[Option<f64>]) -> (Vec<String>, bool) {
     let mut all = true;
-    let looks = table.columns.iter().zip(table.looks(row)).zip(values);
+    let windows = table.columns.iter().zip(table.windows(row)).zip(values);
     let cell = |((column, look), &value): ((&super::Column, super::Look), &Option<f64>)| {
         let (written, holds) = look.goal.judge(column.unit, value);
         all &= holds;
@@ -76,6 +76,6 @@ fn cells(table: &Table, row: &Row, values: &[Option<f64>]) -> (Vec<String>, bool
             false => format!("**{written}**"),
         }
     };
-    let cells = looks.map(cell).collect();
+    let cells = windows.map(cell).collect();
     (cells, all)
 }

@@ -5,7 +5,7 @@ use crate::judge::Verdict;
 use crate::oracle::Breach;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
-use crate::world::{Sight, Witness, World};
+use crate::world::{TraceEvent, Tracer, World};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -42,31 +42,31 @@ struct Listener {
     within: (u64, u64),
 }
 
-impl Witness for Listener {
-    fn saw(&mut self, sight: &Sight<'_>) {
-        if sight.at < self.since || sight.at > self.within.1 {
+impl Tracer for Listener {
+    fn record(&mut self, event: &TraceEvent<'_>) {
+        if event.at < self.since || event.at > self.within.1 {
             return;
         }
         let mut story = self.story.borrow_mut();
-        match sight.kind {
+        match event.kind {
             "fault" | "over" => {
-                let text = format!("{:<8} {}", sight.kind, sight.what);
-                story.events.push((sight.at, text));
+                let text = format!("{:<8} {}", event.kind, event.what);
+                story.events.push((event.at, text));
             }
             "applied" => {
-                let entry = sight.what.to_string();
+                let entry = event.what.to_string();
                 let text = format!("{:<8} {entry}", "log");
                 if !entry.ends_with("[]") && story.entries.insert(entry) {
-                    story.events.push((sight.at, text));
+                    story.events.push((event.at, text));
                 }
             }
-            "admitted" if sight.at >= self.within.0 => {
-                *story.admitted.entry(sight.host.to_owned()).or_default() += 1;
+            "admitted" if event.at >= self.within.0 => {
+                *story.admitted.entry(event.host.to_owned()).or_default() += 1;
             }
-            "state" if sight.host.contains('-') => {
+            "state" if event.host.contains('-') => {
                 story
                     .states
-                    .insert(sight.host.to_owned(), sight.what.to_string());
+                    .insert(event.host.to_owned(), event.what.to_string());
             }
             _ => {}
         }
@@ -84,10 +84,10 @@ fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, us
     let mut text = format!("{breach}\n");
     let _ = writeln!(text, "\nevents, from two leases before the breach:");
     let mut events = story.events.clone();
-    let offices = leaders
+    let ready_leaders = leaders
         .iter()
         .map(|(at, node)| (*at, format!("{:<8} n{} is ready", "leader", node + 1)));
-    events.extend(offices);
+    events.extend(ready_leaders);
     events.sort();
     let since = breach.within.0.saturating_sub(2 * scenario.lease.lease);
     for (at, what) in events
@@ -114,11 +114,11 @@ fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, us
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
     let plan = Plan::draw(&scenario, args.seed);
-    let lived = World::new(plan.clone()).live();
-    let Some(breach) = lived
+    let result = World::new(plan.clone()).live();
+    let Some(breach) = result
         .breaches
         .iter()
-        .chain(&lived.allowed)
+        .chain(&result.allowed)
         .min_by_key(|breach| breach.within.1)
     else {
         say(&format!(
@@ -142,14 +142,14 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         ),
     };
     // Run the same seed again, with an observer.
-    let again = World::new(plan).witnessed_by(Box::new(listener)).live();
+    let again = World::new(plan).traced_by(Box::new(listener)).live();
     say(&told(
         &scenario,
         breach,
         &story.borrow(),
-        &again.course.offices,
+        &again.timeline.ready_leaders,
     ));
-    Ok(if lived.breaches.is_empty() {
+    Ok(if result.breaches.is_empty() {
         Verdict::Pass
     } else {
         Verdict::Fail

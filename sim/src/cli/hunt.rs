@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::{Usage, say, scenario};
-use crate::hunt::{Hunt, Quarry, hunt};
+use crate::hunt::{Best, Hunt, hunt};
 use crate::judge::{Verdict, judge};
 use crate::scenario::{Scenario, write};
 use std::num::NonZeroUsize;
@@ -36,16 +36,16 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         jobs: args.jobs.map_or(usual, NonZeroUsize::get),
     };
     let progress = Progress::new(&scenario.name, args.runs as u64);
-    let quarry = hunt(&scenario, how, &|runs, best| {
+    let best = hunt(&scenario, how, &|runs, best| {
         progress.reach(runs as u64, &format!("least slack {:.3}", best.slack));
     });
     progress.end();
-    let quarry = quarry.map_err(Usage)?;
-    let text = write::plan(&scenario, &quarry.plan, false);
+    let best = best.map_err(Usage)?;
+    let text = write::plan(&scenario, &best.plan, false);
     let out = args.out.display();
     std::fs::write(&args.out, &text)
         .map_err(|error| Usage(format!("{out} cannot be written: {error}")))?;
-    told(args, &quarry, &replayed(&text, quarry.plan.seed)?)
+    told(args, &best, &replayed(&text, best.plan.seed)?)
 }
 
 /// Judges the text that was written, so that the printed result is that of the file.
@@ -59,21 +59,21 @@ fn replayed(text: &str, seed: u64) -> Result<crate::judge::SeedResult, Usage> {
     Ok(judge(&written, seed, false))
 }
 
-fn told(args: &Args, quarry: &Quarry, again: &crate::judge::SeedResult) -> Result<Verdict, Usage> {
+fn told(args: &Args, best: &Best, again: &crate::judge::SeedResult) -> Result<Verdict, Usage> {
     let out = args.out.display();
     let slack = again.figures.get("slack").copied();
     let slack = slack.map_or_else(|| "none".to_owned(), |slack| format!("{slack:.6}"));
     say(&format!(
         "{out}: seed {}, {} changes, after {} worlds; least slack under the envelope: {slack} tokens\n{}aliquot-sim run {out} --seeds {}",
-        quarry.plan.seed,
-        quarry.changes,
-        quarry.runs,
+        best.plan.seed,
+        best.changes,
+        best.runs,
         again
             .failures
             .iter()
             .map(|failure| format!("{failure}\n"))
             .collect::<String>(),
-        quarry.plan.seed,
+        best.plan.seed,
     ));
     Ok(again.verdict)
 }

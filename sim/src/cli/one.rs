@@ -1,9 +1,9 @@
-//! `judge-one`: judges one seed in a process of its own, for [`crate::apart`].
+//! `judge-one`: judges one seed in a process of its own, for [`crate::subprocess`].
 
 use super::{Usage, say};
-use crate::apart::written;
 use crate::judge::{Verdict, judge};
 use crate::scenario::Scenario;
+use crate::subprocess::written;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]

@@ -3,9 +3,9 @@
 use super::{Usage, say, scenario};
 use crate::judge::Verdict;
 use crate::plan::Plan;
-use crate::tier::{self, Looks};
+use crate::tier::{self, Observe};
 use crate::trace::Trace;
-use crate::world::{Sight, Witness};
+use crate::world::{TraceEvent, Tracer};
 use serde_json::json;
 use std::io::Write;
 
@@ -28,16 +28,16 @@ struct Teller {
     out: Option<std::io::BufWriter<std::io::Stdout>>,
 }
 
-impl Witness for Teller {
-    fn saw(&mut self, sight: &Sight<'_>) {
-        self.trace.saw(sight);
+impl Tracer for Teller {
+    fn record(&mut self, event: &TraceEvent<'_>) {
+        self.trace.record(event);
         if let Some(out) = &mut self.out {
             let line = json!({
-                "at": sight.at as f64 / 1e9,
-                "kind": sight.kind,
-                "host": sight.host,
-                "from": sight.from,
-                "text": sight.what.to_string(),
+                "at": event.at as f64 / 1e9,
+                "kind": event.kind,
+                "host": event.host,
+                "from": event.from,
+                "text": event.what.to_string(),
             });
             // It is no error if the reader has closed the pipe.
             let _ = writeln!(out, "{line}");
@@ -53,17 +53,17 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         out: (!args.hash).then(|| std::io::BufWriter::new(std::io::stdout())),
     };
     let plan = Plan::draw(&scenario, args.seed);
-    let looks = Looks {
-        witness: Some(Box::new(teller)),
+    let observe = Observe {
+        tracer: Some(Box::new(teller)),
         bytes: false,
     };
-    let lived = tier::live(plan, looks);
-    let breaches: Vec<String> = lived.breaches.iter().map(ToString::to_string).collect();
+    let result = tier::live(plan, observe);
+    let breaches: Vec<String> = result.breaches.iter().map(ToString::to_string).collect();
     say(&json!({
         "trace": trace.hash(),
         "seed": args.seed,
-        "sights": trace.sights(),
-        "events": lived.events,
+        "sights": trace.events(),
+        "events": result.events,
         "breaches": breaches,
     })
     .to_string());

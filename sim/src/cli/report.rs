@@ -23,12 +23,12 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
     let plan = Plan::draw(&scenario, args.seed);
-    let lived = World::new(plan.clone()).measuring_bytes().live();
-    let html = drawing::html(&scenario, &plan, &lived);
+    let result = World::new(plan.clone()).measuring_bytes().live();
+    let html = drawing::html(&scenario, &plan, &result);
     std::fs::write(&args.out, html)
         .map_err(|error| Usage(format!("{} cannot be written: {error}", args.out.display())))?;
     say(&format!("{}", args.out.display()));
-    Ok(if lived.breaches.is_empty() {
+    Ok(if result.breaches.is_empty() {
         Verdict::Pass
     } else {
         Verdict::Fail

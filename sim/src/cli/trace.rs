@@ -4,7 +4,7 @@ use super::run::seeds;
 use super::{Usage, say, scenario};
 use crate::judge::Verdict;
 use crate::plan::Plan;
-use crate::tier::{self, Looks};
+use crate::tier::{self, Observe};
 use crate::trace::Trace;
 use std::ops::Range;
 
@@ -22,18 +22,18 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
     for seed in args.seeds.clone() {
         let trace = Trace::default();
-        let (plan, witness) = (Plan::draw(&scenario, seed), Box::new(trace.clone()));
-        let looks = Looks {
-            witness: Some(witness),
+        let (plan, tracer) = (Plan::draw(&scenario, seed), Box::new(trace.clone()));
+        let observe = Observe {
+            tracer: Some(tracer),
             bytes: false,
         };
-        let lived = tier::live(plan, looks);
+        let result = tier::live(plan, observe);
         say(&format!(
             "{} seed {seed}: {} of {} sights, {} events",
             scenario.name,
             trace.hash(),
-            trace.sights(),
-            lived.events,
+            trace.events(),
+            result.events,
         ));
     }
     Ok(Verdict::Pass)

@@ -1,19 +1,19 @@
 //! Sets up a run, before its first step.
 
-use super::diary::Diary;
+use super::event_log::EventLog;
 use super::fabric::Fabric;
 use super::host::{self, Host};
-use super::node::{Inner, Settings, Sight, Site};
+use super::node::{Inner, NodeHost, NodeSnapshot, Settings};
 use super::reach::Reach;
-use super::service::{self, Station};
+use super::service::{self, ClientHost};
 use super::{Network, STEP};
-use crate::course::Course;
 use crate::hosts::Hosts;
 use crate::mark::Marks;
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
-use crate::world::Witness;
+use crate::timeline::Timeline;
+use crate::world::Tracer;
 use crate::world::begin::{clock_of, keys_of};
 use crate::world::net::Net;
 use aliquot_coordinator::node::InitialContents;
@@ -31,7 +31,7 @@ use std::time::{Duration, SystemTime};
 const MACHINES: usize = 2;
 
 impl Network<'_> {
-    pub(super) fn new(plan: Plan, witness: Option<Box<dyn Witness>>) -> Self {
+    pub(super) fn new(plan: Plan, tracer: Option<Box<dyn Tracer>>) -> Self {
         host::begin();
         let (seed, scenario) = (plan.seed, plan.scenario.clone());
         let hosts = Hosts::new(&scenario, 0);
@@ -50,24 +50,24 @@ impl Network<'_> {
         });
         let all: Vec<Arc<Host>> = all.collect();
         let net = Net::new(seed, scenario.topology.clone(), hosts.zones.clone());
-        let fabric = Arc::new(Fabric::new(seed, hosts.nodes, all, net, witness.is_some()));
-        let diary = Diary::default();
-        let sites = sites(&scenario, &hosts, &fabric, &diary);
-        let stations = stations(
+        let fabric = Arc::new(Fabric::new(seed, hosts.nodes, all, net, tracer.is_some()));
+        let event_log = EventLog::default();
+        let node_hosts = node_hosts(&scenario, &hosts, &fabric, &event_log);
+        let client_hosts = client_hosts(
             &scenario,
             &hosts,
             &fabric,
-            &diary,
+            &event_log,
             (&keys, &claims, &key_of),
         );
-        let sim = simulation(seed, &sites, &stations);
+        let sim = simulation(seed, &node_hosts, &client_hosts);
         let network = Self {
             oracle: Oracle::new(scenario.lease.drift),
-            course: Course::new(&named, key_of),
+            timeline: Timeline::new(&named, key_of),
             marks: Marks::default(),
             state: State::new(),
             effects: Vec::new(),
-            offices: BTreeMap::new(),
+            ready_since: BTreeMap::new(),
             written: (0, 0),
             now: 0,
             next_fault: 0,
@@ -84,10 +84,10 @@ impl Network<'_> {
             hosts,
             sim,
             fabric,
-            sites,
-            stations,
-            diary,
-            witness,
+            node_hosts,
+            client_hosts,
+            event_log,
+            tracer,
         };
         for node in 0..network.hosts.nodes {
             network.fabric.set_up(node, true);
@@ -96,12 +96,12 @@ impl Network<'_> {
     }
 }
 
-fn sites(
+fn node_hosts(
     scenario: &Scenario,
     hosts: &Hosts,
     fabric: &Arc<Fabric>,
-    diary: &Diary,
-) -> Vec<Arc<Site>> {
+    event_log: &EventLog,
+) -> Vec<Arc<NodeHost>> {
     let lease = &scenario.lease;
     let settings = Settings {
         nodes: hosts.nodes,
@@ -129,35 +129,35 @@ fn sites(
         // Low enough that every seed takes snapshots and purges its log.
         snapshot_every: 100,
     };
-    let site = |number: usize| {
-        Arc::new(Site {
+    let node_host = |number: usize| {
+        Arc::new(NodeHost {
             number,
             settings: settings.clone(),
             fabric: Arc::clone(fabric),
             inner: Mutex::new(Inner {
-                sight: Sight::default(),
+                snapshot: NodeSnapshot::default(),
                 ..Inner::default()
             }),
-            diary: diary.clone(),
+            event_log: event_log.clone(),
         })
     };
-    (0..hosts.nodes).map(site).collect()
+    (0..hosts.nodes).map(node_host).collect()
 }
 
 /// The keys, the budget of each, and the index of each client's key.
 type Keys<'a> = (&'a [Key], &'a [Budget], &'a [usize]);
 
-fn stations(
+fn client_hosts(
     scenario: &Scenario,
     hosts: &Hosts,
     fabric: &Arc<Fabric>,
-    diary: &Diary,
+    event_log: &EventLog,
     (keys, claims, key_of): Keys<'_>,
-) -> Vec<Arc<Station>> {
-    let station = |client: usize| {
+) -> Vec<Arc<ClientHost>> {
+    let client_host = |client: usize| {
         let (group, _) = hosts.clients[client];
         let key = key_of[client];
-        Arc::new(Station {
+        Arc::new(ClientHost {
             number: client,
             host: Arc::clone(&fabric.hosts[hosts.nodes + client]),
             reach: Reach::new(fabric, hosts.nodes + client),
@@ -167,16 +167,20 @@ fn stations(
             key: keys.get(key).map(Key::to_string).unwrap_or_default(),
             kind: claims.get(key).map_or(Kind::Rate, Budget::kind),
             group: scenario.clients[group].clone(),
-            diary: diary.clone(),
+            event_log: event_log.clone(),
             inner: Mutex::default(),
             session: Mutex::default(),
             done: Mutex::default(),
         })
     };
-    (0..hosts.clients.len()).map(station).collect()
+    (0..hosts.clients.len()).map(client_host).collect()
 }
 
-fn simulation(seed: u64, sites: &[Arc<Site>], stations: &[Arc<Station>]) -> turmoil::Sim<'static> {
+fn simulation(
+    seed: u64,
+    node_hosts: &[Arc<NodeHost>],
+    client_hosts: &[Arc<ClientHost>],
+) -> turmoil::Sim<'static> {
     /// The wall time at which a simulation begins, as turmoil tells it to code that asks.
     const EPOCH: Duration = Duration::from_secs(1_700_000_000);
     let mut sim = turmoil::Builder::new()
@@ -190,15 +194,15 @@ fn simulation(seed: u64, sites: &[Arc<Site>], stations: &[Arc<Station>]) -> turm
         .tcp_capacity(1 << 14)
         .enable_random_order()
         .build();
-    for site in sites {
-        let site = Arc::clone(site);
-        sim.host(format!("n{}", site.number + 1), move || {
-            Arc::clone(&site).run()
+    for node_host in node_hosts {
+        let node_host = Arc::clone(node_host);
+        sim.host(format!("n{}", node_host.number + 1), move || {
+            Arc::clone(&node_host).run()
         });
     }
-    for machine in 0..MACHINES.min(stations.len()) {
-        let here = stations.iter().skip(machine).step_by(MACHINES);
-        let here: Vec<Arc<Station>> = here.cloned().collect();
+    for machine in 0..MACHINES.min(client_hosts.len()) {
+        let here = client_hosts.iter().skip(machine).step_by(MACHINES);
+        let here: Vec<Arc<ClientHost>> = here.cloned().collect();
         sim.host(format!("m{}", machine + 1), move || {
             service::machine(here.clone())
         });

@@ -1,6 +1,6 @@
 //! A node's disk: a disk in memory whose flushes take time.
 
-use super::diary::{Diary, Happened};
+use super::event_log::{EventLog, Happened};
 use super::host::now;
 use aliquot_coordinator::store::{Disk, Done, LogItem, MemoryDisk, SnapshotItem, StoreError};
 use bytes::Bytes;
@@ -18,16 +18,16 @@ pub(super) struct NodeDisk {
     node: usize,
     memory: MemoryDisk,
     wrote: Notify,
-    diary: Diary,
+    event_log: EventLog,
 }
 
 impl NodeDisk {
-    pub(super) fn new(node: usize, memory: MemoryDisk, diary: Diary) -> Self {
+    pub(super) fn new(node: usize, memory: MemoryDisk, event_log: EventLog) -> Self {
         Self {
             node,
             memory,
             wrote: Notify::new(),
-            diary,
+            event_log,
         }
     }
 
@@ -78,7 +78,7 @@ impl Disk for NodeDisk {
         let written = items
             .iter()
             .map(|item| (now(), self.node, item.index, item.bytes.clone()));
-        self.diary.write(written.map(Happened::Written));
+        self.event_log.write(written.map(Happened::Written));
         self.memory.append(items, done);
         self.wrote();
     }

@@ -5,7 +5,7 @@
 //! crashed machine, or into a black hole, is never read.
 
 use super::host::{Host, now};
-use crate::course::Traffic;
+use crate::timeline::Traffic;
 use crate::world::net::Net;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ pub(super) struct Delivery<'a> {
 
 /// Counts of what happened to data on links, for marks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct LinkCounts {
     pub(super) cut: u64,
     pub(super) twice: u64,
     pub(super) late: u64,
@@ -47,7 +47,7 @@ pub(super) struct Seen {
     pub(super) reset: u64,
 }
 
-/// A record of a piece that was read, kept if a witness wants it: true time, sender, receiver, length, and a
+/// A record of a piece that was read, kept if a tracer wants it: true time, sender, receiver, length, and a
 /// digest of the bytes.
 pub(super) type Noted = (u64, usize, usize, usize, u64);
 
@@ -56,7 +56,7 @@ struct Inner {
     net: Net,
     connections: BTreeMap<(SocketAddr, SocketAddr), Arc<Connection>>,
     traffic: Traffic,
-    seen: Seen,
+    counts: LinkCounts,
     noted: Option<Vec<Noted>>,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Fabric {
     up: Vec<AtomicBool>,
     inner: Mutex<Inner>,
     /// Notified when a link has recovered: connection attempts that wait are repeated.
-    pub(super) mended: Notify,
+    pub(super) recovered: Notify,
     pub(super) pieces: AtomicU64,
 }
 
@@ -93,7 +93,7 @@ impl Fabric {
             net,
             connections: BTreeMap::new(),
             traffic: Traffic::default(),
-            seen: Seen::default(),
+            counts: LinkCounts::default(),
             noted: notes.then(Vec::new),
         };
         Self {
@@ -102,7 +102,7 @@ impl Fabric {
             up: hosts.iter().map(|_| AtomicBool::new(false)).collect(),
             hosts,
             inner: Mutex::new(inner),
-            mended: Notify::new(),
+            recovered: Notify::new(),
             pieces: AtomicU64::new(0),
         }
     }
@@ -119,8 +119,8 @@ impl Fabric {
         self.lock().traffic
     }
 
-    pub(super) fn seen(&self) -> Seen {
-        self.lock().seen
+    pub(super) fn counts(&self) -> LinkCounts {
+        self.lock().counts
     }
 
     pub(super) fn take_noted(&self) -> Vec<Noted> {
@@ -185,20 +185,20 @@ impl Fabric {
         let fate = inner.net.send(now(), from, to);
         let slow = inner.net.slowness(to);
         let due = |delay: u64| now() + delay.saturating_sub(SOCKET) + slow;
-        inner.seen.late += u64::from(fate.late);
+        inner.counts.late += u64::from(fate.late);
         match fate.copies {
             // On a cut link data waits until the link recovers.
             [None, _] if fate.cut => {
-                inner.seen.cut += 1;
+                inner.counts.cut += 1;
                 Fate::Arrives(due(SOCKET))
             }
             [None, _] => {
-                inner.seen.lost += 1;
+                inner.counts.lost += 1;
                 Fate::Lost(due(AGAIN))
             }
             [Some(delay), None] => Fate::Arrives(due(delay)),
             [Some(first), Some(second)] => {
-                inner.seen.twice += 1;
+                inner.counts.twice += 1;
                 Fate::Twice(due(first), due(second.max(first)))
             }
         }
@@ -247,11 +247,11 @@ impl Fabric {
     /// Wakes all tasks that wait for a connection or for a link.
     pub(super) fn wake_all(&self) {
         self.each(|_| true, Connection::wake);
-        self.mended.notify_waiters();
+        self.recovered.notify_waiters();
     }
 
     pub(super) fn count_resets(&self, count: usize) {
-        self.lock().seen.reset += count as u64;
+        self.lock().counts.reset += count as u64;
     }
 }
 

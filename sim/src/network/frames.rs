@@ -26,7 +26,7 @@ pub(super) enum Piece {
 
 /// The position of a stream within its messages.
 #[derive(Clone, Copy, Debug, Default)]
-struct Course {
+struct StreamState {
     header: [u8; 5],
     got: usize,
     left: usize,
@@ -38,7 +38,7 @@ struct Course {
 pub(super) struct Frames {
     buffer: BytesMut,
     begun: bool,
-    streams: BTreeMap<u32, Course>,
+    streams: BTreeMap<u32, StreamState>,
 }
 
 impl Frames {
@@ -74,9 +74,9 @@ impl Frames {
         if kind != DATA || flags & PADDED != 0 {
             return Some(Piece::Other(frame));
         }
-        let course = self.streams.entry(stream).or_default();
-        let later = course.messages > 0;
-        let whole = course.pass(&frame[HEADER..]);
+        let state = self.streams.entry(stream).or_default();
+        let later = state.messages > 0;
+        let whole = state.pass(&frame[HEADER..]);
         if flags & END_STREAM != 0 {
             self.streams.remove(&stream);
         }
@@ -87,7 +87,7 @@ impl Frames {
     }
 }
 
-impl Course {
+impl StreamState {
     /// Advances over these bytes. Returns true if they are whole messages.
     fn pass(&mut self, mut bytes: &[u8]) -> bool {
         let mut whole = self.got == 0 && self.left == 0 && !bytes.is_empty();

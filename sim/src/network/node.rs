@@ -1,7 +1,7 @@
 //! A coordinator node: the real code on a simulated host.
 
-use super::diary::{Diary, Happened};
 use super::disk::NodeDisk;
+use super::event_log::{EventLog, Happened};
 use super::fabric::Fabric;
 use super::host::{HostClock, now};
 use super::pipe::Pipe;
@@ -37,9 +37,9 @@ pub(super) struct Applied {
     pub(super) outcome: Outcome,
 }
 
-/// A snapshot of a node at an instant ("sight").
+/// A snapshot of a node at an instant.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct NodeSnapshot {
     pub(super) at: u64,
     pub(super) is_ready: bool,
     pub(super) term: u64,
@@ -65,24 +65,24 @@ pub(super) enum Job {
     Transfer(u64),
 }
 
-/// A node host ("site"): the part of a node that outlives its processes.
+/// A node host: the part of a node that outlives its processes.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct NodeHost {
     pub(super) number: usize,
     pub(super) settings: Settings,
     pub(super) fabric: Arc<Fabric>,
     pub(super) inner: Mutex<Inner>,
-    pub(super) diary: Diary,
+    pub(super) event_log: EventLog,
 }
 
-/// The part of a site that changes.
+/// The part of a node host that changes.
 #[derive(Debug, Default)]
 pub(super) struct Inner {
     /// The disk for the next start.
     pub(super) image: Option<MemoryDisk>,
     pub(super) disk: Option<Arc<NodeDisk>>,
     pub(super) jobs: Option<mpsc::UnboundedSender<Job>>,
-    pub(super) sight: Sight,
+    pub(super) snapshot: NodeSnapshot,
     /// Commands that were applied.
     pub(super) done: Vec<Command>,
     /// The reason for which the node's log has failed, if it has.
@@ -105,7 +105,7 @@ pub(super) struct Settings {
 
 const CLUSTER: &str = "simulated";
 
-impl Site {
+impl NodeHost {
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,14 +167,14 @@ impl Site {
         let disk = {
             let mut inner = self.lock();
             let memory = inner.image.take().unwrap_or_default();
-            let disk = Arc::new(NodeDisk::new(self.number, memory, self.diary.clone()));
+            let disk = Arc::new(NodeDisk::new(self.number, memory, self.event_log.clone()));
             (inner.disk, inner.jobs) = (Some(Arc::clone(&disk)), Some(sender));
             disk
         };
         tokio::spawn(Arc::clone(&disk).flush(self.settings.flush));
         let spawned = node::spawn(of_actor);
         let machine = Box::new(Observed {
-            site: Arc::clone(&self),
+            node_host: Arc::clone(&self),
             machine: spawned.machine,
         });
         let connector = Arc::new(Reach::new(&self.fabric, self.number));
@@ -225,15 +225,15 @@ impl Site {
         match job {
             Job::Look => {
                 // A node that has stopped has no state to look at.
-                if let Ok(sight) = handle.view(sight_of).await {
-                    self.lock().sight = sight;
+                if let Ok(snapshot) = handle.view(snapshot_of).await {
+                    self.lock().snapshot = snapshot;
                 }
             }
             Job::Write(command) => {
-                let (site, handle, command) = (Arc::clone(self), handle.clone(), *command);
+                let (node_host, handle, command) = (Arc::clone(self), handle.clone(), *command);
                 tokio::spawn(async move {
                     if handle.write(command.clone()).await.is_ok() {
-                        site.lock().done.push(command);
+                        node_host.lock().done.push(command);
                     }
                 });
             }
@@ -254,12 +254,12 @@ async fn form(raft: Raft) {
 }
 
 /// Records when the log fails.
-async fn follow(site: Arc<Site>, raft: Raft) {
+async fn follow(node_host: Arc<NodeHost>, raft: Raft) {
     let mut status = raft.status();
     loop {
         let failed = status.borrow_and_update().failed.clone();
         if failed.is_some() {
-            site.lock().failed = failed;
+            node_host.lock().failed = failed;
         }
         if status.changed().await.is_err() {
             return;
@@ -267,12 +267,12 @@ async fn follow(site: Arc<Site>, raft: Raft) {
     }
 }
 
-fn sight_of(view: &View<'_>) -> Sight {
+fn snapshot_of(view: &View<'_>) -> NodeSnapshot {
     let (now_here, node) = (view.now, view.node);
     let budgets: Vec<BudgetId> = view.state.budgets().map(|(budget, _)| budget).collect();
     let leased = node.is_some_and(|node| node.is_leased(now_here));
     let each = budgets.iter();
-    Sight {
+    NodeSnapshot {
         at: now(),
         is_ready: view.leader.is_ready(),
         term: view.leader.term().map_or(0, |term| term.get()),
@@ -299,7 +299,7 @@ fn sight_of(view: &View<'_>) -> Sight {
 
 /// Wraps the actor's state machine and logs the entries that it applies.
 struct Observed {
-    site: Arc<Site>,
+    node_host: Arc<NodeHost>,
     machine: Box<dyn Machine>,
 }
 
@@ -310,15 +310,19 @@ impl Machine for Observed {
     ) -> BoxFuture<'_, Result<Vec<Outcome>, MachineError>> {
         Box::pin(async move {
             let outcomes = self.machine.apply(entries.clone()).await?;
-            let tick = self.site.fabric.hosts[self.site.number].read().nanos();
+            let tick = self.node_host.fabric.hosts[self.node_host.number]
+                .read()
+                .nanos();
             let pairs = entries.into_iter().zip(outcomes.iter().cloned());
             let applied = pairs.map(|(entry, outcome)| Applied {
-                node: self.site.number,
+                node: self.node_host.number,
                 tick,
                 entry,
                 outcome,
             });
-            self.site.diary.write(applied.map(Happened::Applied));
+            self.node_host
+                .event_log
+                .write(applied.map(Happened::Applied));
             Ok(outcomes)
         })
     }

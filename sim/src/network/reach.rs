@@ -66,11 +66,11 @@ impl Reach {
             .and_then(|node| node.checked_sub(1))
             .ok_or_else(unknown)?;
         loop {
-            let mended = self.fabric.mended.notified();
+            let recovered = self.fabric.recovered.notified();
             if self.fabric.is_up(self.me) && self.fabric.joined(self.me, node) {
                 break;
             }
-            mended.await;
+            recovered.await;
         }
         let socket = TcpStream::connect((host, to.port_u16().unwrap_or(0))).await?;
         Ok(TokioIo::new(Pipe::opened(

@@ -1,6 +1,6 @@
 //! A service instance: the real client library, and its callers.
 
-use super::diary::{Decided, Diary, Happened, What};
+use super::event_log::{Decided, EventLog, Happened, What};
 use super::host::{Host, HostClock, now};
 use super::reach::{CLIENTS, Reach, name};
 use super::{MS, SEC, STEP};
@@ -27,7 +27,7 @@ struct Flow {
     /// Set while the flow waits for its answer.
     busy: bool,
     /// If set, the next event sends no request and only evaluates the load again.
-    looks: bool,
+    rechecks: bool,
 }
 
 /// The part of a client host that changes as processes start and stop.
@@ -42,9 +42,9 @@ pub(super) struct Inner {
     waiting: u64,
 }
 
-/// A client host ("station"): the part of a client that outlives its processes.
+/// A client host: the part of a client that outlives its processes.
 #[derive(Debug)]
-pub(super) struct Station {
+pub(super) struct ClientHost {
     /// Its number among the clients.
     pub(super) number: usize,
     pub(super) host: Arc<Host>,
@@ -55,7 +55,7 @@ pub(super) struct Station {
     pub(super) key: String,
     pub(super) kind: Kind,
     pub(super) group: Group,
-    pub(super) diary: Diary,
+    pub(super) event_log: EventLog,
     pub(super) inner: Mutex<Inner>,
     pub(super) session: Mutex<Option<Client>>,
     /// Process and flow of each request that was answered since the last step.
@@ -63,16 +63,16 @@ pub(super) struct Station {
 }
 
 /// Runs all client hosts of one simulated machine.
-pub(super) async fn machine(stations: Vec<Arc<Station>>) -> turmoil::Result {
+pub(super) async fn machine(client_hosts: Vec<Arc<ClientHost>>) -> turmoil::Result {
     loop {
-        for station in &stations {
-            station.step();
+        for client_host in &client_hosts {
+            client_host.step();
         }
         tokio::time::sleep(STEP).await;
     }
 }
 
-impl Station {
+impl ClientHost {
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,7 +92,7 @@ impl Station {
             let gone = (self.session().take(), inner.limiter.take());
             (up, gone, std::mem::take(&mut inner.tasks))
         };
-        self.diary.crashes(self.number);
+        self.event_log.crashes(self.number);
         gone.0
     }
 
@@ -165,7 +165,7 @@ impl Station {
             inner.flows.push(Flow {
                 next: begin + gap * part,
                 busy: false,
-                looks: false,
+                rechecks: false,
             });
         }
     }
@@ -199,7 +199,7 @@ impl Station {
             inner.flows[flow].next = now() as f64 + LOOK;
             return;
         }
-        if !std::mem::take(&mut inner.flows[flow].looks) {
+        if !std::mem::take(&mut inner.flows[flow].rechecks) {
             self.ask(inner, flow);
         }
         if self.group.flows.is_none() {
@@ -224,8 +224,8 @@ impl Station {
             None => next.next.max(now() as f64 - mean),
         };
         // A long gap at a low rate must not skip over a later, higher rate.
-        next.looks = moves && !self.group.in_step && gap > 4.0 * LOOK;
-        next.next = from + if next.looks { 4.0 * LOOK } else { gap };
+        next.rechecks = moves && !self.group.in_step && gap > 4.0 * LOOK;
+        next.next = from + if next.rechecks { 4.0 * LOOK } else { gap };
     }
 
     /// Sends one request. If it cannot be served at once, its caller may wait.
@@ -238,7 +238,7 @@ impl Station {
         let waits = closed || inner.waiting < self.group.waiting;
         let number = inner.callers.come();
         let request = Request {
-            station: Arc::clone(self),
+            client_host: Arc::clone(self),
             limiter,
             process: inner.process,
             flow,
@@ -262,7 +262,7 @@ impl Station {
     }
 
     fn write(&self, process: u32, what: What) {
-        self.diary.write([Happened::Decided(Decided {
+        self.event_log.write([Happened::Decided(Decided {
             at: now(),
             client: self.number,
             process,
@@ -273,7 +273,7 @@ impl Station {
 
 /// A request in progress.
 struct Request {
-    station: Arc<Station>,
+    client_host: Arc<ClientHost>,
     limiter: Limiter,
     process: u32,
     flow: usize,
@@ -282,8 +282,8 @@ struct Request {
 
 impl Request {
     async fn run(self, waits: bool) {
-        let station = Arc::clone(&self.station);
-        if station.kind == Kind::Concurrency {
+        let client_host = Arc::clone(&self.client_host);
+        if client_host.kind == Kind::Concurrency {
             let permit = match waits {
                 true => self.limiter.permit().await,
                 false => self.limiter.try_permit(),
@@ -293,7 +293,7 @@ impl Request {
                 Err(refused) => self.refused(&refused),
             }
         } else {
-            let outcome = self.limiter.acquire(station.group.cost).await;
+            let outcome = self.limiter.acquire(client_host.group.cost).await;
             self.told(
                 outcome.map(|admission| {
                     (admission.asked_at != admission.decided_at, admission.period)
@@ -301,18 +301,21 @@ impl Request {
             );
         }
         if waits {
-            let mut done = station.done.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut done = client_host
+                .done
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             done.push((self.process, self.flow));
         }
     }
 
     fn refused(&self, _: &Refused) {
-        self.station
-            .write(self.process, What::Refused(self.station.group.cost));
+        self.client_host
+            .write(self.process, What::Refused(self.client_host.group.cost));
     }
 
     fn told(&self, outcome: Result<(bool, PeriodId), Refused>) {
-        let cost = self.station.group.cost;
+        let cost = self.client_host.group.cost;
         let what = match outcome {
             Err(refused) => return self.refused(&refused),
             Ok((true, _)) => What::Central(cost),
@@ -321,35 +324,40 @@ impl Request {
                 period,
                 state: self.limiter.peek().right,
                 share: self.limiter.share(),
-                edge: self.station.edge(),
+                edge: self.client_host.edge(),
             },
         };
-        self.station.write(self.process, what);
+        self.client_host.write(self.process, what);
     }
 
     /// Holds a permit for a random time.
     async fn hold(&self, permit: Permit) {
-        let station = &self.station;
+        let client_host = &self.client_host;
         let permit = Arc::new(permit);
-        station.write(self.process, What::Taken(self.number));
-        station.diary.flies((
-            station.number,
+        client_host.write(self.process, What::Taken(self.number));
+        client_host.event_log.flies((
+            client_host.number,
             self.process,
             self.number,
             Arc::clone(&permit),
         ));
-        let mean = station.group.hold as f64;
-        let drawn = Draw::of(station.seed, Of::Hold, station.number as u64, self.number);
+        let mean = client_host.group.hold as f64;
+        let drawn = Draw::of(
+            client_host.seed,
+            Of::Hold,
+            client_host.number as u64,
+            self.number,
+        );
         let span = drawn.clone().exponential(mean) as u64 + MS / 10;
         aliquot_client::Clock::sleep(
-            &HostClock(Arc::clone(&station.host)),
+            &HostClock(Arc::clone(&client_host.host)),
             Duration::from_nanos(span),
         )
         .await;
-        station
-            .diary
-            .lands(station.number, self.process, self.number);
-        station.write(self.process, What::Landed);
+        client_host
+            .event_log
+            .lands(client_host.number, self.process, self.number);
+        client_host.write(self.process, What::Landed);
     }
 }
 

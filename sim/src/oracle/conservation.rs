@@ -54,7 +54,7 @@ impl Check {
         self.account.observe(tick(now), held.tokens());
         let both = verdict.and(self.account.verdict());
         if !both.is_pass() {
-            self.found.hear(NAME, both, self.grains);
+            self.found.record(NAME, both, self.grains);
         }
     }
 }

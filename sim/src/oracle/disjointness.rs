@@ -43,7 +43,7 @@ impl Check {
             .admitted(tick(now), &edge.parent, admission.cost);
         let verdict = self.incarnations.verdict();
         if !verdict.is_pass() {
-            self.found.hear(NAME, verdict, grains);
+            self.found.record(NAME, verdict, grains);
         }
     }
 

@@ -30,7 +30,7 @@ impl Check {
         let verdict = self.dominance.verdict();
         if !verdict.is_pass() {
             // The excess is a number of admissions, not of grains.
-            self.found.hear(NAME, verdict, 1);
+            self.found.record(NAME, verdict, 1);
         }
     }
 

@@ -72,14 +72,14 @@ impl Check {
             Of::Permits(_) => return,
         };
         if !verdict.is_pass() {
-            self.found.hear(NAME, verdict, self.grains);
+            self.found.record(NAME, verdict, self.grains);
         }
     }
 
     pub(super) fn taken(&mut self, now: u64, flown: Flown) {
         if let Of::Permits(check) = &mut self.of {
             check.acquire(tick(now), flown, Tokens::from_grains(1));
-            self.found.hear(NAME, check.verdict(), self.grains);
+            self.found.record(NAME, check.verdict(), self.grains);
         }
     }
 

@@ -7,17 +7,17 @@ const NAME: (u8, &str) = (8, "healing");
 /// The state of a whole simulation at an instant, as far as recovery is concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// Number of ready leaders (in office): elected, with an entry of their own term applied.
+    /// Number of ready leaders: elected, with an entry of their own term applied.
     pub(crate) leaders: usize,
     /// Clients that should have a lease and have none.
     pub(crate) unleased: Vec<usize>,
-    /// Number of incarnations in the book ("ghosts") that are not the current incarnation of any node.
-    pub(crate) ghosts: usize,
+    /// Number of incarnations in the book that are not the current incarnation of any node.
+    pub(crate) orphans: usize,
 }
 
 impl Health {
     pub(crate) fn is_well(&self) -> bool {
-        self.leaders == 1 && self.unleased.is_empty() && self.ghosts == 0
+        self.leaders == 1 && self.unleased.is_empty() && self.orphans == 0
     }
 }
 
@@ -50,11 +50,11 @@ impl Healing {
         if now > self.by {
             let after = (now - since) as f64 / 1e9;
             self.found.fail(NAME, now, || {
-                let Health { leaders, unleased, ghosts } = health;
+                let Health { leaders, unleased, orphans } = health;
                 let some: Vec<String> = unleased.iter().take(5).map(|&host| name(host)).collect();
                 format!(
                     "{after:.2} s after the last fault: {leaders} leaders in office, {} clients without a lease ({}), \
-                     {ghosts} lives booked that nobody lives",
+                     {orphans} lives booked that nobody lives",
                     unleased.len(),
                     some.join(", ")
                 )

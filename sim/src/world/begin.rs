@@ -10,13 +10,13 @@ use super::net::Net;
 use super::operator::{Operator, Requests};
 use super::queue::Queue;
 use super::service::Service;
-use crate::course::Course;
 use crate::draw::{Draw, Of};
 use crate::hosts::Hosts;
 use crate::mark::Marks;
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::scenario::{Scenario, Target};
+use crate::timeline::Timeline;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::leader::Pace;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl World {
             .map(Key::to_string)
             .zip(claims.iter().cloned())
             .collect();
-        let course = Course::new(&named, key_of.clone());
+        let timeline = Timeline::new(&named, key_of.clone());
         let (nodes, services) = (
             nodes_of(&scenario, &hosts, seed),
             services_of(&scenario, &hosts, &key_of, seed),
@@ -58,7 +58,7 @@ impl World {
             claims,
             oracle: Oracle::new(drift),
             marks: Marks::default(),
-            course,
+            timeline,
             operator: Operator::default(),
             requests: Requests::default(),
             incarnations: BTreeMap::new(),
@@ -76,7 +76,7 @@ impl World {
             measures_bytes: false,
             skew_from: Vec::new(),
             vacant: None,
-            witness: None,
+            tracer: None,
             hosts,
             plan,
         };
@@ -117,7 +117,7 @@ impl World {
             }
         }
         for index in 0..self.plan.faults.len() {
-            self.at(self.plan.faults[index].at, Event::Strike(index as u32));
+            self.at(self.plan.faults[index].at, Event::Inject(index as u32));
         }
         self.at(0, Event::Operate);
         self.at(SEC, Event::Look);

@@ -24,7 +24,7 @@ pub(crate) struct Callers {
     pub(super) walked: (f64, u64),
     pub(super) steps: u64,
     /// If set, the next event sends no request and only evaluates the load again.
-    looks: bool,
+    rechecks: bool,
     /// Number of callers that wait for tokens.
     pub(crate) waiting: u64,
     retrying: bool,
@@ -98,7 +98,7 @@ impl World {
         if self.now >= stop.min(self.callers_until) || self.services[of].leaving {
             return;
         }
-        if std::mem::take(&mut self.services[of].callers.looks) {
+        if std::mem::take(&mut self.services[of].callers.rechecks) {
             self.come_again(of, rate.max(1e-3));
             return;
         }
@@ -141,17 +141,17 @@ impl World {
         let moves = !matches!(group.shape, Shape::Constant | Shape::Pareto { .. });
         // A long gap at a low rate must not skip over a later, higher rate. The exponential distribution has
         // no memory, so drawing the rest of the gap again does not change the arrivals.
-        callers.looks = moves && !group.in_step && at > now as f64 + 4.0 * LOOK;
-        if callers.looks {
+        callers.rechecks = moves && !group.in_step && at > now as f64 + 4.0 * LOOK;
+        if callers.rechecks {
             callers.next = now as f64 + 4.0 * LOOK;
         }
-        let at = if callers.looks { callers.next } else { at };
+        let at = if callers.rechecks { callers.next } else { at };
         self.come_at(of, at);
     }
 
     /// Decides one request at its client. If it is refused, a caller of a closed loop waits.
     fn decide(&mut self, of: usize, closed: bool) {
-        self.course.offered(self.now, of, self.cost_of(of));
+        self.timeline.offered(self.now, of, self.cost_of(of));
         if self.try_once(of) {
             self.served(of, closed);
         } else if self.services[of].callers.asked == 0 || !self.just_asked {

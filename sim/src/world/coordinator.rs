@@ -25,7 +25,7 @@ pub(crate) struct Coordinator {
     pub(crate) state: State,
     pub(crate) leader: Leader,
     /// Reading of the node's clock when it became the ready leader, if it is.
-    pub(crate) office: Option<Tick>,
+    pub(crate) ready_since: Option<Tick>,
     pub(super) leads: Option<u64>,
     pub(super) barriers: Vec<(Barrier, u64)>,
     pub(crate) node: Option<Node>,
@@ -41,7 +41,7 @@ pub(crate) struct Coordinator {
     /// The latest report of each incarnation. A new leader starts from them.
     pub(super) heard: BTreeMap<Incarnation, Rc<Report>>,
     reported: Tick,
-    pub(super) news: bool,
+    pub(super) report_urgent: bool,
     /// Set if the node is leaving and hands everything back.
     pub(crate) departs: bool,
     jumps: Option<(Tick, i64)>,
@@ -58,7 +58,7 @@ impl Coordinator {
             log,
             state: State::new(),
             leader: Leader::new(pace),
-            office: None,
+            ready_since: None,
             leads: None,
             barriers: Vec::new(),
             node: None,
@@ -70,7 +70,7 @@ impl Coordinator {
             wanted: BTreeSet::new(),
             heard: BTreeMap::new(),
             reported: Tick::from_nanos(0),
-            news: true,
+            report_urgent: true,
             departs: false,
             jumps: None,
             latest: Tick::from_nanos(0),
@@ -127,8 +127,8 @@ impl World {
         host.latest = host.clock.read(now);
         host.log.restart(host.latest.nanos(), patience);
         host.leader = Leader::new(pace);
-        (host.leads, host.office, host.node) = (None, None, None);
-        (host.applying, host.news, host.jumps) = (false, true, None);
+        (host.leads, host.ready_since, host.node) = (None, None, None);
+        (host.applying, host.report_urgent, host.jumps) = (false, true, None);
         host.barriers.clear();
         host.sessions.clear();
         host.reports.clear();
@@ -236,7 +236,7 @@ impl World {
         }
     }
 
-    pub(super) fn node_hears(&mut self, from: usize, node: usize, message: Message) {
+    pub(super) fn node_receives(&mut self, from: usize, node: usize, message: Message) {
         let now = self.nodes[node].look(self.now);
         match message {
             Message::Log(message) => {
@@ -252,7 +252,7 @@ impl World {
                 self.nodes[node].log.propose((*command).clone());
             }
             Message::Report { report, relayed } => {
-                self.node_hears_report(node, report, relayed, now);
+                self.node_receives_report(node, report, relayed, now);
                 if self.nodes[node].leads.is_none() {
                     return;
                 }
@@ -265,7 +265,7 @@ impl World {
                 }
                 let incarnation = self.nodes[node].node.as_ref().map(Node::incarnation);
                 let former = incarnation != Some(answer.edge.child);
-                self.marks.hit_if(former, Mark::AnswerOfFormerLife);
+                self.marks.hit_if(former, Mark::AnswerOfFormerIncarnation);
                 self.marks.hit_if(relayed, Mark::AnswerRelayed);
                 let host = &mut self.nodes[node];
                 if let Some(machine) = &mut host.node {
@@ -283,7 +283,7 @@ impl World {
                     self.drain_to(node, Some((report.edge, from)));
                 }
             }
-            other => self.node_hears_client(from, node, other, now),
+            other => self.node_receives_from_client(from, node, other, now),
         }
         self.settle(node);
     }
@@ -309,8 +309,8 @@ impl World {
         let Some(machine) = &mut host.node else {
             return;
         };
-        host.news |= machine.take_report_urgent();
-        let every = match (machine.is_leased(now), host.news) {
+        host.report_urgent |= machine.take_report_urgent();
+        let every = match (machine.is_leased(now), host.report_urgent) {
             (_, true) => Self::URGENT,
             (false, false) => Self::UNLEASED,
             (true, false) => usual,
@@ -318,7 +318,7 @@ impl World {
         if now.since(host.reported) < every {
             return;
         }
-        (host.reported, host.news) = (now, false);
+        (host.reported, host.report_urgent) = (now, false);
         let Some(report) = machine.report(now, wall) else {
             return;
         };
@@ -336,7 +336,7 @@ impl World {
                 );
             }
         }
-        self.node_hears_report(node, report, true, now);
+        self.node_receives_report(node, report, true, now);
         self.drain_to(node, None);
     }
 

@@ -218,7 +218,7 @@ impl World {
     /// Handles the loss of the connection or the closing of its edge.
     pub(super) fn lose_link(&mut self, of: usize, now: Tick) {
         let requests = self.services[of].requests.pending() > 0;
-        self.marks.hit_if(requests, Mark::LinkLostWhileAsking);
+        self.marks.hit_if(requests, Mark::LinkLostDuringRequest);
         self.services[of].selection.lost();
         self.dial_within(of, Span::from_millis(10), now);
     }

@@ -95,10 +95,10 @@ pub(crate) enum Event {
         timer: Timer,
     },
     /// Injects a fault, by its index in the plan.
-    Strike(u32),
+    Inject(u32),
     Strobe(u32, u64),
     /// Ends a fault.
-    Mend(u32),
+    Recover(u32),
     /// Lets operators submit their commands.
     Operate,
     /// Inspects all hosts.

@@ -127,7 +127,7 @@ impl World {
         };
         for (index, key) in self.keys.iter().enumerate() {
             if budget.key().matches(key) {
-                self.course.keys[index].change(self.now, &budget);
+                self.timeline.keys[index].change(self.now, &budget);
                 let new = budget.whole();
                 let old = std::mem::replace(&mut self.limits[index], new);
                 let lowered =

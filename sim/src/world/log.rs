@@ -231,10 +231,10 @@ impl Log {
             let (me, doubt) = (self.me, 2 * self.bounds.most);
             let fresh = |heard: &u64| now.saturating_sub(*heard) < doubt;
             let heard = peers.heard.iter().enumerate();
-            let hears = heard
+            let heard_from = heard
                 .filter(|(of, heard)| *of != me && fresh(heard))
                 .count();
-            if hears + 1 < self.majority() {
+            if heard_from + 1 < self.majority() {
                 self.step_down(now);
                 return;
             }

@@ -52,7 +52,7 @@ impl World {
         let host = &mut self.nodes[node];
         let Some(machine) = &host.node else { return };
         if report.edge.parent != machine.incarnation() {
-            self.marks.hit(Mark::ReportOfFormerLife);
+            self.marks.hit(Mark::ReportOfFormerIncarnation);
             return;
         }
         if machine.ledger().child(report.edge.child).is_none() {
@@ -126,11 +126,11 @@ impl World {
     }
 
     /// Counts marks of leadership: the time without a leader, and a leader that is cut off from the quorum.
-    pub(super) fn mark_office(&mut self) {
+    pub(super) fn mark_vacancy(&mut self) {
         let Some(leader) = self.leader() else {
             let since = *self.vacant.get_or_insert(self.now);
             let long = self.now - since > self.plan.scenario.lease.lease;
-            self.marks.hit_if(long, Mark::OfficeVacant);
+            self.marks.hit_if(long, Mark::NoReadyLeader);
             return;
         };
         self.vacant = None;

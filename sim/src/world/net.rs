@@ -89,7 +89,7 @@ impl Net {
         self.harms.insert(place, (id, harmed));
     }
 
-    pub(crate) fn mend(&mut self, id: u64) {
+    pub(crate) fn recover(&mut self, id: u64) {
         self.harms.retain(|(of, _)| *of != id);
         self.slow.remove(&id);
     }
@@ -100,7 +100,7 @@ impl Net {
     }
 
     /// Returns true if every message from one host arrives at the other, because the link has no faults.
-    pub(crate) fn hears(&self, from: usize, to: usize) -> bool {
+    pub(crate) fn is_faultless(&self, from: usize, to: usize) -> bool {
         self.usual.loss == 0.0 && self.meeting(from, to).next().is_none()
     }
 

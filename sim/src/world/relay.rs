@@ -18,14 +18,14 @@ impl World {
         to: Option<usize>,
         answer: Rc<Answer>,
     ) {
-        let Some(to) = to.filter(|&to| !self.net.hears(from, to)) else {
+        let Some(to) = to.filter(|&to| !self.net.is_faultless(from, to)) else {
             return;
         };
         let relayed = true;
         self.send(node, to, Message::Answer { answer, relayed });
     }
 
-    pub(super) fn node_hears_report(
+    pub(super) fn node_receives_report(
         &mut self,
         node: usize,
         report: Rc<Report>,
@@ -50,7 +50,7 @@ impl World {
             }
         } else if let (true, false, Some(to)) = (newer, relayed, host.log.hint) {
             let origin = self.incarnations.get(&incarnation).copied();
-            if origin.is_none_or(|origin| !self.net.hears(origin, to)) {
+            if origin.is_none_or(|origin| !self.net.is_faultless(origin, to)) {
                 let relayed = true;
                 self.send(node, to, Message::Report { report, relayed });
             }

@@ -7,7 +7,7 @@ use super::callers::Callers;
 use super::clock::{Clock, MS};
 use super::dial::Dialled;
 use super::event::{Message, Timer};
-use super::seen::LeaseSeen;
+use super::lease_diff::LeaseBefore;
 use super::{Process, World};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    pub(super) fn service_hears(&mut self, from: usize, of: usize, message: Message) {
+    pub(super) fn service_receives(&mut self, from: usize, of: usize, message: Message) {
         let now = self.services[of].clock.read(self.now);
         let service = &mut self.services[of];
         match message {
@@ -320,7 +320,7 @@ impl World {
                     return;
                 }
                 service.selection.heard(now);
-                let before = LeaseSeen::of(service, now);
+                let before = LeaseBefore::of(service, now);
                 service.client.handle_answer(&answer, now);
                 before.compare(service, &answer, now, &mut self.marks);
                 if service.client.edge().is_none() {

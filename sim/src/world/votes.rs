@@ -32,8 +32,8 @@ impl Log {
         now: u64,
     ) {
         // A node that hears a leader rejects pre-votes.
-        let hears = self.hint.is_some() && now.saturating_sub(self.heard) < self.bounds.least;
-        let content = trial && (self.is_leader() || hears);
+        let has_leader = self.hint.is_some() && now.saturating_sub(self.heard) < self.bounds.least;
+        let content = trial && (self.is_leader() || has_leader);
         // A rejected pre-vote must tell its candidate of a newer term as well. Otherwise a candidate with the
         // best log that never hears of that term would try forever, and no other node could win.
         let old = term < self.term || trial && term == self.term;

@@ -1,7 +1,7 @@
 //! The workloads of a published gossiping limiter: five instances, and the faults of its own test table.
 
 use super::super::Row;
-use super::{TOLD, at_least, at_most, from, row, within};
+use super::{REPORTED, at_least, at_most, from, row, within};
 
 pub(super) const GOSSIP: &[Row] = &[
     row("gossip-table/even", "5 × 400/s", "1.00 R, 0 s over, 3 s"),
@@ -25,7 +25,7 @@ pub(super) const GOSSIP: &[Row] = &[
         time in thirty it was chance. It goes on reporting to its own meanwhile, and stays if its lease is renewed before it is over, as it nearly always is.")
     .but(&[
         ("used", within(10.0, 50.0, at_least(0.0))),
-        ("settled", from(50.0, TOLD)),
+        ("settled", from(50.0, REPORTED)),
     ]),
     row(
         "gossip-table/duplicated-delayed",
@@ -34,7 +34,7 @@ pub(super) const GOSSIP: &[Row] = &[
     )
     .but(&[
         ("used", within(10.0, 50.0, at_least(0.0))),
-        ("settled", from(50.0, TOLD)),
+        ("settled", from(50.0, REPORTED)),
     ]),
     row(
         "gossip-table/split-deny",
@@ -62,21 +62,21 @@ pub(super) const GOSSIP: &[Row] = &[
     )
     .but(&[
         ("used", within(20.0, 50.0, at_least(0.0))),
-        ("unsaved", from(2.0, TOLD)),
-        ("settled", from(50.0, TOLD)),
-        ("excess", from(0.0, TOLD)),
+        ("unsaved", from(2.0, REPORTED)),
+        ("settled", from(50.0, REPORTED)),
+        ("excess", from(0.0, REPORTED)),
     ]),
     row("gossip-table/split-local", "the same, policy local", "").but(&[
         ("used", within(20.0, 50.0, at_least(0.0))),
-        ("unsaved", from(2.0, TOLD)),
-        ("settled", from(50.0, TOLD)),
-        ("excess", from(0.0, TOLD)),
+        ("unsaved", from(2.0, REPORTED)),
+        ("settled", from(50.0, REPORTED)),
+        ("excess", from(0.0, REPORTED)),
     ]),
     row("gossip-table/split-open", "the same, policy open", "").but(&[
         ("used", within(20.0, 50.0, at_least(0.0))),
-        ("unsaved", from(2.0, TOLD)),
-        ("settled", from(50.0, TOLD)),
-        ("excess", from(0.0, TOLD)),
+        ("unsaved", from(2.0, REPORTED)),
+        ("settled", from(50.0, REPORTED)),
+        ("excess", from(0.0, REPORTED)),
     ]),
     row(
         "gossip-table/one-way",
@@ -94,7 +94,7 @@ pub(super) const GOSSIP: &[Row] = &[
     )
     .but(&[
         ("used", within(20.0, 24.0, at_least(0.8))),
-        ("settled", from(20.0, TOLD)),
+        ("settled", from(20.0, REPORTED)),
     ]),
     row(
         "gossip-table/rolling-restart",

@@ -1,4 +1,4 @@
-//! The service of a node for its clients ("desk"): sessions, budget ids of keys, central decisions, and
+//! The service of a node for its clients: sessions, budget ids of keys, central decisions, and
 //! leaving.
 
 use super::World;
@@ -11,7 +11,7 @@ use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{Edge, Incarnation, PeriodId, Tick, Tokens};
 
 impl World {
-    pub(super) fn node_hears_client(
+    pub(super) fn node_receives_from_client(
         &mut self,
         from: usize,
         node: usize,
@@ -113,10 +113,10 @@ impl World {
 
     /// Shows the oracle a central decision, once, at the time at which it is made.
     fn judge_verdict(&mut self, ask: &DecisionRequest, told: &DecisionReply) {
-        let Some(bench) = self.oracle.bench(ask.budget) else {
+        let Some(checkers) = self.oracle.checkers(ask.budget) else {
             return;
         };
-        let (grains, kind) = (bench.grains, bench.kind);
+        let (grains, kind) = (checkers.grains, checkers.kind);
         let cost = Tokens::from_grains(grains.saturating_mul(ask.cost.get()));
         let asker = self.asker(ask.edge);
         match told.outcome {
@@ -131,7 +131,7 @@ impl World {
             }
             Outcome::Refused { .. } => {
                 self.oracle.refused(self.now, ask.budget, cost);
-                self.course.refused(self.now, asker, ask.cost.get());
+                self.timeline.refused(self.now, asker, ask.cost.get());
             }
             Outcome::Moved { .. } => {}
         }

@@ -1,13 +1,13 @@
 //! The result of a run.
 
 use super::World;
-use crate::course::Course;
 use crate::mark::{Mark, Marks};
 use crate::oracle::Breach;
+use crate::timeline::Timeline;
 
-/// The result of a run ("lived").
+/// The result of a run.
 #[derive(Debug)]
-pub struct Lived {
+pub struct RunResult {
     /// Breaches of invariants that must hold: the first of each.
     pub breaches: Vec<Breach>,
     /// Breaches that the scenario allows by `breaks`.
@@ -21,18 +21,18 @@ pub struct Lived {
     /// Time from the last fault until everything was well for good, in nanoseconds.
     pub recovery: Option<u64>,
     /// The recording of demand, admissions and traffic.
-    pub course: Course,
+    pub timeline: Timeline,
     /// The marks that were hit.
     pub marks: Marks,
     /// Number of events: inputs handled by a state machine of the core, or in the network tier pieces of data
     /// read.
     pub events: u64,
     /// True time simulated, in nanoseconds.
-    pub lived: u64,
+    pub simulated: u64,
 }
 
 impl World {
-    pub(super) fn finish(mut self, end: u64) -> Lived {
+    pub(super) fn finish(mut self, end: u64) -> RunResult {
         let breaks = &self.plan.scenario.run.breaks;
         let breaches = self.oracle.found().filter_map(|found| found.breach.clone());
         let (allowed, breaches) = breaches.partition(|breach| breaks.contains(&breach.invariant));
@@ -42,14 +42,14 @@ impl World {
         }
         let tight = self.oracle.slack().is_some_and(|slack| slack < 1.0);
         self.marks.hit_if(tight, Mark::EnvelopeTight);
-        let ahead = self.course.keys.iter().any(|key| key.ahead > 0);
+        let ahead = self.timeline.keys.iter().any(|key| key.ahead > 0);
         self.marks.hit_if(ahead, Mark::AheadOfIdeal);
-        self.course.ends = (end.min(self.now), self.now);
+        self.timeline.ends = (end.min(self.now), self.now);
         let grains = self
             .claims
             .first()
             .map_or(1, |budget| budget.scale().grains_per_token());
-        Lived {
+        RunResult {
             breaches,
             allowed,
             doubts: self
@@ -60,10 +60,10 @@ impl World {
             slack: self.oracle.slack(),
             unleased: self.oracle.degraded.admitted as f64 / grains as f64,
             recovery,
-            course: self.course,
+            timeline: self.timeline,
             marks: self.marks,
             events: self.events,
-            lived: self.now,
+            simulated: self.now,
         }
     }
 }

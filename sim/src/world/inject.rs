@@ -1,4 +1,4 @@
-//! Injects faults ("strikes"). A fault counts only if it took effect.
+//! Injects faults. A fault counts only if it took effect.
 
 use super::World;
 use super::clock::{MS, quantised};
@@ -30,7 +30,7 @@ impl World {
         found
     }
 
-    pub(super) fn strike(&mut self, index: usize) {
+    pub(super) fn inject(&mut self, index: usize) {
         let fault = self.plan.faults[index].clone();
         if self.callers_until != u64::MAX && fault.at > self.plan.scenario.run.duration {
             return;
@@ -58,7 +58,9 @@ impl World {
                 "clock_step" | "leader_transfer" | "membership" | "budget_change" | "reset" => 0,
                 _ => fault.lasts,
             };
-            self.course.faults.push((self.now, self.now + lasts, what));
+            self.timeline
+                .faults
+                .push((self.now, self.now + lasts, what));
         }
     }
 
@@ -99,18 +101,18 @@ impl World {
             "budget_change" => self.change_budget(fault),
             "clone_client" => self.clone_client(index, fault, targets),
             _ => {
-                let struck = targets.iter().copied();
-                let struck: Vec<usize> = struck
+                let affected = targets.iter().copied();
+                let affected: Vec<usize> = affected
                     .filter(|&host| self.befall_host(fault, host))
                     .collect();
-                let took = !struck.is_empty();
+                let took = !affected.is_empty();
                 if took {
                     let lasts = if fault.kind == "restart" {
                         50 * MS
                     } else {
                         fault.lasts
                     };
-                    self.lasts_for(index, lasts, struck);
+                    self.lasts_for(index, lasts, affected);
                 }
                 took
             }
@@ -158,9 +160,9 @@ impl World {
     }
 
     /// Marks a fault as active, and schedules its end.
-    pub(super) fn lasts_for(&mut self, index: usize, span: u64, struck: Vec<usize>) {
-        self.active.insert(index, struck);
-        self.after(span, Event::Mend(index as u32));
+    pub(super) fn lasts_for(&mut self, index: usize, span: u64, affected: Vec<usize>) {
+        self.active.insert(index, affected);
+        self.after(span, Event::Recover(index as u32));
     }
 
     pub(super) fn crash(&mut self, host: usize) -> bool {

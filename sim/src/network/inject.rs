@@ -1,4 +1,4 @@
-//! Injects faults ("strikes") and recovers them ("mends"). A fault counts only if it took effect.
+//! Injects faults and recovers them. A fault counts only if it took effect.
 
 use super::fabric::Connection;
 use super::node::Job;
@@ -14,10 +14,11 @@ use aliquot_core::command::Command;
 impl Network<'_> {
     /// Starts late processes, and injects and recovers the faults that are due.
     pub(super) fn befall_due(&mut self) {
-        for station in &self.stations {
-            if station.lock().process == 0 && self.now >= station.group.start {
-                station.start();
-                self.fabric.set_up(self.hosts.nodes + station.number, true);
+        for client_host in &self.client_hosts {
+            if client_host.lock().process == 0 && self.now >= client_host.group.start {
+                client_host.start();
+                self.fabric
+                    .set_up(self.hosts.nodes + client_host.number, true);
             }
         }
         let over = self
@@ -25,7 +26,7 @@ impl Network<'_> {
             .iter()
             .filter(|(_, (until, _))| *until <= self.now);
         let over: Vec<usize> = over.map(|(index, _)| *index).collect();
-        over.into_iter().for_each(|index| self.mend(index));
+        over.into_iter().for_each(|index| self.recover(index));
         while let Some(fault) = self
             .plan
             .faults
@@ -35,7 +36,7 @@ impl Network<'_> {
             let (index, fault) = (self.next_fault, fault.clone());
             self.next_fault += 1;
             if !self.calmed {
-                self.strike(index, &fault);
+                self.inject(index, &fault);
             }
         }
         self.strobe();
@@ -53,7 +54,7 @@ impl Network<'_> {
         found
     }
 
-    fn strike(&mut self, index: usize, fault: &Fault) {
+    fn inject(&mut self, index: usize, fault: &Fault) {
         let targets = match fault.target.is_empty() {
             true if fault.kind == "leader_transfer" => Vec::new(),
             true => self.found(&[Target::All], index),
@@ -81,7 +82,9 @@ impl Network<'_> {
             "clock_step" | "leader_transfer" | "budget_change" | "reset" => 0,
             _ => fault.lasts,
         };
-        self.course.faults.push((self.now, self.now + lasts, what));
+        self.timeline
+            .faults
+            .push((self.now, self.now + lasts, what));
     }
 
     /// Injects a fault. Returns true if it took effect.
@@ -119,16 +122,16 @@ impl Network<'_> {
             "budget_change" => self.change_budget(fault),
             _ => {
                 let each = targets.iter().copied();
-                let struck: Vec<usize> =
+                let affected: Vec<usize> =
                     each.filter(|&host| self.befall_host(fault, host)).collect();
-                let took = !struck.is_empty();
+                let took = !affected.is_empty();
                 if took {
                     let lasts = if fault.kind == "restart" {
                         50 * MS
                     } else {
                         fault.lasts
                     };
-                    self.active.insert(index, (self.now + lasts, struck));
+                    self.active.insert(index, (self.now + lasts, affected));
                 }
                 took
             }
@@ -157,7 +160,7 @@ impl Network<'_> {
                 true
             }
             "store_error" if is_node && self.fabric.is_up(host) => {
-                let disk = self.sites[host].lock().disk.clone();
+                let disk = self.node_hosts[host].lock().disk.clone();
                 disk.is_some_and(|disk| {
                     disk.fail();
                     true
@@ -220,10 +223,10 @@ impl Network<'_> {
         self.fabric.set_up(host, false);
         self.fabric.each(|ends| ends.contains(&host), how);
         if !self.hosts.is_node(host) {
-            return self.stations[host - self.hosts.nodes].kill();
+            return self.client_hosts[host - self.hosts.nodes].kill();
         }
         self.sim.crash(format!("n{}", host + 1));
-        let mut inner = self.sites[host].lock();
+        let mut inner = self.node_hosts[host].lock();
         (inner.jobs, inner.failed) = (None, None);
         if let Some(disk) = inner.disk.take() {
             // Some of the writes that were not flushed yet reach the disk, the others are lost.
@@ -240,7 +243,7 @@ impl Network<'_> {
         self.fabric.set_up(host, true);
         match self.hosts.is_node(host) {
             true => self.sim.bounce(format!("n{}", host + 1)),
-            false => self.stations[host - self.hosts.nodes].start(),
+            false => self.client_hosts[host - self.hosts.nodes].start(),
         }
         self.fabric.wake_all();
     }
@@ -248,7 +251,7 @@ impl Network<'_> {
     /// Stops nodes whose log has failed, as `aliquot serve` does.
     fn bury(&mut self) {
         for node in 0..self.hosts.nodes {
-            let failed = self.sites[node].lock().failed.clone();
+            let failed = self.node_hosts[node].lock().failed.clone();
             if let Some(why) = failed {
                 self.show("failed", Some(node), || why);
                 self.crash(node, Connection::reset);
@@ -303,14 +306,14 @@ impl Network<'_> {
         let mut heirs = all
             .filter(|&node| self.hosts.is_node(node) && node != leader && self.fabric.is_up(node));
         let heir = heirs.next();
-        heir.is_some_and(|heir| self.sites[leader].ask(Job::Transfer(heir as u64 + 1)))
+        heir.is_some_and(|heir| self.node_hosts[leader].ask(Job::Transfer(heir as u64 + 1)))
     }
 
     fn change_budget(&mut self, fault: &Fault) -> bool {
         let Ok((_, budget)) = self.plan.scenario.changed(&fault.set) else {
             return false;
         };
-        for key in &mut self.course.keys {
+        for key in &mut self.timeline.keys {
             if budget.key().as_str() == key.key {
                 key.change(self.now, &budget);
             }
@@ -329,8 +332,8 @@ impl Network<'_> {
     /// Submits the commands of operators to one node after the other, until they are applied.
     pub(super) fn operate(&mut self) {
         const AGAIN: u64 = 20 * LOOK_EVERY;
-        for site in &self.sites {
-            let done = std::mem::take(&mut site.lock().done);
+        for node_host in &self.node_hosts {
+            let done = std::mem::take(&mut node_host.lock().done);
             self.asked.retain(|(command, _)| !done.contains(command));
         }
         let (now, up) = (
@@ -343,21 +346,21 @@ impl Network<'_> {
                 continue;
             }
             let node = up[(now / AGAIN) as usize % up.len()];
-            self.sites[node].ask(Job::Write(Box::new(command.clone())));
+            self.node_hosts[node].ask(Job::Write(Box::new(command.clone())));
             *at = now.max(1);
         }
     }
 
-    fn mend(&mut self, index: usize) {
-        let Some((_, struck)) = self.active.remove(&index) else {
+    fn recover(&mut self, index: usize) {
+        let Some((_, affected)) = self.active.remove(&index) else {
             return;
         };
         let fault = self.plan.faults[index].clone();
-        self.show("over", struck.first().copied(), || fault.kind.to_owned());
-        self.fabric.with_net(|net| net.mend(index as u64));
+        self.show("over", affected.first().copied(), || fault.kind.to_owned());
+        self.fabric.with_net(|net| net.recover(index as u64));
         self.fabric.wake_all();
         let now = self.now;
-        for host in struck {
+        for host in affected {
             match fault.kind {
                 "crash" | "restart" | "client_churn" => self.restart(host),
                 "store_error" => {
@@ -386,7 +389,7 @@ impl Network<'_> {
         for index in lasting {
             let kind = self.plan.faults[index].kind;
             if !matches!(kind, "pause" | "suspend" | "vm_pause") {
-                self.mend(index);
+                self.recover(index);
             }
         }
     }

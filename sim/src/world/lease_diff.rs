@@ -1,4 +1,4 @@
-//! Compares a client's lease before and after an answer, and counts marks ("seen").
+//! Compares a client's lease before and after an answer, and counts marks.
 
 use super::service::Service;
 use crate::mark::{Mark, Marks};
@@ -7,14 +7,14 @@ use aliquot_core::unit::{Edge, Span, Tick};
 
 /// A client's lease before an answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LeaseSeen {
+pub(super) struct LeaseBefore {
     edge: Option<Edge>,
     leased: bool,
     had: bool,
     until: Tick,
 }
 
-impl LeaseSeen {
+impl LeaseBefore {
     const LATE: Span = Span::from_millis(250);
 
     pub(super) fn of(service: &Service, now: Tick) -> Self {

@@ -1,4 +1,4 @@
-//! Shows the oracle admissions, permits, and the state of all hosts at instants ("looks").
+//! Shows the oracle admissions, permits, and the state of all hosts at instants.
 
 use super::clock::{MS, SEC};
 use super::coordinator::Coordinator;
@@ -25,11 +25,11 @@ impl World {
     }
 
     pub(super) fn count_admitted(&mut self, of: usize, cost: u64) {
-        self.course.admitted(self.now, of, cost);
+        self.timeline.admitted(self.now, of, cost);
     }
 
     pub(super) fn refused(&mut self, of: usize, budget: Option<BudgetId>, cost: u64) {
-        self.course.refused(self.now, of, cost);
+        self.timeline.refused(self.now, of, cost);
         if let (Some(budget), Some((_, scale))) = (budget, self.services[of].budget) {
             let grains = scale.grains_per_token().saturating_mul(cost);
             self.oracle
@@ -81,9 +81,9 @@ impl World {
         };
         let (now, flown) = (self.now, (of, service.process.number, flight));
         self.land();
-        self.course.admitted(now, of, 1);
-        if let Some(bench) = self.oracle.bench(budget) {
-            bench.taken(now, flown);
+        self.timeline.admitted(now, of, 1);
+        if let Some(checkers) = self.oracle.checkers(budget) {
+            checkers.taken(now, flown);
         }
     }
 
@@ -103,10 +103,10 @@ impl World {
             };
             !flies || service.process.number != process || !service.process.up
         };
-        for (budget, bench) in self.oracle.of_permits() {
+        for (budget, checkers) in self.oracle.of_permits() {
             let of = |service: &Service| service.budget.is_some_and(|(id, _)| id == budget);
             if services.iter().any(of) {
-                bench.landed(now, over);
+                checkers.landed(now, over);
             }
         }
     }
@@ -122,7 +122,7 @@ impl World {
     pub(super) fn applied(&mut self, node: usize, index: u64, effects: &[Effect]) {
         if index > self.applied {
             self.applied = index;
-            self.course.traffic.entries += 1;
+            self.timeline.traffic.entries += 1;
             for effect in effects {
                 self.mark_effect(effect);
             }
@@ -152,7 +152,7 @@ impl World {
         if self.now.is_multiple_of(200 * MS) {
             self.look_at_edges(best);
         }
-        self.mark_office();
+        self.mark_vacancy();
         let health = self.health(best);
         let clients = self.services.len() - self.clones;
         let all = health.unleased.len() == clients && self.now > 10 * SEC;
@@ -196,8 +196,8 @@ impl World {
                 .into_iter()
                 .chain(nodes)
                 .chain(of.map(|(_, share)| *share));
-            if let Some(bench) = self.oracle.bench(budget) {
-                bench.believed(now, parts);
+            if let Some(checkers) = self.oracle.checkers(budget) {
+                checkers.believed(now, parts);
             }
         }
     }
@@ -265,7 +265,7 @@ impl World {
         Health {
             leaders: self.nodes.iter().filter(is_ready).count(),
             unleased: unleased.map(|(of, _)| self.hosts.nodes + of).collect(),
-            ghosts: members
+            orphans: members
                 .filter(|(incarnation, _)| !incarnations.contains(incarnation))
                 .count(),
         }
@@ -282,12 +282,14 @@ impl World {
             };
             if self.skew_from.len() == host {
                 self.skew_from.push((self.now, boot.boot(self.now)));
-                self.course.skews.push((self.hosts.name(host), Vec::new()));
+                self.timeline
+                    .skews
+                    .push((self.hosts.name(host), Vec::new()));
             }
             let skew = boot.skew(self.now, self.skew_from[host]);
-            self.course.skews[host].1.push(skew);
+            self.timeline.skews[host].1.push(skew);
         }
-        for key in self.course.keys.iter().filter(|key| key.is_rate) {
+        for key in self.timeline.keys.iter().filter(|key| key.is_rate) {
             let last: u64 = key.bins.iter().rev().take(10).map(|bin| bin.admitted).sum();
             if last as f64 >= 0.99 * key.limit {
                 self.marks.hit(Mark::FullUse);
@@ -299,7 +301,7 @@ impl World {
         if from == to {
             return;
         }
-        let traffic = &mut self.course.traffic;
+        let traffic = &mut self.timeline.traffic;
         traffic.messages += 1;
         let of_client = !self.hosts.is_node(from) || !self.hosts.is_node(to);
         if !self.hosts.is_node(from) {

@@ -1,4 +1,4 @@
-//! The checkers of one budget's generation ("bench").
+//! The checkers of one budget's generation.
 
 use super::admission::Admission;
 use super::admission::Flown;
@@ -9,7 +9,7 @@ use aliquot_core::state::Generation;
 use aliquot_core::unit::{Drift, PeriodId, Tokens};
 
 #[derive(Debug)]
-pub(crate) struct Bench {
+pub(crate) struct BudgetCheckers {
     pub(crate) kind: Kind,
     /// Grains of one token.
     pub(crate) grains: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Bench {
     dominance: dominance::Check,
 }
 
-impl Bench {
+impl BudgetCheckers {
     pub(super) fn new(now: u64, generation: &Generation, drift: Drift) -> Self {
         let (kind, limit) = (generation.budget.kind(), limit_of(generation));
         let grains = generation.budget.scale().grains_per_token();

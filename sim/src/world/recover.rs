@@ -1,18 +1,18 @@
-//! Recovers from faults ("mends").
+//! Recovers from faults.
 
 use super::World;
 use super::clock::quantised;
 
 impl World {
-    pub(super) fn mend(&mut self, index: usize) {
-        let Some(struck) = self.active.remove(&index) else {
+    pub(super) fn recover(&mut self, index: usize) {
+        let Some(affected) = self.active.remove(&index) else {
             return;
         };
         let fault = self.plan.faults[index].clone();
-        self.show("over", struck.first().copied(), || fault.kind.to_owned());
-        self.net.mend(index as u64);
+        self.show("over", affected.first().copied(), || fault.kind.to_owned());
+        self.net.recover(index as u64);
         let now = self.now;
-        for host in struck {
+        for host in affected {
             match fault.kind {
                 "crash" | "restart" | "client_churn" if self.process(host).is_none() => {
                     match self.hosts.is_node(host) {
@@ -48,7 +48,7 @@ impl World {
                 "pause" | "suspend" | "vm_pause"
             );
             if !pauses {
-                self.mend(index);
+                self.recover(index);
             }
         }
     }

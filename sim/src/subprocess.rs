@@ -1,4 +1,4 @@
-//! Judges one seed in a process of its own ("apart").
+//! Judges one seed in a process of its own.
 //!
 //! Simulations of the network tier depend on state of the whole process: task ids, and the seeds of hash
 //! maps. With one process per seed, a seed gives the same result whatever ran before it. The process is
@@ -46,7 +46,7 @@ pub fn judge(scenario: &Scenario, seed: u64) -> SeedResult {
             figures: Default::default(),
             marks: Marks::default(),
             events: 0,
-            lived: 0,
+            simulated: 0,
             broke: Vec::new(),
         }
     })
@@ -92,7 +92,7 @@ pub fn written(result: &SeedResult) -> Value {
         "figures": result.figures,
         "marks": marks,
         "events": result.events,
-        "lived": result.lived,
+        "lived": result.simulated,
         "broke": result.broke,
     })
 }
@@ -125,7 +125,7 @@ fn read(text: &str, seed: u64) -> Option<SeedResult> {
         figures: figures.collect(),
         marks,
         events: value.get("events")?.as_u64()?,
-        lived: value.get("lived")?.as_u64()?,
+        simulated: value.get("lived")?.as_u64()?,
         broke: texts("broke")?,
     })
 }
@@ -146,7 +146,7 @@ mod tests {
             figures: [("jain", 0.1 + 0.2), ("faults", 3.0)].into(),
             marks,
             events: u64::MAX,
-            lived: 60_000_000_000,
+            simulated: 60_000_000_000,
             broke: vec!["d".into()],
         };
         let again = read(&written(&result).to_string(), 7).expect("it can be read");

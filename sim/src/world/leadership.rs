@@ -1,4 +1,4 @@
-//! The leadership of a node ("office"): elections, barriers, rounds, commits, and answers to other nodes.
+//! The leadership of a node: elections, barriers, rounds, commits, and answers to other nodes.
 
 use super::World;
 use super::coordinator::Coordinator;
@@ -28,7 +28,7 @@ impl World {
                 }
                 LeaderOutput::Propose(command) => {
                     if let Command::Round(changes) = &command {
-                        let since = host.office.map(|office| now.since(office));
+                        let since = host.ready_since.map(|ready_since| now.since(ready_since));
                         let patient = (since, host.state.lease());
                         self.oracle.patience.proposed(self.now, changes, patient);
                         if !changes.reclaims.is_empty() {
@@ -52,8 +52,8 @@ impl World {
         let host = &mut self.nodes[node];
         let now = host.look(self.now);
         let leads = host.log.is_leader().then_some(host.log.term);
-        let mut news = leads != host.leads;
-        if news {
+        let mut changed = leads != host.leads;
+        if changed {
             if host.leads.is_some() {
                 host.leader.deposed();
                 self.marks.hit(Mark::LeaderDeposed);
@@ -61,24 +61,24 @@ impl World {
                 self.marks.hit_if(waited, Mark::BarrierVoid);
             }
             host.barriers.clear();
-            (host.leads, host.office) = (leads, None);
+            (host.leads, host.ready_since) = (leads, None);
             if let Some(term) = leads {
                 host.leader.elected(Term::new(term), &host.state, now);
-                let last = self.course.elections.last();
+                let last = self.timeline.elections.last();
                 let again = last.is_some_and(|(_, last)| *last == node);
                 self.marks.hit_if(again, Mark::ElectedAgain);
-                self.course.elected(self.now, node);
+                self.timeline.elected(self.now, node);
                 host.log.propose(Command::Round(Changes::default()));
             }
         }
         if !host.barriers.is_empty() {
-            news |= self.hear_quorum(node, now);
+            changed |= self.handle_quorum(node, now);
         }
-        news
+        changed
     }
 
     /// Handles barriers that a quorum has answered. Returns true if there was any.
-    fn hear_quorum(&mut self, node: usize, now: Tick) -> bool {
+    fn handle_quorum(&mut self, node: usize, now: Tick) -> bool {
         let host = &mut self.nodes[node];
         let probed = host.log.probed();
         let mut answers: Vec<Answer> = Vec::new();
@@ -143,20 +143,20 @@ impl World {
         }
         host.leader
             .applied(term, command, &effects, &host.state, now);
-        if host.leader.is_ready() && host.office.is_none() {
-            host.office = Some(now);
+        if host.leader.is_ready() && host.ready_since.is_none() {
+            host.ready_since = Some(now);
             if self
-                .course
-                .offices
+                .timeline
+                .ready_leaders
                 .last()
                 .is_some_and(|(_, last)| *last != node)
             {
                 self.marks.hit(Mark::LeaderChanged);
             }
-            self.course.became_ready(self.now, node);
-            let office = |host: &&Coordinator| host.process.up && host.leader.is_ready();
-            let others = self.nodes.iter().filter(office).count();
-            self.marks.hit_if(others > 1, Mark::TwoInOffice);
+            self.timeline.became_ready(self.now, node);
+            let is_ready = |host: &&Coordinator| host.process.up && host.leader.is_ready();
+            let others = self.nodes.iter().filter(is_ready).count();
+            self.marks.hit_if(others > 1, Mark::TwoReadyLeaders);
             // The latest reports of the nodes build on the state of an earlier leader. Handling them now asks
             // each node for a complete one.
             let heard: Vec<Rc<Report>> = self.nodes[node].heard.values().cloned().collect();
@@ -206,7 +206,7 @@ impl World {
                 let mut machine = Node::new(*incarnation, host.state.drift());
                 machine.set_lease(host.state.lease());
                 host.node = Some(machine);
-                (host.join, host.news) = (None, true);
+                (host.join, host.report_urgent) = (None, true);
                 host.sessions.clear();
             }
         }

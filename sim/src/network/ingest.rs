@@ -1,8 +1,8 @@
 //! Passes the events of a step to the oracle: entries applied and written, and requests decided.
 
 use super::Network;
-use super::diary::{Decided, Happened, What};
 use super::disk::Written;
+use super::event_log::{Decided, Happened, What};
 use super::node::Applied;
 use super::service::is_booked;
 use crate::mark::Mark;
@@ -17,15 +17,15 @@ use aliquot_wire::raft;
 
 impl Network<'_> {
     /// Passes on the events of a step, in order.
-    pub(super) fn hear(&mut self) {
-        for happened in self.diary.take() {
+    pub(super) fn ingest(&mut self) {
+        for happened in self.event_log.take() {
             match happened {
                 Happened::Applied(applied) => self.applied(&applied),
                 Happened::Written(written) => self.wrote(&written),
                 Happened::Decided(decided) => self.decided(&decided),
             }
         }
-        if self.witness.is_none() {
+        if self.tracer.is_none() {
             return;
         }
         for (_, from, to, len, digest) in self.fabric.take_noted() {
@@ -38,7 +38,7 @@ impl Network<'_> {
 
     fn applied(&mut self, applied: &Applied) {
         let (node, entry) = (applied.node, &applied.entry);
-        self.offices
+        self.ready_since
             .entry((node, entry.term))
             .or_insert(applied.tick);
         let said = digest(&applied.outcome);
@@ -65,7 +65,7 @@ impl Network<'_> {
                 .commits
                 .replayed(self.now, node, &applied.outcome);
         }
-        self.course.traffic.entries += 1;
+        self.timeline.traffic.entries += 1;
         for effect in &effects {
             match effect {
                 Effect::Reclaimed(_) => self.marks.hit(Mark::ReclaimApplied),
@@ -109,7 +109,7 @@ impl Network<'_> {
         }) = LogEntry::from_bytes(command)
         {
             let now_here = self.fabric.hosts[*node].read().nanos();
-            let since = self.offices.get(&(*node, entry.id.term));
+            let since = self.ready_since.get(&(*node, entry.id.term));
             let since = since.map(|since| Span::from_nanos(now_here.saturating_sub(*since)));
             if !changes.reclaims.is_empty() {
                 self.marks.hit(Mark::ReclaimProposed);
@@ -122,7 +122,7 @@ impl Network<'_> {
 
     /// Returns the budget that a client uses, according to the entries applied so far.
     pub(super) fn budget_of(&self, client: usize) -> Option<(BudgetId, Scale)> {
-        let key = &self.stations[client].key;
+        let key = &self.client_hosts[client].key;
         let key = aliquot_core::budget::Key::try_from(key.as_str()).ok()?;
         let id = self.state.budget_of(&key)?;
         Some((id, self.state.budget(id)?.budget.scale()))
@@ -138,9 +138,9 @@ impl Network<'_> {
             })
         };
         match &decided.what {
-            What::Offered(cost) => self.course.offered(now, client, *cost),
+            What::Offered(cost) => self.timeline.offered(now, client, *cost),
             What::Refused(cost) => {
-                self.course.refused(now, client, *cost);
+                self.timeline.refused(now, client, *cost);
                 if let Some((budget, _)) = budget {
                     let cost = Tokens::from_grains(grains(*cost));
                     self.oracle.refused(now, budget, cost);
@@ -148,7 +148,7 @@ impl Network<'_> {
             }
             What::Central(cost) => {
                 self.marks.hit(Mark::AdmittedCentrally);
-                self.course.admitted(now, client, *cost);
+                self.timeline.admitted(now, client, *cost);
                 self.show("admitted", Some(host), || format!("{cost} centrally"));
             }
             What::Admitted {
@@ -166,7 +166,7 @@ impl Network<'_> {
                     self.marks.hit(Mark::AdmittedByFloor);
                 }
                 self.show("admitted", Some(host), || format!("{cost} as {state:?}"));
-                self.course.admitted(now, client, *cost);
+                self.timeline.admitted(now, client, *cost);
                 let Some((budget, _)) = budget else {
                     let what = "something was admitted of a budget that no log has";
                     return self.oracle.commits.broke(now, || what.to_owned());
@@ -188,10 +188,11 @@ impl Network<'_> {
             }
             What::Taken(number) => {
                 self.land();
-                self.course.admitted(now, client, 1);
+                self.timeline.admitted(now, client, 1);
                 let flown = flown(client, decided.process, *number);
-                if let Some(bench) = budget.and_then(|(budget, _)| self.oracle.bench(budget)) {
-                    bench.taken(now, flown);
+                if let Some(checkers) = budget.and_then(|(budget, _)| self.oracle.checkers(budget))
+                {
+                    checkers.taken(now, flown);
                 }
             }
             What::Landed => self.land(),
@@ -200,21 +201,21 @@ impl Network<'_> {
 
     /// Ends the permits that are over, by their clients' own clocks.
     fn land(&mut self) {
-        let (diary, now) = (self.diary.clone(), self.now);
+        let (event_log, now) = (self.event_log.clone(), self.now);
         let over = |(client, process, flight): &Flown| match flight {
-            Flight::Central(number) => !diary.is_flying(*client, *process, number.get()),
+            Flight::Central(number) => !event_log.is_flying(*client, *process, number.get()),
             Flight::Own(..) => true,
         };
         let budgets: Vec<BudgetId> = self.state.budgets().map(|(budget, _)| budget).collect();
         for budget in budgets {
-            if let Some(bench) = self.oracle.bench(budget) {
-                bench.landed(now, over);
+            if let Some(checkers) = self.oracle.checkers(budget) {
+                checkers.landed(now, over);
             }
         }
     }
 }
 
-/// Identifies a permit by its number in the diary.
+/// Identifies a permit by its number in the event log.
 const fn flown(client: usize, process: u32, number: u64) -> Flown {
     (client, process, Flight::Central(RequestId::new(number)))
 }

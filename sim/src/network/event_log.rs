@@ -1,4 +1,4 @@
-//! The log of a step ("diary"): what happened on the hosts, in order. The oracle reads it after the step.
+//! The log of a step: what happened on the hosts, in order. The oracle reads it after the step.
 
 use super::disk::Written;
 use super::node::Applied;
@@ -58,9 +58,9 @@ struct Pages {
 
 /// The events since the last read, and the permits in flight. Clones share their contents.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Diary(Arc<Mutex<Pages>>);
+pub(super) struct EventLog(Arc<Mutex<Pages>>);
 
-impl Diary {
+impl EventLog {
     fn lock(&self) -> MutexGuard<'_, Pages> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

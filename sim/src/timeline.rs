@@ -1,4 +1,4 @@
-//! The course of a run: a recording of demand, admissions and traffic over time.
+//! The timeline of a run: a recording of demand, admissions and traffic over time.
 //!
 //! Keys are recorded in bins of 100 ms of true time, clients in bins of one second. The figures of any window
 //! are computed from these bins.
@@ -55,7 +55,7 @@ pub struct Bin {
 
 /// The recording of one key.
 #[derive(Clone, Debug)]
-pub struct KeyCourse {
+pub struct KeyTimeline {
     /// The key.
     pub key: String,
     /// Tokens per second of the limit as first configured. For a quota: its tokens divided by its period, or
@@ -91,16 +91,16 @@ pub struct Traffic {
 
 /// The recording of a run.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct Timeline {
     /// The keys.
-    pub keys: Vec<KeyCourse>,
+    pub keys: Vec<KeyTimeline>,
     /// Tokens requested and admitted, by client and second.
     pub clients: Vec<Vec<(u32, u32)>>,
     /// Index of each client's key in `keys`.
     pub key_of: Vec<usize>,
     /// True times at which a node became the ready leader, with the node. A leader is ready once it has
     /// applied an entry of its own term.
-    pub offices: Vec<(u64, usize)>,
+    pub ready_leaders: Vec<(u64, usize)>,
     /// True times of elections, with the elected node.
     pub elections: Vec<(u64, usize)>,
     /// Faults that took effect: begin, end, description.
@@ -114,17 +114,17 @@ pub struct Course {
     pub ends: (u64, u64),
 }
 
-impl Course {
+impl Timeline {
     pub(crate) fn new(keys: &[(String, Budget)], key_of: Vec<usize>) -> Self {
         let keys = keys
             .iter()
-            .map(|(key, budget)| KeyCourse::new(key, budget))
+            .map(|(key, budget)| KeyTimeline::new(key, budget))
             .collect();
         Self {
             keys,
             clients: vec![Vec::new(); key_of.len()],
             key_of,
-            offices: Vec::new(),
+            ready_leaders: Vec::new(),
             elections: Vec::new(),
             faults: Vec::new(),
             traffic: Traffic::default(),
@@ -138,7 +138,7 @@ impl Course {
     }
 
     pub(crate) fn became_ready(&mut self, now: u64, node: usize) {
-        self.offices.push((now, node));
+        self.ready_leaders.push((now, node));
     }
 
     fn slot(&mut self, now: u64, client: usize) -> &mut (u32, u32) {
@@ -174,7 +174,7 @@ impl Course {
     }
 }
 
-impl KeyCourse {
+impl KeyTimeline {
     fn new(key: &str, budget: &Budget) -> Self {
         let grains = budget.scale().grains_per_token() as f64;
         let whole = budget.whole();

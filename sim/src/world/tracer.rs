@@ -1,4 +1,4 @@
-//! Shows everything that happens in a simulation to a witness.
+//! Shows everything that happens in a simulation to a tracer.
 
 use super::World;
 use super::event::Message;
@@ -12,9 +12,9 @@ use aliquot_core::unit::Tick;
 use std::fmt::{Display, Formatter, Result};
 use std::hash::Hash;
 
-/// A value that a witness can look at: as text, for people, or as a hash, for comparison. Hashing costs a
+/// A value that a tracer can look at: as text, for people, or as a hash, for comparison. Hashing costs a
 /// fiftieth of writing the text.
-pub trait Seen {
+pub trait Traced {
     /// Writes the value as text.
     fn tell(&self, f: &mut Formatter<'_>) -> Result;
 
@@ -22,13 +22,13 @@ pub trait Seen {
     fn digest(&self, fold: &mut Fold);
 }
 
-impl Display for dyn Seen + '_ {
+impl Display for dyn Traced + '_ {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         self.tell(f)
     }
 }
 
-impl Seen for String {
+impl Traced for String {
     fn tell(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(self)
     }
@@ -38,7 +38,7 @@ impl Seen for String {
     }
 }
 
-impl Seen for Message {
+impl Traced for Message {
     fn tell(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{}: {self:?}", self.name())
     }
@@ -50,28 +50,28 @@ impl Seen for Message {
 
 /// The state of a node after a message.
 #[derive(Hash)]
-struct NodeSeen<'a> {
+struct NodeState<'a> {
     now: Tick,
     term: u64,
     commit: u64,
     applied: u64,
-    office: bool,
+    is_ready: bool,
     holder: Option<&'a Holder>,
 }
 
-impl Seen for NodeSeen<'_> {
+impl Traced for NodeState<'_> {
     fn tell(&self, f: &mut Formatter<'_>) -> Result {
         let Self {
             now,
             term,
             commit,
             applied,
-            office,
+            is_ready,
             holder,
         } = self;
         write!(
             f,
-            "{now:?} term {term} commit {commit} applied {applied} office {office} {holder:?}"
+            "{now:?} term {term} commit {commit} applied {applied} office {is_ready} {holder:?}"
         )
     }
 
@@ -82,9 +82,9 @@ impl Seen for NodeSeen<'_> {
 
 /// The state of a client after a message.
 #[derive(Hash)]
-struct ClientSeen<'a>(Tick, &'a Client);
+struct ClientState<'a>(Tick, &'a Client);
 
-impl Seen for ClientSeen<'_> {
+impl Traced for ClientState<'_> {
     fn tell(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{:?} {:?}", self.0, self.1)
     }
@@ -98,7 +98,7 @@ impl Seen for ClientSeen<'_> {
 #[derive(Hash)]
 struct Books<'a>(&'a State, &'a Leader, Option<&'a Node>);
 
-impl Seen for Books<'_> {
+impl Traced for Books<'_> {
     fn tell(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{:?} {:?} {:?}", self.0, self.1, self.2)
     }
@@ -108,9 +108,9 @@ impl Seen for Books<'_> {
     }
 }
 
-/// An event that is shown to a witness ("sight").
+/// An event that is shown to a tracer.
 #[derive(Clone, Copy)]
-pub struct Sight<'a> {
+pub struct TraceEvent<'a> {
     /// True time in nanoseconds.
     pub at: u64,
     /// Kind of the event: `message`, `state`, `books`, `fault`, `over`, `applied`, `admitted` and others.
@@ -120,10 +120,10 @@ pub struct Sight<'a> {
     /// Name of the sender, if the event is a message.
     pub from: &'a str,
     /// The contents.
-    pub what: &'a dyn Seen,
+    pub what: &'a dyn Traced,
 }
 
-impl std::fmt::Debug for Sight<'_> {
+impl std::fmt::Debug for TraceEvent<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let Self {
             at,
@@ -137,9 +137,9 @@ impl std::fmt::Debug for Sight<'_> {
 }
 
 /// A receiver of everything that happens.
-pub trait Witness {
+pub trait Tracer {
     /// Called for each event.
-    fn saw(&mut self, sight: &Sight<'_>);
+    fn record(&mut self, event: &TraceEvent<'_>);
 }
 
 impl World {
@@ -149,8 +149,8 @@ impl World {
         host: Option<usize>,
         text: impl FnOnce() -> String,
     ) {
-        if let Some(witness) = &mut self.witness {
-            witness.saw(&Sight {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.record(&TraceEvent {
                 at: self.now,
                 kind,
                 host: host.map_or("", |host| self.hosts.label(host)),
@@ -162,8 +162,8 @@ impl World {
 
     /// Shows a message with all its contents.
     pub(super) fn show_message(&mut self, from: usize, to: usize, message: &Message) {
-        if let Some(witness) = &mut self.witness {
-            witness.saw(&Sight {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.record(&TraceEvent {
                 at: self.now,
                 kind: "message",
                 host: self.hosts.label(to),
@@ -175,11 +175,11 @@ impl World {
 
     /// Shows the state of a host after a message, with all that it holds.
     pub(super) fn show_state(&mut self, host: usize) {
-        let Some(witness) = &mut self.witness else {
+        let Some(tracer) = &mut self.tracer else {
             return;
         };
-        let mut saw = |what: &dyn Seen| {
-            witness.saw(&Sight {
+        let mut record = |what: &dyn Traced| {
+            tracer.record(&TraceEvent {
                 at: self.now,
                 kind: "state",
                 host: self.hosts.label(host),
@@ -189,27 +189,27 @@ impl World {
         };
         if self.hosts.is_node(host) {
             let node = &self.nodes[host];
-            saw(&NodeSeen {
+            record(&NodeState {
                 now: node.clock.read(self.now),
                 term: node.log.term,
                 commit: node.log.commit,
                 applied: node.state.applied(),
-                office: node.leader.is_ready(),
+                is_ready: node.leader.is_ready(),
                 holder: node.node.as_ref().map(Node::holder),
             });
         } else {
             let service = &self.services[host - self.hosts.nodes];
-            saw(&ClientSeen(service.clock.read(self.now), &service.client));
+            record(&ClientState(service.clock.read(self.now), &service.client));
         }
     }
 
     /// Shows the complete state of all nodes, which would be too much after every message.
     pub(super) fn show_books(&mut self) {
-        let Some(witness) = &mut self.witness else {
+        let Some(tracer) = &mut self.tracer else {
             return;
         };
         for (index, node) in self.nodes.iter().enumerate() {
-            witness.saw(&Sight {
+            tracer.record(&TraceEvent {
                 at: self.now,
                 kind: "books",
                 host: self.hosts.label(index),

@@ -14,21 +14,21 @@ impl Network<'_> {
         let budgets: Vec<BudgetId> = self.state.budgets().map(|(budget, _)| budget).collect();
         for budget in budgets {
             let mut parts = self.held_by_nodes(budget);
-            for client in 0..self.stations.len() {
+            for client in 0..self.client_hosts.len() {
                 if self.budget_of(client).is_some_and(|(of, _)| of == budget) {
-                    let limiter = self.stations[client].lock().limiter.clone();
+                    let limiter = self.client_hosts[client].lock().limiter.clone();
                     let booked = limiter.filter(|limiter| is_booked(limiter.peek().right));
                     parts.extend(booked.map(|limiter| limiter.share()));
                 }
             }
             let now = self.now;
-            if let Some(bench) = self.oracle.bench(budget) {
-                bench.believed(now, parts.into_iter());
+            if let Some(checkers) = self.oracle.checkers(budget) {
+                checkers.believed(now, parts.into_iter());
             }
         }
         self.look_at_edges();
         let health = self.health();
-        if health.unleased.len() == self.stations.len() && self.now > 10 * SEC {
+        if health.unleased.len() == self.client_hosts.len() && self.now > 10 * SEC {
             self.marks.hit(Mark::AllUnleased);
         }
         let name = |host: usize| self.hosts.name(host);
@@ -48,16 +48,17 @@ impl Network<'_> {
 
     /// Updates the current leader: among the ready leaders, the one of the latest term.
     fn follow_leader(&mut self) {
-        let is_ready =
-            |node: &usize| self.fabric.is_up(*node) && self.sites[*node].lock().sight.is_ready;
+        let is_ready = |node: &usize| {
+            self.fabric.is_up(*node) && self.node_hosts[*node].lock().snapshot.is_ready
+        };
         let leading = (0..self.hosts.nodes).filter(is_ready);
-        let leader = leading.max_by_key(|&node| self.sites[node].lock().sight.term);
+        let leader = leading.max_by_key(|&node| self.node_hosts[node].lock().snapshot.term);
         if leader != self.leader {
             if let Some(leader) = leader {
-                if !self.course.offices.is_empty() {
+                if !self.timeline.ready_leaders.is_empty() {
                     self.marks.hit(Mark::LeaderChanged);
                 }
-                self.course.became_ready(self.now, leader);
+                self.timeline.became_ready(self.now, leader);
                 self.show("office", Some(leader), String::new);
             }
             self.leader = leader;
@@ -72,17 +73,17 @@ impl Network<'_> {
             found.map(|(_, share)| *share)
         };
         for node in (0..self.hosts.nodes).filter(|&node| self.fabric.is_up(node)) {
-            let site = self.sites[node].lock();
-            let sight = &site.sight;
+            let node_host = self.node_hosts[node].lock();
+            let snapshot = &node_host.snapshot;
             // A node that is starting or stopping has not answered this look, so it is left out.
-            if sight.at != self.now {
+            if snapshot.at != self.now {
                 continue;
             }
-            if sight.leased {
-                parts.extend(of(&sight.undealt));
+            if snapshot.leased {
+                parts.extend(of(&snapshot.undealt));
             }
-            if self.leader == Some(node) && sight.applied == self.effects.len() as u64 {
-                parts.extend(of(&sight.pool));
+            if self.leader == Some(node) && snapshot.applied == self.effects.len() as u64 {
+                parts.extend(of(&snapshot.pool));
             }
         }
         parts
@@ -90,16 +91,16 @@ impl Network<'_> {
 
     fn look_at_edges(&mut self) {
         let now = self.now;
-        for site in &self.sites {
-            let site = site.lock();
-            let sight = &site.sight;
-            let (Some(edge), Some(incarnation)) = (sight.edge, sight.incarnation) else {
+        for node_host in &self.node_hosts {
+            let node_host = node_host.lock();
+            let snapshot = &node_host.snapshot;
+            let (Some(edge), Some(incarnation)) = (snapshot.edge, snapshot.incarnation) else {
                 continue;
             };
-            if sight.at != now {
+            if snapshot.at != now {
                 continue;
             }
-            for (budget, counters) in &sight.counters {
+            for (budget, counters) in &snapshot.counters {
                 self.oracle.edges.seen(now, edge, *budget, counters);
                 let Some(generation) = self.state.budget(*budget) else {
                     continue;
@@ -125,24 +126,25 @@ impl Network<'_> {
         let up = (0..self.hosts.nodes).filter(|&node| self.fabric.is_up(node));
         let incarnations: Vec<_> = up
             .clone()
-            .filter_map(|node| self.sites[node].lock().sight.incarnation)
+            .filter_map(|node| self.node_hosts[node].lock().snapshot.incarnation)
             .collect();
         let leased = |client: usize| {
-            let client = self.stations[client].session();
+            let client = self.client_hosts[client].session();
             client
                 .as_ref()
                 .is_some_and(|client| !client.status().lease.is_zero())
         };
-        let clients = (0..self.stations.len()).filter(|&client| self.stations[client].lock().up);
+        let clients =
+            (0..self.client_hosts.len()).filter(|&client| self.client_hosts[client].lock().up);
         Health {
             leaders: up
-                .filter(|&node| self.sites[node].lock().sight.is_ready)
+                .filter(|&node| self.node_hosts[node].lock().snapshot.is_ready)
                 .count(),
             unleased: clients
                 .filter(|&client| !leased(client))
                 .map(|client| self.hosts.nodes + client)
                 .collect(),
-            ghosts: self
+            orphans: self
                 .state
                 .members()
                 .filter(|(incarnation, _)| !incarnations.contains(incarnation))
@@ -159,13 +161,15 @@ impl Network<'_> {
             if self.skew_from.len() == host {
                 let shows = self.fabric.hosts[host].with_clock(|clock| clock.boot(now));
                 self.skew_from.push((now, shows));
-                self.course.skews.push((self.hosts.name(host), Vec::new()));
+                self.timeline
+                    .skews
+                    .push((self.hosts.name(host), Vec::new()));
             }
             let from = self.skew_from[host];
             let skew = self.fabric.hosts[host].with_clock(|clock| clock.skew(now, from));
-            self.course.skews[host].1.push(skew);
+            self.timeline.skews[host].1.push(skew);
         }
-        for key in self.course.keys.iter().filter(|key| key.is_rate) {
+        for key in self.timeline.keys.iter().filter(|key| key.is_rate) {
             let last: u64 = key.bins.iter().rev().take(10).map(|bin| bin.admitted).sum();
             if last as f64 >= 0.99 * key.limit {
                 self.marks.hit(Mark::FullUse);
@@ -173,18 +177,18 @@ impl Network<'_> {
         }
     }
 
-    /// Shows the witness the state of every host.
+    /// Shows the tracer the state of every host.
     fn show_states(&mut self) {
-        if self.witness.is_none() {
+        if self.tracer.is_none() {
             return;
         }
         for node in 0..self.hosts.nodes {
-            let text = format!("{:?}", self.sites[node].lock().sight);
+            let text = format!("{:?}", self.node_hosts[node].lock().snapshot);
             self.show("state", Some(node), || text);
         }
-        for client in 0..self.stations.len() {
-            let limiter = self.stations[client].lock().limiter.clone();
-            let status = self.stations[client]
+        for client in 0..self.client_hosts.len() {
+            let limiter = self.client_hosts[client].lock().limiter.clone();
+            let status = self.client_hosts[client]
                 .session()
                 .as_ref()
                 .map(aliquot_client::Client::status);
