@@ -201,7 +201,7 @@ pub(crate) enum No {
 
 /// The cost that a caller asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum Need {
     /// This many tokens of a rate or a quota.
     Tokens(u64),
     /// One permit.
@@ -241,19 +241,19 @@ impl Cell {
 
     /// Decides at `now`. `lease` holds the end of the session's lease; it is read after the epoch that it
     /// applies to. An admission returns the period that it belongs to.
-    pub(crate) fn decide(&self, ask: Ask, now: Tick, lease: &AtomicU64) -> Result<PeriodId, No> {
-        self.take(ask, 0, now, lease, 0)
+    pub(crate) fn decide(&self, need: Need, now: Tick, lease: &AtomicU64) -> Result<PeriodId, No> {
+        self.take(need, 0, now, lease, 0)
             .map(|(_, _, period)| period)
     }
 
-    /// Returns the debt after `ask` if it is admitted. Of the capacity of thread caches, `ours` tokens are
+    /// Returns the debt after `need` if it is admitted. Of the capacity of thread caches, `ours` tokens are
     /// still in the word.
     #[inline(always)]
     fn step(
         &self,
         slot: &Slot,
         word: Word,
-        ask: Ask,
+        need: Need,
         now: Tick,
         lease: &AtomicU64,
         ours: u64,
@@ -266,27 +266,27 @@ impl Cell {
             AdmissionMode::Forever => {}
             AdmissionMode::Floor if now < self.until(word.epoch) => {}
             AdmissionMode::Floor => return Err(No::Lapsed),
-            AdmissionMode::Open => return open(slot, word, ask),
+            AdmissionMode::Open => return open(slot, word, need),
             AdmissionMode::Cold => return Err(No::Cold),
             AdmissionMode::NoBudget => return Err(No::Unruled),
             AdmissionMode::NoRoom => return Err(No::Full),
             AdmissionMode::Closed => return Err(No::Closed),
         }
-        let cost = self.cost(slot, ask)?;
+        let cost = self.cost(slot, need)?;
         let floor = self.floor(slot, ours);
         let debt = self.owed(slot, word, floor, now);
         admit(slot, debt, cost, floor, now).map_err(|no| short(slot, no))
     }
 
-    /// Returns the cost of `ask` in units, if the cell could ever admit it.
+    /// Returns the cost of `need` in units, if the cell could ever admit it.
     #[inline(always)]
-    fn cost(&self, slot: &Slot, ask: Ask) -> Result<u64, No> {
-        let cost = match (ask, slot.kind) {
-            (Ask::Tokens(n), Kind::Rate | Kind::Quota) => {
+    fn cost(&self, slot: &Slot, need: Need) -> Result<u64, No> {
+        let cost = match (need, slot.kind) {
+            (Need::Tokens(n), Kind::Rate | Kind::Quota) => {
                 let grains = u128::from(n) * u128::from(self.hot.scale.load(Ordering::Relaxed));
                 slot.cost(grains)
             }
-            (Ask::Permit, Kind::Concurrency) => Some(1),
+            (Need::Permit, Kind::Concurrency) => Some(1),
             _ => return Err(No::Kind),
         };
         // Capacity without an end admits a cost of zero, even with a burst of zero.
@@ -387,12 +387,12 @@ impl Cell {
     }
 }
 
-/// Returns the debt after `ask` where there is no limit. Permits are counted all the same: they are released
+/// Returns the debt after `need` where there is no limit. Permits are counted all the same: they are released
 /// later, and those in flight count toward a limit that is set meanwhile.
-const fn open(slot: &Slot, word: Word, ask: Ask) -> Result<u64, No> {
-    match (ask, slot.kind) {
-        (Ask::Permit, Kind::Concurrency) if word.debt < Word::DEBT_MAX => Ok(word.debt + 1),
-        (Ask::Permit, Kind::Concurrency) => Err(No::Permits),
+const fn open(slot: &Slot, word: Word, need: Need) -> Result<u64, No> {
+    match (need, slot.kind) {
+        (Need::Permit, Kind::Concurrency) if word.debt < Word::DEBT_MAX => Ok(word.debt + 1),
+        (Need::Permit, Kind::Concurrency) => Err(No::Permits),
         _ => Ok(word.debt),
     }
 }

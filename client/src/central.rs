@@ -20,35 +20,35 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 /// A message from a caller to the session. Their number is bounded by the number of callers: each has one
-/// question, gives it up at most once, and releases a permit at most once.
+/// request, gives it up at most once, and releases a permit at most once.
 #[derive(Debug)]
 pub(crate) enum SessionRequest {
-    /// Asks a question.
-    Decide(Question),
-    /// The caller of this question has gone.
+    /// Asks for a decision.
+    Decide(DecisionCall),
+    /// The caller of this request has gone.
     GiveUp(u64),
-    /// Releases the permit of a question.
+    /// Releases the permit of a request.
     Release(RequestId),
 }
 
 /// Sender of messages to the session.
 pub(crate) type SessionRequests = mpsc::UnboundedSender<SessionRequest>;
 
-/// A question on its way to the session.
+/// A request on its way to the session.
 #[derive(Debug)]
-pub(crate) struct Question {
-    /// Number of the question within the process.
+pub(crate) struct DecisionCall {
+    /// Number of the request within the process.
     pub(crate) ticket: u64,
     pub(crate) key_state: Arc<KeyState>,
     pub(crate) kind: Kind,
     pub(crate) cost: NonZeroU64,
     pub(crate) retry_policy: RetryPolicy,
     pub(crate) reply: oneshot::Sender<Answer>,
-    /// Semaphore permit: the number of questions in flight is limited.
+    /// Semaphore permit: the number of requests in flight is limited.
     pub(crate) room: OwnedSemaphorePermit,
 }
 
-/// Outcome of a question.
+/// Outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// The home node took the tokens.
@@ -99,7 +99,7 @@ impl Drop for Booking {
     }
 }
 
-/// Start of the time in which no question was answered: the first question after the last answer. An answer
+/// Start of the time in which no request was answered: the first request after the last answer. An answer
 /// ends it even if its caller has gone.
 #[derive(Debug)]
 pub(crate) struct UnansweredSince(AtomicU64);
@@ -113,26 +113,26 @@ impl Default for UnansweredSince {
 impl UnansweredSince {
     const NONE: u64 = u64::MAX;
 
-    /// Records a question. Only the session calls this and [`UnansweredSince::clear`].
+    /// Records a request. Only the session calls this and [`UnansweredSince::clear`].
     pub(crate) fn asked(&self, now: Tick) {
         if self.0.load(Ordering::Acquire) == Self::NONE {
             self.0.store(now.nanos(), Ordering::Release);
         }
     }
 
-    /// Records an answer, or that the questions are void.
+    /// Records an answer, or that the requests are void.
     pub(crate) fn clear(&self) {
         self.0.store(Self::NONE, Ordering::Release);
     }
 
-    /// Returns how long no question has been answered.
+    /// Returns how long no request has been answered.
     pub(crate) fn elapsed(&self, now: Tick) -> Duration {
         let since = Tick::from_nanos(self.0.load(Ordering::Acquire));
         Duration::from_nanos(now.since(since).nanos())
     }
 }
 
-/// Asks a question, and waits for its outcome. Dropping the future gives the question up.
+/// Asks for a decision, and waits for its outcome. Dropping the future gives the request up.
 pub(crate) async fn ask(
     shared: &Shared,
     key_state: &Arc<KeyState>,
@@ -146,7 +146,7 @@ pub(crate) async fn ask(
     };
     let ticket = shared.tickets.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
-    let question = Question {
+    let call = DecisionCall {
         ticket,
         key_state: Arc::clone(key_state),
         kind,
@@ -155,11 +155,7 @@ pub(crate) async fn ask(
         reply,
         room,
     };
-    if shared
-        .requests
-        .send(SessionRequest::Decide(question))
-        .is_err()
-    {
+    if shared.requests.send(SessionRequest::Decide(call)).is_err() {
         return Answer::NoLease;
     }
     let mut under_way = UnderWay {
@@ -168,11 +164,11 @@ pub(crate) async fn ask(
     };
     let answer = answer.await;
     under_way.ticket = None;
-    // A session that ends drops its questions without an answer.
+    // A session that ends drops its requests without an answer.
     answer.unwrap_or(Answer::NoLease)
 }
 
-/// A question in flight. Dropping this gives the question up if there was no answer.
+/// A request in flight. Dropping this gives the request up if there was no answer.
 struct UnderWay<'a> {
     ticket: Option<u64>,
     requests: &'a SessionRequests,

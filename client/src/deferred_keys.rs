@@ -21,9 +21,9 @@ const SECOND: u64 = 1_000_000_000;
 enum Op {
     Pass(u64),
     /// A thread asks by its last clock reading.
-    Ask(usize, usize, u64),
-    AskAt(usize, u64),
-    AskEach(Vec<(usize, u64)>),
+    Acquire(usize, usize, u64),
+    AcquireAt(usize, u64),
+    AcquireEach(Vec<(usize, u64)>),
     Take(usize, u64),
     /// Puts back the tokens of an earlier `Take`; 0 is the last one.
     PutBack(usize, u64),
@@ -38,9 +38,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let n = || prop_oneof![8 => 1..3_u64, 1 => 3..70_u64];
     let some = prop_oneof![
         4 => prop_oneof![0..20_u64, 0..SECOND / 10, 0..5 * SECOND].prop_map(Op::Pass),
-        12 => (0..2_usize, key(), n()).prop_map(|(thread, key, n)| Op::Ask(thread, key, n)),
-        2 => (key(), n()).prop_map(|(key, n)| Op::AskAt(key, n)),
-        1 => prop::collection::vec((key(), n()), 1..4).prop_map(Op::AskEach),
+        12 => (0..2_usize, key(), n()).prop_map(|(thread, key, n)| Op::Acquire(thread, key, n)),
+        2 => (key(), n()).prop_map(|(key, n)| Op::AcquireAt(key, n)),
+        1 => prop::collection::vec((key(), n()), 1..4).prop_map(Op::AcquireEach),
         1 => (key(), n()).prop_map(|(key, n)| Op::Take(key, n)),
         1 => (0..3_usize, n()).prop_map(|(ago, n)| Op::PutBack(ago, n)),
         1 => (0..3_usize, n()).prop_map(|(ago, n)| Op::Owe(ago, n)),
@@ -161,15 +161,15 @@ impl Both {
                 self.now.set(now.after(Span::from_nanos(nanos)));
                 self.clock.set(self.now.get());
             }
-            Op::Ask(thread, which, n) => {
+            Op::Acquire(thread, which, n) => {
                 self.ask(thread, &name(which), n)?;
             }
-            Op::AskAt(which, n) => {
+            Op::AcquireAt(which, n) => {
                 if self.store.try_acquire_at(&name(which), n, now).is_ok() {
                     self.admitted(&name(which), n)?;
                 }
             }
-            Op::AskEach(ref asked) => {
+            Op::AcquireEach(ref asked) => {
                 let names: Vec<_> = asked.iter().map(|&(which, n)| (name(which), n)).collect();
                 let asked: Vec<_> = names.iter().map(|(key, n)| (key.as_str(), *n)).collect();
                 let mut answers = vec![Ok(()); asked.len()];

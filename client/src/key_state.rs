@@ -11,7 +11,7 @@ use crate::sync::{self, AtomicU64, Ordering};
 use aliquot_core::demand::Observed;
 use aliquot_core::unit::{Span, Tick};
 use parts::Parts;
-use std::sync::atomic::AtomicU64 as Told;
+use std::sync::atomic::AtomicU64 as ReportedCount;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, Semaphore};
 use touch::Touch;
@@ -307,7 +307,7 @@ pub(crate) struct Tally {
     denied: AtomicU64,
     waiting: AtomicU64,
     /// Admitted and denied before the last report, for observers only.
-    told: [Told; 2],
+    reported: [ReportedCount; 2],
     /// Marks the key for the session; unset for a local limit.
     touch: OnceLock<Touch>,
 }
@@ -320,7 +320,7 @@ impl Default for Tally {
             admitted: AtomicU64::new(0),
             denied: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
-            told: Default::default(),
+            reported: Default::default(),
             touch: OnceLock::new(),
         }
     }
@@ -372,11 +372,11 @@ impl Tally {
 
     /// Returns all tokens ever admitted and denied, and those waited for now.
     pub(crate) fn totals(&self) -> [u64; 3] {
-        let told = |at: usize| self.told[at].load(Ordering::Relaxed);
+        let reported = |at: usize| self.reported[at].load(Ordering::Relaxed);
         let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
         [
-            told(0).saturating_add(now(&self.admitted)),
-            told(1).saturating_add(now(&self.denied)),
+            reported(0).saturating_add(now(&self.admitted)),
+            reported(1).saturating_add(now(&self.denied)),
             self.waiting(),
         ]
     }
@@ -388,13 +388,13 @@ impl Tally {
             0 => 0,
             _ => count.swap(0, Ordering::AcqRel),
         });
-        for (told, wanted) in self
-            .told
+        for (reported, wanted) in self
+            .reported
             .iter()
             .zip(wanted)
             .filter(|(_, wanted)| *wanted > 0)
         {
-            told.fetch_add(wanted, Ordering::Relaxed);
+            reported.fetch_add(wanted, Ordering::Relaxed);
         }
         wanted
     }

@@ -16,7 +16,7 @@ mod watched;
 pub use fast_path::Batches;
 pub use reservation::{Reservation, Settled};
 
-use crate::cell::{AdmissionMode, Ask, No};
+use crate::cell::{AdmissionMode, Need, No};
 use crate::key_state::KeyState;
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
@@ -159,7 +159,7 @@ impl Limiter {
 
     fn decide_once(&self, n: u64, now: Tick) -> Result<PeriodId, No> {
         let lease = &self.handle.shared.lease.0;
-        self.key_state.cell.decide(Ask::Tokens(n), now, lease)
+        self.key_state.cell.decide(Need::Tokens(n), now, lease)
     }
 
     /// Counts an admission, if anything reads the count.
@@ -327,7 +327,7 @@ impl Limiter {
     /// Refuses a permit even if one is free: callers that wait in line have it.
     fn decide_behind_line(&self, now: Tick) -> Result<Permit, No> {
         let lease = &self.handle.shared.lease.0;
-        let would = self.key_state.cell.would(Ask::Permit, now, lease);
+        let would = self.key_state.cell.would(Need::Permit, now, lease);
         self.apply_mode(1, would.err().unwrap_or(No::Permits), now)?;
         Ok(Permit::free(self.handle.clone(), now))
     }
@@ -342,7 +342,7 @@ impl Limiter {
     fn take_permit_slot(&self, now: Tick) -> Result<Permit, No> {
         let cell = &self.key_state.cell;
         let era = cell.era();
-        cell.decide(Ask::Permit, now, &self.handle.shared.lease.0)?;
+        cell.decide(Need::Permit, now, &self.handle.shared.lease.0)?;
         if self.own.is_some() {
             self.admitted_here(1);
             let (key_state, handle) = (self.key_state.clone(), self.handle.clone());

@@ -15,10 +15,10 @@
 //! continues under it: nothing was lost, and the link opened elsewhere is closed. [`aliquot_core::node_selection`]
 //! decides which of these happens when.
 
+mod central_requests;
 mod keys;
 mod leaving;
 mod links;
-mod questions;
 
 use crate::builder::{DefaultRule, REPORT_EVERY};
 use crate::cell::CellDecider;
@@ -32,10 +32,10 @@ use aliquot_core::node_selection::{NodeSelection, Times};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Drift, Scale, Span, Tick};
 use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpened};
+use central_requests::CentralRequests;
 use keys::Keys;
 use leaving::Leaving;
 use links::ClosingLink;
-use questions::Questions;
 use rand::rngs::StdRng;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub(crate) struct Session {
     dialer: Dialer,
     rng: StdRng,
     inbox: Inbox,
-    questions: Questions,
+    central_requests: CentralRequests,
     messages: u64,
     reports: u64,
     events: mpsc::Receiver<Event>,
@@ -129,7 +129,7 @@ impl Session {
             dialer,
             rng,
             inbox,
-            questions: Questions::new(now),
+            central_requests: CentralRequests::new(now),
             messages: 0,
             reports: 0,
             events,
@@ -215,7 +215,7 @@ impl Session {
         }
         self.intern(now);
         self.report_if_due(now);
-        self.keep_asking(now);
+        self.tend_requests(now);
         self.show(now);
         false
     }
@@ -241,7 +241,7 @@ impl Session {
                 also(now.after(Self::LOOK_WHILE_WANTED));
             }
         }
-        if let Some(at) = self.questions.next_look()
+        if let Some(at) = self.central_requests.next_look()
             && self.link().is_some()
         {
             also(at);

@@ -249,7 +249,7 @@ fn places_in_line_beside_a_batch_cost_what_they_cost() {
 /// A change of a limit that a thread decides on, often enough to have a cache.
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    Ask(u64),
+    Acquire(u64),
     Limit(u64),
     Burst(u64),
 }
@@ -257,7 +257,7 @@ enum Change {
 fn changes() -> impl Strategy<Value = Vec<Change>> {
     let rate = prop_oneof![0..4_u64, 0..2_000_u64, 0..1_000_000_u64];
     let change = prop_oneof![
-        3 => (0..200_u64).prop_map(Change::Ask),
+        3 => (0..200_u64).prop_map(Change::Acquire),
         2 => rate.prop_map(Change::Limit),
         1 => (128..10_000_u64).prop_map(Change::Burst),
     ];
@@ -283,7 +283,7 @@ proptest! {
             let now = CounterClock.now();
             let before = limiter.tokens_at(now);
             let most = match change {
-                Change::Ask(times) => {
+                Change::Acquire(times) => {
                     ask(&limiter, times);
                     continue;
                 }

@@ -27,7 +27,7 @@ enum Verb {
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Mode(Mode),
-    Ask(Verb, usize, u64),
+    Acquire(Verb, usize, u64),
     Pass(u64),
 }
 
@@ -42,7 +42,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     ];
     let op = prop_oneof![
         2 => prop::sample::select(&Mode::ALL[..]).prop_map(Op::Mode),
-        8 => (verb, 0..KEYS.len(), 0..6_u64).prop_map(|(verb, key, n)| Op::Ask(verb, key, n)),
+        8 => (verb, 0..KEYS.len(), 0..6_u64).prop_map(|(verb, key, n)| Op::Acquire(verb, key, n)),
         2 => (0..2_000_u64).prop_map(Op::Pass),
     ];
     prop::collection::vec(op, 1..60)
@@ -168,7 +168,7 @@ fn whatever_is_asked<K: Borrow<Keyed>>(
                 now = now.after(Span::from_millis(ms));
                 clock.set(now);
             }
-            Op::Ask(verb, which, n) => {
+            Op::Acquire(verb, which, n) => {
                 let [answers, each] = ask(store, &mut expected, (verb, which, n), now);
                 prop_assert_eq!(answers, each, "in {}", expected.mode);
             }

@@ -356,7 +356,7 @@ async fn the_cluster_is_shown_and_changed() {
 }
 
 #[tokio::test]
-async fn the_busiest_keys_are_shown_once_where_nobody_watches() {
+async fn the_busiest_keys_are_shown_once_without_a_terminal() {
     let node = Node::new().await;
     node.run(&["budget", "apply", "-"], BUDGETS).await;
     let top = node.run(&["top"], "").await;
@@ -371,16 +371,16 @@ async fn the_busiest_keys_are_shown_once_where_nobody_watches() {
 async fn every_endpoint_is_tried_and_an_unreachable_cluster_has_its_own_exit_code() {
     let node = Node::new().await;
     // A port that is bound but not listened on refuses connections.
-    let nobody = tokio::net::TcpSocket::new_v4().unwrap();
-    nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let nobody = nobody.local_addr().unwrap().to_string();
+    let unused = tokio::net::TcpSocket::new_v4().unwrap();
+    unused.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let unused = unused.local_addr().unwrap().to_string();
     let found = node
-        .run(&["cluster", "status", "--endpoint", &nobody], "")
+        .run(&["cluster", "status", "--endpoint", &unused], "")
         .await;
     check(&found, 0, &["node 1"], &[]);
-    let lost = run(&["cluster", "status", "--endpoint", &nobody], "").await;
-    check(&lost, 3, &[], &["no node answered", &nobody]);
-    let json = run(&["--json", "cluster", "status", "--endpoint", &nobody], "").await;
+    let lost = run(&["cluster", "status", "--endpoint", &unused], "").await;
+    check(&lost, 3, &[], &["no node answered", &unused]);
+    let json = run(&["--json", "cluster", "status", "--endpoint", &unused], "").await;
     let error: serde_json::Value = serde_json::from_str(&json.err).unwrap();
     assert!(
         error["error"]

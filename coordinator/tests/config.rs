@@ -213,7 +213,7 @@ fn metrics_off_loopback_must_be_accepted_in_so_many_words() {
 }
 
 #[test]
-fn a_variable_that_means_nothing_is_told_and_stops_nobody() {
+fn an_unknown_variable_is_reported_and_stops_no_node() {
     let env = [
         ("ALIQUOT_LISEN", "x"),
         ("ALIQUOT_ENDPOINTS", "y"),

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests as well")]
 
+#[path = "store/completions.rs"]
+mod completions;
 #[path = "store/conformance.rs"]
 mod conformance;
 #[path = "store/damage.rs"]
@@ -11,5 +13,3 @@ mod damage;
 mod identity;
 #[path = "store/model.rs"]
 mod model;
-#[path = "store/told.rs"]
-mod told;

@@ -7,13 +7,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+#[path = "store/completions.rs"]
+#[expect(dead_code, reason = "the tests beside need more of it")]
+mod completions;
 #[path = "store/full.rs"]
 mod full;
 #[path = "store/kill.rs"]
 mod kill;
-#[path = "store/told.rs"]
-#[expect(dead_code, reason = "the tests beside need more of it")]
-mod told;
 
 /// Held by a test that forks, or that opens files which no child may have open.
 fn alone() -> MutexGuard<'static, ()> {

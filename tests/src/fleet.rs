@@ -18,7 +18,7 @@ mod node;
 mod service;
 mod wait;
 
-pub use answer::{Answer, Member, Operator, Sight};
+pub use answer::{Answer, ClusterView, Member, Operator};
 pub use http::get;
 pub use load::{Judged, Load, Offer, Record, now};
 pub use net::{Net, Who};

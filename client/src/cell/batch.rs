@@ -9,7 +9,7 @@
 //! refusal re-reads the word behind an acquire fence, as [`super`] describes.
 
 use super::thread_cache::{Content, ThreadCache, ThreadCaches};
-use super::{AdmissionMode, Ask, Cell, No, Slot, Word};
+use super::{AdmissionMode, Cell, Need, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Tick};
@@ -126,7 +126,7 @@ impl Cell {
             if let Some(content) = content {
                 self.merge(thread, &content, &clock);
             }
-            let decided = self.decide(Ask::Tokens(n), now, lease);
+            let decided = self.decide(Need::Tokens(n), now, lease);
             if widens {
                 self.open(thread, most, now, lease);
             } else if cache.is_hot(now) {
@@ -135,7 +135,7 @@ impl Cell {
             return (now, decided.map(|period| Took { spent: n, period }));
         };
         let most = content.capacity - content.left;
-        let taken = self.take(Ask::Tokens(n), most, now, lease, 0);
+        let taken = self.take(Need::Tokens(n), most, now, lease, 0);
         let took = taken.map(|(more, epoch, period)| {
             if more == 0 {
                 return Took { spent: n, period };
@@ -206,12 +206,12 @@ impl Cell {
         self.thread_caches.release(capacity);
     }
 
-    /// Takes `ask` and up to `most` tokens more. Returns how many more, their epoch, and the period. Of the
+    /// Takes `need` and up to `most` tokens more. Returns how many more, their epoch, and the period. Of the
     /// capacity held by caches, `ours` tokens are still in the word.
     #[inline]
     pub(super) fn take(
         &self,
-        ask: Ask,
+        need: Need,
         most: u64,
         now: Tick,
         lease: &AtomicU64,
@@ -229,7 +229,7 @@ impl Cell {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
             let period = self.period(&slot, word.epoch);
-            let step = self.step(&slot, word, ask, now, lease, ours);
+            let step = self.step(&slot, word, need, now, lease, ours);
             match step.map(|debt| self.and_more(&slot, debt, most, now)) {
                 Ok((debt, more)) => {
                     let next = Word { debt, ..word }.pack();
@@ -305,7 +305,7 @@ impl Cell {
         let Some(content) = self.thread_caches.of(thread).content(thread) else {
             return;
         };
-        if let Ok((more, epoch, _)) = self.take(Ask::Tokens(0), capacity, now, lease, capacity) {
+        if let Ok((more, epoch, _)) = self.take(Need::Tokens(0), capacity, now, lease, capacity) {
             self.thread_caches
                 .of(thread)
                 .fill(&content, more, epoch, now);

@@ -27,7 +27,7 @@
 //! that a refund of that debt finds another era or fails its swap. It changes again after that epoch has begun,
 //! and is odd in between. What is taken in an odd era may be of either epoch, and is never put back.
 
-use super::{AdmissionMode, Ask, Cell, No, Slot, Word};
+use super::{AdmissionMode, Cell, Need, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
@@ -189,11 +189,11 @@ impl Cell {
     }
 
     /// Returns what [`Cell::decide`] would; takes nothing.
-    pub(crate) fn would(&self, ask: Ask, now: Tick, lease: &AtomicU64) -> Result<(), No> {
+    pub(crate) fn would(&self, need: Need, now: Tick, lease: &AtomicU64) -> Result<(), No> {
         let mut seen = self.hot.word.load(Ordering::Acquire);
         loop {
             let WordView { word, slot, .. } = self.word_view(seen);
-            let step = self.step(&slot, word, ask, now, lease, 0);
+            let step = self.step(&slot, word, need, now, lease, 0);
             fence(Ordering::Acquire);
             let found = self.hot.word.load(Ordering::Acquire);
             if Word::unpack(found).epoch == word.epoch {
@@ -232,10 +232,10 @@ impl Cell {
         lease: &AtomicU64,
     ) -> Result<(u64, u64, Tick), No> {
         let WordView { word, slot, .. } = view;
-        let ask = Ask::Tokens(n);
-        let no = match self.step(slot, *word, ask, now, lease, 0) {
+        let need = Need::Tokens(n);
+        let no = match self.step(slot, *word, need, now, lease, 0) {
             Ok(debt) if slot.mode == AdmissionMode::Open => return Ok((debt, 0, now)),
-            Ok(debt) => return Ok((debt, slot.grains(self.cost(slot, ask)?), now)),
+            Ok(debt) => return Ok((debt, slot.grains(self.cost(slot, need)?), now)),
             Err(no) => no,
         };
         let owns = slot.mode == AdmissionMode::Forever && slot.kind == Kind::Rate;
@@ -245,7 +245,7 @@ impl Cell {
         if !owns || wait > most {
             return Err(no);
         }
-        let cost = self.cost(slot, ask)?;
+        let cost = self.cost(slot, need)?;
         let floor = self.floor(slot, 0);
         // Thread caches may be spent at the same instant as this reservation, and deferred tokens may have
         // been taken after this reading. Where there is no room for both beside `cost`, caches must be

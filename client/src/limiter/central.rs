@@ -3,7 +3,7 @@
 use super::Limiter;
 use crate::breaker::Attempt;
 use crate::cell::reserve::BucketCharge;
-use crate::cell::{AdmissionMode, Ask, No};
+use crate::cell::{AdmissionMode, Need, No};
 use crate::central::{self, Answer, Grant};
 use crate::permit::Permit;
 use crate::refused::{Admission, Reason, Refused};
@@ -50,7 +50,7 @@ impl Limiter {
             return false;
         }
         let lease = &self.handle.shared.lease.0;
-        let would = self.key_state.cell.would(Ask::Tokens(n), now, lease);
+        let would = self.key_state.cell.would(Need::Tokens(n), now, lease);
         would.is_err_and(|no| self.may_come(no, n) || self.is_asked_for(no))
     }
 
@@ -279,7 +279,7 @@ impl Limiter {
         let here = BucketCharge::owing(cell.era(), now);
         // A part that owes tokens already can owe more.
         let holds = || {
-            let would = cell.would(Ask::Tokens(0), now, lease);
+            let would = cell.would(Need::Tokens(0), now, lease);
             matches!(would, Ok(()) | Err(No::NotYet(_)))
         };
         let taken = match dealt && holds() {

@@ -1,7 +1,7 @@
 //! A limiter as one of several limits.
 
 use super::Limiter;
-use crate::cell::{Ask, No};
+use crate::cell::{Need, No};
 use crate::refused::Refused;
 use crate::tier::{Receipt, Tier};
 use aliquot_core::unit::{Span, Tick};
@@ -21,7 +21,7 @@ impl Limiter {
         let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
         let would = || {
             first()?;
-            cell.would(Ask::Tokens(n), now, lease)
+            cell.would(Need::Tokens(n), now, lease)
         };
         let would = would().or_else(|no| self.mend_and(no, n, now, would));
         let would = would.or_else(|no| self.would_apply_mode(no));

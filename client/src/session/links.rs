@@ -139,7 +139,7 @@ impl Session {
     /// session switches to it: until then another node may assign others.
     fn opened(&mut self, opened: SessionOpened) {
         self.machine.set_drift(opened.drift);
-        self.questions.set_drift(opened.drift);
+        self.central_requests.set_drift(opened.drift);
         self.selection.opened(opened.edge);
         self.opened = Some(opened);
     }
@@ -197,7 +197,7 @@ impl Session {
             self.keys.begin(now);
             self.ask_no_more();
         }
-        self.questions.repeat();
+        self.central_requests.repeat();
         // Silence on the former connection does not count for this one.
         self.shared.unanswered_since.clear();
         tracing::debug!(%edge, "session in use");

@@ -39,7 +39,7 @@ struct Process {
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    Ask {
+    Acquire {
         who: usize,
         n: u64,
     },
@@ -149,7 +149,7 @@ fn fleet() -> Vec<Process> {
 
 fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
     let op = prop_oneof![
-        6 => (0..PROCESSES, 1..4_u64).prop_map(|(who, n)| Op::Ask { who, n }),
+        6 => (0..PROCESSES, 1..4_u64).prop_map(|(who, n)| Op::Acquire { who, n }),
         2 => (0..PROCESSES, 0..PROCESSES, 1..=WHOLE)
             .prop_map(|(from, to, n)| Op::Move { from, to, n }),
         2 => (0..PROCESSES).prop_map(|who| Op::Report { who }),
@@ -185,7 +185,7 @@ fn live(ops: &[(u64, Op)]) -> [Vec<(u64, u64)>; 3] {
                 let at = fleet[who].at(now);
                 fleet[who].decider.cancel_overheld(at);
             }
-            Op::Ask { who, n } => {
+            Op::Acquire { who, n } => {
                 let process = &fleet[who];
                 let at = process.at(now);
                 let answers = [

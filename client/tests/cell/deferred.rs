@@ -2,7 +2,7 @@
 
 use super::cell::deferred::Known;
 use super::cell::reserve::BucketCharge;
-use super::cell::{AdmissionMode, Ask, CellDecider, Word};
+use super::cell::{AdmissionMode, CellDecider, Need, Word};
 use super::key_state::KeyState;
 use super::sync::AtomicU64;
 use aliquot_core::bucket::Bucket;
@@ -134,7 +134,7 @@ impl Limit {
         let lease = AtomicU64::new(u64::MAX);
         self.key_state
             .cell
-            .decide(Ask::Tokens(n), now, &lease)
+            .decide(Need::Tokens(n), now, &lease)
             .is_ok()
     }
 
@@ -212,7 +212,7 @@ fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
                 let asked = limit
                     .key_state
                     .cell
-                    .decide(Ask::Tokens(n), then(ago), &lease);
+                    .decide(Need::Tokens(n), then(ago), &lease);
                 used.extend(asked.map(|_| (then(ago).nanos(), n * limit.finest)));
             }
             Op::Takes { n, ago } => {
@@ -236,7 +236,7 @@ fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
             }
             Op::Drains => {
                 for n in (0..11).rev().map(|places| 1 << places) {
-                    let drained = limit.key_state.cell.decide(Ask::Tokens(n), now, &lease);
+                    let drained = limit.key_state.cell.decide(Need::Tokens(n), now, &lease);
                     used.extend(drained.map(|_| (nanos, n * limit.finest)));
                 }
             }

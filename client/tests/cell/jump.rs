@@ -1,6 +1,6 @@
 //! A client whose clocks jump: a wall clock that is set ahead, or a pause that the boot clock did not count.
 
-use super::{AdmissionMode, Ask, CellDecider, KeyState};
+use super::{AdmissionMode, CellDecider, KeyState, Need};
 use aliquot_core::budget::{BudgetDraft, Claim};
 use aliquot_core::client::Client;
 use aliquot_core::edge::Vector;
@@ -63,7 +63,7 @@ fn admitted_after_a_jump() -> u64 {
     for _ in 0..6_000 {
         now = now.after(Span::from_millis(100));
         for _ in 0..10 {
-            let _ = key_state.cell.decide(Ask::Tokens(1), now, &lease);
+            let _ = key_state.cell.decide(Need::Tokens(1), now, &lease);
         }
         let mut again = answer(&mut client, Vector::ZERO, now);
         again.lines.clear();
@@ -82,7 +82,7 @@ fn admitted_after_a_jump() -> u64 {
     let mut admitted = 0;
     for _ in 0..100 {
         now = now.after(Span::from_millis(10));
-        admitted += u64::from(key_state.cell.decide(Ask::Tokens(1), now, &lease).is_ok());
+        admitted += u64::from(key_state.cell.decide(Need::Tokens(1), now, &lease).is_ok());
     }
     admitted
 }

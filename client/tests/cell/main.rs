@@ -31,7 +31,7 @@ use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
-use cell::{AdmissionMode, Ask, CellDecider, No, Slot, Word};
+use cell::{AdmissionMode, CellDecider, Need, No, Slot, Word};
 use key_state::KeyState;
 use proptest::prelude::*;
 use source::{cell, counters, key_state, native, switch, sync};
@@ -98,7 +98,7 @@ fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
                 let cost = Tokens::from_grains(tokens * grains);
                 let admitted = key_state
                     .cell
-                    .decide(Ask::Tokens(tokens), now, &lease)
+                    .decide(Need::Tokens(tokens), now, &lease)
                     .is_ok();
                 let level = bucket.level_at(now);
                 if admitted && bucket.try_acquire_at(cost, now).is_err() {
@@ -186,7 +186,7 @@ proptest! {
         let (mut admitted, mut greatest) = (0_u128, 0);
         for (reading, tokens) in readings {
             greatest = greatest.max(reading);
-            let taken = key_state.cell.decide(Ask::Tokens(tokens), at(reading), &lease).is_ok();
+            let taken = key_state.cell.decide(Need::Tokens(tokens), at(reading), &lease).is_ok();
             admitted += u128::from(taken) * u128::from(tokens * grains);
             let made = u128::from(rate) * u128::from(greatest) / 1_000_000_000;
             prop_assert!(admitted <= made + u128::from(burst));
@@ -220,8 +220,8 @@ proptest! {
                 _ => short.cell.fast_path::<true>(word, n, &lease),
             };
             let mine = fast.is_some_and(|fast| short.cell.take_fast(fast, now).is_some());
-            let theirs = long.cell.decide(Ask::Tokens(n), now, &lease);
-            let refused = (!mine).then(|| short.cell.decide(Ask::Tokens(n), now, &lease));
+            let theirs = long.cell.decide(Need::Tokens(n), now, &lease);
+            let refused = (!mine).then(|| short.cell.decide(Need::Tokens(n), now, &lease));
             prop_assert!(refused.is_none_or(|refused| refused == theirs), "{refused:?}, {theirs:?}");
             prop_assert!(!mine || theirs.is_ok());
             // Every lawful admission in grains takes the fast path.
@@ -270,7 +270,7 @@ fn permits_that_were_admitted_without_a_limit_count_when_there_is_one_again() {
     let (key_state, now) = (Arc::new(KeyState::new("a")), Tick::from_nanos(1 << 40));
     let mut decider = CellDecider::new(Arc::clone(&key_state));
     let lease = AtomicU64::new(u64::MAX);
-    let permit = || key_state.cell.decide(Ask::Permit, now, &lease).is_ok();
+    let permit = || key_state.cell.decide(Need::Permit, now, &lease).is_ok();
     decider.agree(&terms, Span::from_secs(60), now);
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
     decider.gain(Tokens::from_grains(2), now);
@@ -318,7 +318,7 @@ impl Wake for Waiter {
         let found = self
             .key_state
             .cell
-            .decide(Ask::Tokens(1), Tick::from_nanos(1), &lease);
+            .decide(Need::Tokens(1), Tick::from_nanos(1), &lease);
         self.found.lock().expect("no panic").push(found);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::thread_caches::{dealt, part};
 use super::{NOW, PERIOD, explore, joined, key_state};
-use crate::cell::Ask;
+use crate::cell::Need;
 use crate::sync::Bug;
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::unit::{Span, Tick, Tokens};
@@ -50,7 +50,7 @@ fn a_permit_taken_as_the_edge_ends_frees_none_of_the_next() {
                 let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
                     let era = key_state.cell.era();
-                    if key_state.cell.decide(Ask::Permit, NOW, &lease).is_ok() {
+                    if key_state.cell.decide(Need::Permit, NOW, &lease).is_ok() {
                         key_state.cell.put_back(1, era);
                     }
                     0
@@ -58,7 +58,7 @@ fn a_permit_taken_as_the_edge_ends_frees_none_of_the_next() {
             };
             decider.orphan_permits(NOW);
             decider.gain(Tokens::from_grains(1), NOW);
-            let permit = || u64::from(key_state.cell.decide(Ask::Permit, NOW, &lease).is_ok());
+            let permit = || u64::from(key_state.cell.decide(Need::Permit, NOW, &lease).is_ok());
             let admitted = permit() + joined([releases]) + permit();
             assert!(admitted <= 1);
         },
@@ -76,7 +76,7 @@ fn a_permit_taken_as_the_edge_ends_is_not_cancelled_in_the_next() {
                 let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
                     let era = key_state.cell.era();
-                    if key_state.cell.decide(Ask::Permit, NOW, &lease).is_ok() {
+                    if key_state.cell.decide(Need::Permit, NOW, &lease).is_ok() {
                         let _overheld = key_state.cell.count_permit(NOW, era);
                     }
                     0
@@ -84,7 +84,7 @@ fn a_permit_taken_as_the_edge_ends_is_not_cancelled_in_the_next() {
             };
             decider.orphan_permits(NOW);
             decider.gain(Tokens::from_grains(1), NOW);
-            let permit = |now| u64::from(key_state.cell.decide(Ask::Permit, now, &lease).is_ok());
+            let permit = |now| u64::from(key_state.cell.decide(Need::Permit, now, &lease).is_ok());
             let admitted = permit(NOW) + joined([takes]);
             decider.cancel_overheld(LATE);
             assert!(admitted + permit(LATE) <= 1);

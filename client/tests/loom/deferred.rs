@@ -3,7 +3,7 @@
 use super::explore;
 use super::thread_caches::{LATER, part, terms};
 use crate::cell::deferred::Known;
-use crate::cell::{AdmissionMode, Ask, CellDecider, Word};
+use crate::cell::{AdmissionMode, CellDecider, Need, Word};
 use crate::key_state::KeyState;
 use crate::sync::{AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
@@ -50,7 +50,7 @@ impl Own {
         let some = |&n: &u64| {
             self.key_state
                 .cell
-                .decide(Ask::Tokens(n), LATER, &lease)
+                .decide(Need::Tokens(n), LATER, &lease)
                 .is_ok()
         };
         [32, 16, 8, 4, 2, 1].iter().filter(|n| some(n)).sum()

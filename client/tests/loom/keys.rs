@@ -105,7 +105,7 @@ fn together(reads: impl Fn(&Keyed, &dyn Fn() -> Tick) -> bool + Send + 'static) 
     let later = START.after(Span::from_secs(100));
     assert!(store.try_acquire_at("a", 1, START).is_ok());
     let clock = Arc::new(AtomicU64::new(START.nanos()));
-    let asks = |ask: Ask| {
+    let asks = |ask: Decision| {
         let (store, clock) = (Arc::clone(&store), Arc::clone(&clock));
         thread::spawn(move || {
             let read = || Tick::from_nanos(clock.load(Ordering::Acquire));
@@ -124,7 +124,7 @@ fn together(reads: impl Fn(&Keyed, &dyn Fn() -> Tick) -> bool + Send + 'static) 
     took + rest
 }
 
-type Ask = Box<dyn FnOnce(&Keyed, &dyn Fn() -> Tick) -> bool + Send>;
+type Decision = Box<dyn FnOnce(&Keyed, &dyn Fn() -> Tick) -> bool + Send>;
 
 const BURST: u64 = 8;
 

@@ -2,7 +2,7 @@
 
 use super::thread_caches::{dealt, part};
 use super::{NOW, PERIOD, explore, joined, key_state, tokens};
-use crate::cell::Ask;
+use crate::cell::Need;
 use crate::key_state::KeyState;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::client::{Decider, Right};
@@ -17,7 +17,7 @@ const END: Tick = NOW.after(Span::from_nanos(1));
 /// Returns a thread that asks for one token at a reading and returns how many it got.
 fn one_at(key_state: &Arc<KeyState>, lease: &Arc<AtomicU64>, now: Tick) -> thread::JoinHandle<u64> {
     let (key_state, lease) = (Arc::clone(key_state), Arc::clone(lease));
-    thread::spawn(move || u64::from(key_state.cell.decide(Ask::Tokens(1), now, &lease).is_ok()))
+    thread::spawn(move || u64::from(key_state.cell.decide(Need::Tokens(1), now, &lease).is_ok()))
 }
 
 /// The session switches edges: first the lease ends, and then another edge grants something.

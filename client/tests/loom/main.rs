@@ -42,7 +42,7 @@ use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
-use cell::{Ask, CellDecider};
+use cell::{CellDecider, Need};
 use key_state::KeyState;
 use loom::thread;
 use source::{
@@ -116,7 +116,7 @@ fn key_state(permits: bool, n: u64) -> (Arc<KeyState>, CellDecider, Arc<AtomicU6
 /// Returns a thread that asks for one token and returns how many it got.
 fn one(key_state: &Arc<KeyState>, lease: &Arc<AtomicU64>) -> thread::JoinHandle<u64> {
     let (key_state, lease) = (Arc::clone(key_state), Arc::clone(lease));
-    thread::spawn(move || u64::from(key_state.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok()))
+    thread::spawn(move || u64::from(key_state.cell.decide(Need::Tokens(1), NOW, &lease).is_ok()))
 }
 
 fn joined(threads: impl IntoIterator<Item = thread::JoinHandle<u64>>) -> u64 {
@@ -201,7 +201,7 @@ fn a_permit_of_an_edge_that_is_gone_frees_none_of_the_next() {
         || {
             let (key_state, mut decider, lease) = key_state(true, 1);
             let era = key_state.cell.era();
-            let taken = key_state.cell.decide(Ask::Permit, NOW, &lease);
+            let taken = key_state.cell.decide(Need::Permit, NOW, &lease);
             assert!(taken.is_ok());
             let releases = {
                 let key_state = Arc::clone(&key_state);
@@ -212,7 +212,7 @@ fn a_permit_of_an_edge_that_is_gone_frees_none_of_the_next() {
             };
             decider.orphan_permits(NOW);
             decider.gain(Tokens::from_grains(1), NOW);
-            let permit = || u64::from(key_state.cell.decide(Ask::Permit, NOW, &lease).is_ok());
+            let permit = || u64::from(key_state.cell.decide(Need::Permit, NOW, &lease).is_ok());
             let admitted = permit() + joined([releases]) + permit();
             assert_eq!(admitted, 1);
         },
@@ -228,9 +228,9 @@ fn idle_permits_that_go_back_are_not_in_flight() {
             let take = {
                 let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let taken = key_state.cell.decide(Ask::Permit, NOW, &lease);
+                    let taken = key_state.cell.decide(Need::Permit, NOW, &lease);
                     u64::from(taken.is_ok())
-                        + u64::from(key_state.cell.decide(Ask::Permit, NOW, &lease).is_ok())
+                        + u64::from(key_state.cell.decide(Need::Permit, NOW, &lease).is_ok())
                 })
             };
             let back = decider.withdraw_idle(Tokens::from_grains(1), Tokens::ZERO, NOW);
@@ -259,7 +259,7 @@ fn a_refund_under_another_edge_is_void() {
             // The next edge has one token as well, and one is missing of its burst.
             let burst = Tokens::from_grains(2);
             decider.replace(Share { burst, ..tokens(1) }, NOW);
-            let one = || u64::from(key_state.cell.decide(Ask::Tokens(1), NOW, &lease).is_ok());
+            let one = || u64::from(key_state.cell.decide(Need::Tokens(1), NOW, &lease).is_ok());
             let admitted = one() + joined([changes_its_mind]) + one();
             assert!(admitted <= 1);
         },

@@ -2,7 +2,7 @@
 
 use super::thread_caches::{Shared, dealt, part};
 use super::{NOW, PERIOD, explore};
-use crate::cell::Ask;
+use crate::cell::Need;
 use crate::cell::reserve::BucketCharge;
 use crate::clock::ManualClock;
 use crate::keyed::Keyed;
@@ -41,7 +41,12 @@ fn a_refund_uses_all_room_despite_concurrent_decisions() {
             let (shared, _decider, [_, second]) = two_of_four();
             let decides = {
                 let Shared { key_state, lease } = shared.clone();
-                thread::spawn(move || key_state.cell.decide(Ask::Tokens(1), LATER, &lease).is_ok())
+                thread::spawn(move || {
+                    key_state
+                        .cell
+                        .decide(Need::Tokens(1), LATER, &lease)
+                        .is_ok()
+                })
             };
             // Eight were missing, and five were replenished since.
             let back = shared.key_state.cell.put_back_of(&second, 4, || LATER);
@@ -90,7 +95,7 @@ fn concurrent_refunds_return_no_more_than_sequential_ones() {
             let used = shared
                 .key_state
                 .cell
-                .decide(Ask::Tokens(2), NOW, &shared.lease);
+                .decide(Need::Tokens(2), NOW, &shared.lease);
             assert!(
                 used.is_ok(),
                 "so that there is room for all that they put back"

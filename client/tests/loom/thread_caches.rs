@@ -2,7 +2,7 @@
 
 use super::{NOW, PERIOD, explore};
 use crate::cell::thread_cache::ThreadCaches;
-use crate::cell::{Ask, CellDecider, Word};
+use crate::cell::{CellDecider, Need, Word};
 use crate::key_state::KeyState;
 use crate::sync::{self, AtomicU64, Bug};
 use aliquot_core::budget::BudgetDraft;
@@ -69,7 +69,7 @@ impl Shared {
             return n;
         }
         let (_, took) = cell.decide_and_fill(thread, n, ThreadCaches::NARROW, &self.lease, clock);
-        let again = || cell.decide(Ask::Tokens(n), now, &self.lease).is_ok();
+        let again = || cell.decide(Need::Tokens(n), now, &self.lease).is_ok();
         let got = took.is_ok() || cell.relieve(n, now, clock) && again();
         if got { n } else { 0 }
     }
@@ -223,7 +223,7 @@ fn capacity_that_comes_back_is_empty() {
             sync::set_thread_id(2);
             // More than there is beside the other thread's cache, which is then revoked.
             let cell = &shared.key_state.cell;
-            let decide = |n| cell.decide(Ask::Tokens(n), LATER, &shared.lease).is_ok();
+            let decide = |n| cell.decide(Need::Tokens(n), LATER, &shared.lease).is_ok();
             assert!(!decide(4));
             cell.relieve(4, LATER, || LATER);
             let mine = if decide(3) { 3 } else { 0 } + u64::from(decide(1));
@@ -239,7 +239,7 @@ fn a_cached_refusal_matches_its_word() {
         || {
             let (shared, mut decider) = dealt(1, 1);
             let cell = &shared.key_state.cell;
-            let decide = || cell.decide(Ask::Tokens(1), NOW, &shared.lease).is_ok();
+            let decide = || cell.decide(Need::Tokens(1), NOW, &shared.lease).is_ok();
             assert!(decide());
             // The next token is available in a second.
             cell.note_exhausted(NOW, NOW);

@@ -32,7 +32,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// Current activity of all sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Activity {
     /// They report no keys.
     Idle,
     /// They report their keys with a demand of this many tokens per second.
@@ -49,8 +49,8 @@ pub(crate) async fn run() -> Outcome {
     let node = (leader + 1) % NODES;
     pass(2_000).await;
     let empty = bed.resident(node)?;
-    let (stage, stages) = watch::channel(Stage::Idle);
-    let mut tasks = open(&bed.address(node), token, &stages).await?;
+    let (activity, activities) = watch::channel(Activity::Idle);
+    let mut tasks = open(&bed.address(node), token, &activities).await?;
     pass(SETTLE_MS).await;
     let open = bed.resident(node)?;
     let columns = [
@@ -67,7 +67,7 @@ pub(crate) async fn run() -> Outcome {
     table.row(watch_nodes(&bed, node, leader, "no key").await?);
     let mut held = open;
     for (tokens, what) in DEMANDS {
-        stage.send_replace(Stage::Active(tokens));
+        activity.send_replace(Activity::Active(tokens));
         pass(SETTLE_MS).await;
         table.row(watch_nodes(&bed, node, leader, &format!("{KEYS} keys, {what}")).await?);
         if held == open {
@@ -82,7 +82,7 @@ pub(crate) async fn run() -> Outcome {
         };
         *ended.entry(reason).or_insert(0_usize) += 1;
     }
-    stage.send_replace(Stage::Over);
+    activity.send_replace(Activity::Over);
     table.show(&format!(
         "sessions: {SESSIONS} over {CONNECTIONS} connections to one node, a report each second"
     ));
@@ -147,7 +147,11 @@ async fn watch_nodes(
 type Tasks = JoinSet<Result<(), Failed>>;
 
 /// Opens all sessions, and returns once each has reported.
-async fn open(address: &str, token: u64, stages: &watch::Receiver<Stage>) -> Result<Tasks, Failed> {
+async fn open(
+    address: &str,
+    token: u64,
+    activities: &watch::Receiver<Activity>,
+) -> Result<Tasks, Failed> {
     let mut tasks = JoinSet::new();
     let each = SESSIONS / CONNECTIONS;
     for connection in 0..CONNECTIONS {
@@ -158,7 +162,7 @@ async fn open(address: &str, token: u64, stages: &watch::Receiver<Stage>) -> Res
                 number,
                 channel.clone(),
                 token,
-                stages.clone(),
+                activities.clone(),
                 Arc::clone(&opened),
             );
             tasks.spawn(one);
@@ -172,7 +176,7 @@ async fn session(
     number: usize,
     channel: Channel,
     token: u64,
-    mut stages: watch::Receiver<Stage>,
+    mut activities: watch::Receiver<Activity>,
     opened: Arc<Barrier>,
 ) -> Result<(), Failed> {
     let raw = Raw::open(channel).await;
@@ -190,10 +194,10 @@ async fn session(
                 raw.take(NodeMessage::from_message(message)?);
             }
             _ = pace.tick() => {
-                let tokens = match *stages.borrow_and_update() {
-                    Stage::Over => return Ok(()),
-                    Stage::Idle => 0,
-                    Stage::Active(tokens) => tokens,
+                let tokens = match *activities.borrow_and_update() {
+                    Activity::Over => return Ok(()),
+                    Activity::Idle => 0,
+                    Activity::Active(tokens) => tokens,
                 };
                 if tokens > 0 && !interned {
                     interned = true;

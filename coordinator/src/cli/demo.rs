@@ -102,12 +102,16 @@ pub(crate) struct DemoArgs {
     speed: u64,
 
     /// Let a service serve what its limiter refused: the run must fail
-    #[arg(long, hide = true, conflicts_with = "plant_miscount")]
-    plant_overadmission: bool,
+    #[arg(
+        long = "plant-overadmission",
+        hide = true,
+        conflicts_with = "inject_miscount"
+    )]
+    inject_overadmission: bool,
 
     /// Let a service forget an admission: the verdict must be unknown
-    #[arg(long, hide = true)]
-    plant_miscount: bool,
+    #[arg(long = "plant-miscount", hide = true)]
+    inject_miscount: bool,
 
     #[command(subcommand)]
     part: Option<Part>,
@@ -215,7 +219,7 @@ fn plan(args: DemoArgs) -> DemoPlan {
         data: args.data,
         seed: args.seed,
         replay: args.replay.map(|path| (path, args.speed)),
-        fault: match (args.plant_overadmission, args.plant_miscount) {
+        fault: match (args.inject_overadmission, args.inject_miscount) {
             (true, _) => Fault::OverAdmission,
             (_, true) => Fault::Miscount,
             _ => Fault::None,

@@ -51,7 +51,7 @@ pub enum NotKept {
         ours: Heard,
     },
     /// The incarnation that the record is about was forgotten.
-    #[error("the life that the record is about was forgotten")]
+    #[error("the incarnation that the record is about was forgotten")]
     Forgotten,
     /// The book is full.
     #[error(

@@ -147,7 +147,7 @@ mod tests {
     use tower::Service;
 
     #[test]
-    fn a_channel_lives_on_the_runtime_of_the_log_whoever_asked_for_it_first() {
+    fn a_channel_belongs_to_the_runtime_of_the_log() {
         let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
         let (log, other) = (runtime(), runtime());
         let links = log.block_on(async { Links::new(Arc::new(TcpConnector)) });

@@ -28,7 +28,7 @@ type Steps = ChangeMembers<u64, BasicNode>;
 /// returns the new leader as an error.
 pub(super) async fn make(shared: &Arc<Shared>, change: Change) -> Result<(), ChangeError> {
     let _turn = shared.changing.lock().await;
-    let status = in_office(shared).await?;
+    let status = leading_with_quorum(shared).await?;
     match change {
         Change::Add(peer) => add(shared, &status, peer).await,
         Change::Promote(node) => promote(shared, &status, node).await,
@@ -45,7 +45,7 @@ pub(super) async fn admit(
     peer: PeerAddress,
 ) -> Result<Vec<u64>, ChangeError> {
     let _turn = shared.changing.lock().await;
-    let status = in_office(shared).await?;
+    let status = leading_with_quorum(shared).await?;
     let (node, address) = (peer.node, &peer.address);
     if status.voters.get(&node) == Some(address) {
         return known(shared, &status, node);
@@ -112,7 +112,7 @@ fn refused<T>(reason: impl Into<String>) -> Result<T, ChangeError> {
 
 /// Confirms that this node leads and that a quorum acknowledges it. A leader that was elected just now,
 /// or that lost its quorum, may not be able to write.
-async fn in_office(shared: &Shared) -> Result<Status, ChangeError> {
+async fn leading_with_quorum(shared: &Shared) -> Result<Status, ChangeError> {
     let status = leading(shared)?;
     match shared.barrier(status.term).await {
         Ok(()) => leading(shared),
@@ -270,14 +270,14 @@ fn unknown<T>(what: impl Into<String>) -> Result<T, ChangeError> {
 /// Transfers the leadership of a leader that is to be removed. It never removes itself: the caller asks
 /// its successor to do so.
 async fn hand_over(shared: &Shared, status: &Status) -> Result<(), ChangeError> {
-    give_up_office(shared, status).await?;
+    transfer_leadership(shared, status).await?;
     let leader = shared.now().leader_address();
     Err(ChangeError::NotLeader { leader })
 }
 
 /// Transfers the leadership to the voter whose log reaches furthest, or else to the next one that
 /// answers.
-async fn give_up_office(shared: &Shared, status: &Status) -> Result<(), ChangeError> {
+async fn transfer_leadership(shared: &Shared, status: &Status) -> Result<(), ChangeError> {
     let metrics = shared.core.metrics().borrow_watched().clone();
     let reached = metrics.replication.unwrap_or_default();
     let others = status.voters.keys().filter(|node| **node != status.node);
@@ -297,7 +297,7 @@ async fn give_up_office(shared: &Shared, status: &Status) -> Result<(), ChangeEr
 pub(super) async fn retire(shared: &Shared) -> Result<(), ChangeError> {
     let _turn = shared.changing.lock().await;
     match leading(shared) {
-        Ok(status) => give_up_office(shared, &status).await,
+        Ok(status) => transfer_leadership(shared, &status).await,
         Err(ChangeError::NotLeader { .. }) => Ok(()),
         Err(error) => Err(error),
     }

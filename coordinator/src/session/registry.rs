@@ -221,10 +221,10 @@ impl Registry {
             Err(_) => name(&key),
         };
         // Sessions that asked before, and were refused, learn of the budget too.
-        let mut news = News::default();
-        news.look(&key, named, budget, &mut self.keys);
-        news.0.remove(&client);
-        news.send(&self.sessions);
+        let mut changes = NameChanges::default();
+        changes.look(&key, named, budget, &mut self.keys);
+        changes.0.remove(&client);
+        changes.send(&self.sessions);
         let key = Key::clone(&key);
         Ok(Interned { key, budget })
     }
@@ -238,15 +238,15 @@ impl Registry {
         most: usize,
         name: impl Fn(&Key) -> Name,
     ) -> (usize, Option<Key>) {
-        let mut news = News::default();
+        let mut changes = NameChanges::default();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut last = None;
         let range = self.names.range_mut::<Key, _>((from, Bound::Unbounded));
         for (count, (key, named)) in (1..=most).zip(range) {
-            news.look(key, named, name(key), &mut self.keys);
+            changes.look(key, named, name(key), &mut self.keys);
             last = (count == most).then(|| Key::clone(key));
         }
-        (news.send(&self.sessions), last)
+        (changes.send(&self.sessions), last)
     }
 
     /// Does the same for the given keys only. Returns the number of sessions told.
@@ -255,17 +255,17 @@ impl Registry {
         keys: impl Iterator<Item = &'a Key>,
         name: impl Fn(&Key) -> Name,
     ) -> usize {
-        let mut news = News::default();
+        let mut changes = NameChanges::default();
         for key in keys {
             let shared = self.names.get_key_value(key);
             let Some(key) = shared.map(|(shared, _)| Arc::clone(shared)) else {
                 continue;
             };
             if let Some(named) = self.names.get_mut(&key) {
-                news.look(&key, named, name(&key), &mut self.keys);
+                changes.look(&key, named, name(&key), &mut self.keys);
             }
         }
-        news.send(&self.sessions)
+        changes.send(&self.sessions)
     }
 
     /// Returns the key that sessions know by a generation's id.
@@ -401,9 +401,9 @@ impl Registry {
 
 /// Changed names for each session, sent in one message each.
 #[derive(Default)]
-struct News(BTreeMap<Incarnation, Vec<Interned>>);
+struct NameChanges(BTreeMap<Incarnation, Vec<Interned>>);
 
-impl News {
+impl NameChanges {
     /// Records the current name of a key, and notes the sessions to tell if it has changed.
     fn look(
         &mut self,

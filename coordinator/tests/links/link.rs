@@ -104,10 +104,10 @@ async fn what_a_node_says_arrives_and_a_lost_peer_is_found_again() {
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_calls_is_tried_at_once() {
     let connect: Connector = Arc::new(|_| {
-        let nobody = tower::service_fn(|_| async {
+        let unreachable = tower::service_fn(|_| async {
             Err::<TokioIo<DuplexStream>, _>(std::io::Error::other("nobody is there"))
         });
-        Endpoint::from_static("http://nobody").connect_with_connector_lazy(nobody)
+        Endpoint::from_static("http://nobody").connect_with_connector_lazy(unreachable)
     });
     let (link, mut events) = link_by(connect, "nobody", "c1", 1, 2);
     for _ in 0..8 {

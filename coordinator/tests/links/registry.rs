@@ -114,7 +114,7 @@ fn many_names_are_looked_at_some_at_a_time_and_none_is_left_out() {
 }
 
 #[test]
-fn names_last_as_long_as_somebody_uses_them() {
+fn names_last_as_long_as_a_session_uses_them() {
     let mut registry = Registry::new(10);
     let _streams = (open(&mut registry, 1), open(&mut registry, 2));
     for client in 1..=2 {

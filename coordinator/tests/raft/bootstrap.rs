@@ -28,7 +28,7 @@ async fn a_node_alone_forms_a_cluster_of_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_a_peer_does_not_answer_nobody_forms() {
+async fn while_a_peer_does_not_answer_no_node_forms() {
     let mut sites = sites(3).await;
     // The first node of the list, which would form the cluster, and the second are running.
     let first = sites[0].start().await;
@@ -131,7 +131,7 @@ async fn two_wiped_nodes_of_three_wait_for_the_one_who_remembers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_forgot_its_log_under_its_old_id_is_told_so_and_harms_nobody() {
+async fn a_node_that_forgot_its_log_under_its_old_id_is_told_so_and_does_no_harm() {
     let mut sites = sites(3).await;
     let mut nodes = form(&mut sites).await;
     let leads = leader(&nodes).await;

@@ -1,6 +1,6 @@
 //! Damage is reported with instructions for the operator. Harmless remains are repaired.
 
-use crate::told::{Told, items, text};
+use crate::completions::{Completions, items, text};
 use aliquot_coordinator::store::{Disk, SledDisk, SnapshotItem, StoreError};
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -28,17 +28,17 @@ impl Dir {
 }
 
 fn filled(dir: &Path) {
-    let mut told = Told::default();
+    let mut completions = Completions::default();
     let disk = SledDisk::open(dir).unwrap();
-    disk.append(items(1..=200, 3000), told.done());
-    disk.put("vote", text("seven"), told.done());
+    disk.append(items(1..=200, 3000), completions.done());
+    disk.put("vote", text("seven"), completions.done());
     let snapshot = SnapshotItem {
         meta: text("meta"),
         data: items(1..=1, 10_000).remove(0).bytes,
     };
-    disk.put_snapshot(snapshot, told.done());
+    disk.put_snapshot(snapshot, completions.done());
     drop(disk);
-    told.all();
+    completions.all();
 }
 
 /// Opens a damaged store, and returns the error.
@@ -110,13 +110,13 @@ fn a_second_opener_is_refused() {
 fn no_page_is_so_large_that_it_goes_to_a_file_of_its_own() {
     let dir = Dir::new();
     let disk = SledDisk::open(&dir.store).unwrap();
-    let mut told = Told::default();
-    disk.append(items(1..=20, 300_000), told.done());
-    disk.append(items(21..=600, 4096), told.done());
-    disk.truncate(300, told.done());
-    disk.append(items(300..=400, 9000), told.done());
-    disk.purge(200, ("purged", text("200")), told.done());
-    told.all_in_order();
+    let mut completions = Completions::default();
+    disk.append(items(1..=20, 300_000), completions.done());
+    disk.append(items(21..=600, 4096), completions.done());
+    disk.truncate(300, completions.done());
+    disk.append(items(300..=400, 9000), completions.done());
+    disk.purge(200, ("purged", text("200")), completions.done());
+    completions.all_in_order();
     drop(disk);
     let blobs = fs::read_dir(dir.store.join("db/blobs")).unwrap();
     assert_eq!(blobs.count(), 0);
@@ -206,9 +206,9 @@ fn an_older_store_put_back_is_refused() {
     filled(&dir.store);
     let old = files(&dir.store);
     let disk = SledDisk::open(&dir.store).unwrap();
-    let mut told = Told::default();
-    disk.append(items(201..=201, 10), told.done());
-    told.all_in_order();
+    let mut completions = Completions::default();
+    disk.append(items(201..=201, 10), completions.done());
+    completions.all_in_order();
     drop(disk);
     put_back(&dir.store, &old);
     let said = damage(&dir.store);
@@ -221,9 +221,9 @@ fn an_older_store_put_back_is_refused() {
     filled(&dir.store);
     let old = files(&dir.store);
     let disk = SledDisk::open(&dir.store).unwrap();
-    let mut told = Told::default();
-    disk.put("vote", text("eight"), told.done());
-    told.all_in_order();
+    let mut completions = Completions::default();
+    disk.put("vote", text("eight"), completions.done());
+    completions.all_in_order();
     drop(disk);
     put_back(&dir.store, &old);
     damage(&dir.store);
@@ -251,9 +251,9 @@ fn a_log_that_was_truncated_is_no_damage() {
     let dir = Dir::new();
     filled(&dir.store);
     let disk = SledDisk::open(&dir.store).unwrap();
-    let mut told = Told::default();
-    disk.truncate(150, told.done());
-    told.all_in_order();
+    let mut completions = Completions::default();
+    disk.truncate(150, completions.done());
+    completions.all_in_order();
     drop(disk);
     let disk = SledDisk::open(&dir.store).unwrap();
     assert_eq!(disk.bounds().unwrap(), Some((1, 149)));

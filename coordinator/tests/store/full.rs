@@ -1,7 +1,7 @@
 //! A full disk, in a process of its own: the limit on the size of a file replaces the size of the disk.
 
 use crate::alone;
-use crate::told::{Told, item};
+use crate::completions::{Completions, item};
 use aliquot_coordinator::store::{Disk, SledDisk, StoreError};
 use std::process::Command;
 
@@ -51,9 +51,9 @@ fn as_the_child_of_the_full_disk() {
     let disk = SledDisk::open(dir.join("store")).unwrap();
     let mut last = 0;
     let error = loop {
-        let mut told = Told::default();
-        disk.append(vec![item(last + 1, 10_000)], told.done());
-        match told.all().remove(0).1 {
+        let mut completions = Completions::default();
+        disk.append(vec![item(last + 1, 10_000)], completions.done());
+        match completions.all().remove(0).1 {
             Ok(()) => last += 1,
             Err(error) => break error,
         }
@@ -61,10 +61,10 @@ fn as_the_child_of_the_full_disk() {
     };
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
     // Lost writes stay lost. Every later Done gets the error, even if its write would succeed now.
-    let mut told = Told::default();
-    disk.put("vote", item(1, 1).bytes, told.done());
-    disk.truncate(1, told.done());
-    let said = told
+    let mut completions = Completions::default();
+    disk.put("vote", item(1, 1).bytes, completions.done());
+    disk.truncate(1, completions.done());
+    let said = completions
         .all()
         .into_iter()
         .map(|(_, result)| result.unwrap_err().to_string());

@@ -1,6 +1,6 @@
 //! A data directory belongs to one node of one cluster.
 
-use crate::told::{Told, items};
+use crate::completions::{Completions, items};
 use aliquot_coordinator::store::{DataDir, DataDirError, Disk, SledDisk};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -260,9 +260,9 @@ fn a_store_that_was_written_does_not_become_a_new_nodes() {
     let (_parent, path) = stamped();
     let mut dir = open(&path).unwrap();
     let store = SledDisk::open(dir.store_path()).unwrap();
-    let mut told = Told::default();
-    store.append(items(1..=1, 10), told.done());
-    told.all_in_order();
+    let mut completions = Completions::default();
+    store.append(items(1..=1, 10), completions.done());
+    completions.all_in_order();
     let error = dir.seal(&store).unwrap_err();
     assert!(matches!(error, DataDirError::Copied { .. }), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Real processes that are killed: no acknowledged write may be lost.
 
 use crate::alone;
-use crate::told::item;
+use crate::completions::item;
 use aliquot_coordinator::store::{Disk, Done, SledDisk, SnapshotItem};
 use bytes::Bytes;
 use rand::{Rng, RngExt, SeedableRng};
@@ -187,10 +187,10 @@ fn as_the_child_of_the_kill_test() {
 
 /// Waits until all writes so far are on the disk and were reported.
 fn settle(disk: &SledDisk) {
-    let (told, wait) = std::sync::mpsc::channel();
+    let (completions, wait) = std::sync::mpsc::channel();
     disk.append(
         Vec::new(),
-        Box::new(move |result| told.send(result).unwrap()),
+        Box::new(move |result| completions.send(result).unwrap()),
     );
     wait.recv().unwrap().unwrap();
 }

@@ -1,6 +1,6 @@
 //! Random writes, crashes and restarts, compared with a simple model of a disk.
 
-use crate::told::{Told, item};
+use crate::completions::{Completions, item};
 use aliquot_coordinator::store::{Disk, LogItem, MemoryDisk, SledDisk, SnapshotItem};
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -58,20 +58,20 @@ struct Model {
 
 impl Model {
     /// Writes to the model and to a disk.
-    fn write(&mut self, op: &Op, disk: &dyn Disk, told: &mut Told) {
+    fn write(&mut self, op: &Op, disk: &dyn Disk, completions: &mut Completions) {
         match op.clone() {
             Op::Append { count, size } => {
                 let items: Vec<_> = (0..count).map(|at| item(self.next + at, size)).collect();
                 self.next += count;
                 self.log.extend(items.clone());
-                disk.append(items, told.done());
+                disk.append(items, completions.done());
             }
             Op::Truncate { back } => {
                 let from = self.next.saturating_sub(back);
                 let first = self.log.first().map_or(self.next, |item| item.index);
                 self.log.retain(|item| item.index < from);
                 self.next = from.max(first);
-                disk.truncate(from, told.done());
+                disk.truncate(from, completions.done());
             }
             Op::Purge { ahead } => {
                 let first = self.log.first().map_or(self.next, |item| item.index);
@@ -80,12 +80,12 @@ impl Model {
                 self.next = self.next.max(upto + 1);
                 let value = Bytes::copy_from_slice(&upto.to_be_bytes());
                 self.set("purged", value.clone());
-                disk.purge(upto, ("purged", value), told.done());
+                disk.purge(upto, ("purged", value), completions.done());
             }
             Op::Put { name, value } => {
                 let value = Bytes::from(value);
                 self.set(name, value.clone());
-                disk.put(name, value, told.done());
+                disk.put(name, value, completions.done());
             }
             Op::Snapshot { size } => {
                 let snapshot = SnapshotItem {
@@ -93,7 +93,7 @@ impl Model {
                     data: item(2, size).bytes,
                 };
                 self.snapshot = Some(snapshot.clone());
-                disk.put_snapshot(snapshot, told.done());
+                disk.put_snapshot(snapshot, completions.done());
             }
             Op::Settle | Op::Restart { .. } => unreachable!("these are no writes"),
         }
@@ -126,7 +126,7 @@ proptest! {
     #[test]
     fn a_crash_leaves_a_memory_disk_as_it_was_at_its_watermark(ops in prop::collection::vec(op(), 1..60)) {
         let disk = MemoryDisk::new();
-        let mut told = Told::default();
+        let mut completions = Completions::default();
         // The last state is the one that is read, and the first is the durable one.
         let mut states = vec![Model { next: 1, ..Model::default() }];
         let mut durable = 0;
@@ -144,14 +144,14 @@ proptest! {
                 }
                 op => {
                     let mut state = states.last().unwrap().clone();
-                    state.write(op, &disk, &mut told);
+                    state.write(op, &disk, &mut completions);
                     states.push(state);
                 }
             }
             states.last().unwrap().assert_held_by(&disk);
             states.first().unwrap().assert_held_by(&MemoryDisk::from_image(disk.image()));
         }
-        prop_assert_eq!(told.calls().len(), durable);
+        prop_assert_eq!(completions.calls().len(), durable);
     }
 }
 
@@ -162,21 +162,21 @@ proptest! {
     fn a_sled_disk_holds_everything_after_it_was_closed_and_opened(ops in prop::collection::vec(op(), 1..50)) {
         let dir = tempfile::tempdir().unwrap();
         let mut disk = SledDisk::open(dir.path().join("store")).unwrap();
-        let mut told = Told::default();
+        let mut completions = Completions::default();
         let mut model = Model { next: 1, ..Model::default() };
         for op in &ops {
             match op {
-                Op::Settle => drop(told.all()),
+                Op::Settle => drop(completions.all()),
                 Op::Restart { .. } => {
                     drop(disk);
                     // Closing waits for all writes.
-                    for (_, result) in told.calls() {
+                    for (_, result) in completions.calls() {
                         result.unwrap();
                     }
-                    prop_assert_eq!(told.calls().len(), told.all().len());
+                    prop_assert_eq!(completions.calls().len(), completions.all().len());
                     disk = SledDisk::open(dir.path().join("store")).unwrap();
                 }
-                op => model.write(op, &disk, &mut told),
+                op => model.write(op, &disk, &mut completions),
             }
             model.assert_held_by(&disk);
         }

@@ -34,7 +34,7 @@ pub struct Member {
 
 /// The cluster as one node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct ClusterView {
     /// The term.
     pub term: u64,
     /// The leader's id, if that node knows it.
@@ -130,11 +130,11 @@ impl Fleet {
     }
 
     /// Returns the cluster as one node knows it; `None` if the node does not answer.
-    pub async fn sight(&self, index: usize) -> Option<Sight> {
+    pub async fn view(&self, index: usize) -> Option<ClusterView> {
         let operator = self.operator_at(index);
         let asked = operator.run(&["cluster", "status"], "");
         let answer = tokio::time::timeout(Duration::from_secs(5), asked).await;
-        answer.ok()?.sight()
+        answer.ok()?.view()
     }
 
     /// Waits until the running nodes agree on a leader, and returns it.
@@ -155,12 +155,12 @@ impl Fleet {
         until("the nodes agree on a leader", SOON, async || {
             let mut known = Vec::new();
             for index in nodes {
-                let sight = self.sight(*index).await?;
-                known.push((sight.term, sight.leader?, sight));
+                let view = self.view(*index).await?;
+                known.push((view.term, view.leader?, view));
             }
-            let (term, leader, sight) = known.first()?;
+            let (term, leader, view) = known.first()?;
             let agree = known.iter().all(|(t, l, _)| (t, l) == (term, leader));
-            let member = sight.members.iter().find(|member| member.id == *leader)?;
+            let member = view.members.iter().find(|member| member.id == *leader)?;
             let index = self
                 .nodes()
                 .iter()
@@ -187,7 +187,7 @@ impl Answer {
         }
     }
 
-    fn sight(&self) -> Option<Sight> {
+    fn view(&self) -> Option<ClusterView> {
         let members = self.json["nodes"].as_array()?.iter();
         let members = members.map(|node| Member {
             id: node["node"].as_u64().unwrap_or_default(),
@@ -195,7 +195,7 @@ impl Answer {
             peer: node["peer_address"].as_str().unwrap_or_default().to_owned(),
             sessions: node["sessions"].as_u64().unwrap_or_default(),
         });
-        Some(Sight {
+        Some(ClusterView {
             term: self.json["term"].as_u64()?,
             leader: self.json["leader"].as_u64(),
             members: members.collect(),

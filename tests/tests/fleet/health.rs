@@ -58,7 +58,7 @@ async fn a_node_that_leaves_says_so_before_it_is_gone() {
 
 /// The node still believes that it is the leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_without_a_lease_says_that_it_serves_nobody() {
+async fn a_node_without_a_lease_says_that_it_serves_no_client() {
     let _machine = together().await;
     let fleet = setup().start().await;
     let leader = fleet.leader().await;

@@ -5,8 +5,8 @@ use aliquot_tests::fleet::{Fleet, SOON, until};
 
 /// Returns the ids of the voters, as one of them knows them.
 async fn voters(fleet: &Fleet, index: usize) -> Option<Vec<u64>> {
-    let sight = fleet.sight(index).await?;
-    let votes = sight.members.iter();
+    let view = fleet.view(index).await?;
+    let votes = view.members.iter();
     let votes = votes.filter(|member| matches!(member.role.as_str(), "leader" | "voter"));
     let mut votes: Vec<u64> = votes.map(|member| member.id).collect();
     votes.sort_unstable();
@@ -14,9 +14,9 @@ async fn voters(fleet: &Fleet, index: usize) -> Option<Vec<u64>> {
 }
 
 async fn id_at(fleet: &Fleet, asked: usize, of: usize) -> Option<u64> {
-    let sight = fleet.sight(asked).await?;
+    let view = fleet.view(asked).await?;
     let address = &fleet.nodes()[of].peer;
-    let mut members = sight.members.iter();
+    let mut members = view.members.iter();
     let member = members.find(|member| member.peer == *address && member.role != "removed");
     member.map(|member| member.id)
 }

@@ -127,7 +127,7 @@ async fn a_stopped_leader_is_deposed_and_renews_nothing_when_it_wakes_up() {
         (load.admitted() > 500).then_some(())
     })
     .await;
-    let term = fleet.sight(old).await.unwrap().term;
+    let term = fleet.view(old).await.unwrap().term;
 
     fleet.signal(old, Signal::STOP);
     let stopped = now();
@@ -148,9 +148,9 @@ async fn a_stopped_leader_is_deposed_and_renews_nothing_when_it_wakes_up() {
 
     fleet.net().heal();
     until("the old leader follows", SOON, async || {
-        let sight = fleet.sight(old).await?;
-        let leader = fleet.sight(new).await?.leader;
-        (sight.term > term && sight.leader.is_some() && sight.leader == leader).then_some(())
+        let view = fleet.view(old).await?;
+        let leader = fleet.view(new).await?.leader;
+        (view.term > term && view.leader.is_some() && view.leader == leader).then_some(())
     })
     .await;
     until("its client is served again", SOON, async || {

@@ -16,9 +16,9 @@ async fn three_and_two() -> Fleet {
 
 /// Returns the members and their roles as one node knows them, by their index in the fleet.
 async fn roles(fleet: &Fleet, asked: usize) -> Option<Vec<(usize, String)>> {
-    let sight = fleet.sight(asked).await?;
+    let view = fleet.view(asked).await?;
     let place = |peer: &str| fleet.nodes().iter().position(|node| node.peer == peer);
-    let there = sight.members.iter().filter(|it| it.role != "removed");
+    let there = view.members.iter().filter(|it| it.role != "removed");
     let roles = there.filter_map(|it| Some((place(&it.peer)?, it.role.clone())));
     let mut roles: Vec<_> = roles.collect();
     roles.sort();
@@ -28,8 +28,8 @@ async fn roles(fleet: &Fleet, asked: usize) -> Option<Vec<(usize, String)>> {
 async fn id_of(fleet: &Fleet, index: usize) -> String {
     let peer = &fleet.nodes()[index].peer;
     let id = until("the node is known", SOON, async || {
-        let sight = fleet.sight(0).await?;
-        let member = sight.members.into_iter().find(|it| it.peer == *peer)?;
+        let view = fleet.view(0).await?;
+        let member = view.members.into_iter().find(|it| it.peer == *peer)?;
         Some(member.id)
     });
     id.await.to_string()

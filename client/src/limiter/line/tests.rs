@@ -3,7 +3,7 @@
 use super::super::{Limiter, Settled};
 use crate::breaker::Circuit;
 use crate::cell::CellDecider;
-use crate::central::{Answer, Grant, Question, SessionRequest};
+use crate::central::{Answer, DecisionCall, Grant, SessionRequest};
 use crate::clock::{Clock, ManualClock, Source};
 use crate::key_state::KeyState;
 use crate::refused::{Admission, Reason, Refused};
@@ -307,15 +307,15 @@ impl Kept {
     }
 
     /// Receives the next question, as a session does.
-    fn asked(&mut self) -> Option<Question> {
-        let question = std::iter::from_fn(|| self.requests.try_recv().ok());
-        let mut question = question.filter_map(|request| match request {
-            SessionRequest::Decide(question) => Some(question),
+    fn asked(&mut self) -> Option<DecisionCall> {
+        let call = std::iter::from_fn(|| self.requests.try_recv().ok());
+        let mut call = call.filter_map(|request| match request {
+            SessionRequest::Decide(call) => Some(call),
             _ => None,
         });
-        let question = question.next()?;
+        let call = call.next()?;
         self.shared.unanswered_since.asked(self.part.clock.now());
-        Some(question)
+        Some(call)
     }
 
     /// Asks, and gives up before an answer can arrive. Returns true if the home node was asked at all.
@@ -323,8 +323,8 @@ impl Kept {
         let limiter = self.part.limiter.clone();
         let mut waits = pin!(limiter.acquire_within(1, Self::HURRY));
         let outcome = waits.as_mut().now_or_never();
-        let question = self.asked();
-        let asked = question.is_some();
+        let call = self.asked();
+        let asked = call.is_some();
         assert_eq!(outcome.is_none(), asked, "who does not ask does not wait");
         self.part.clock.advance(Self::HURRY);
         let outcome = outcome.or_else(|| waits.now_or_never());
@@ -379,8 +379,8 @@ fn unanswered_callers_in_a_hurry_open_the_breaker() {
         period: PeriodId::new(0),
         booking: None,
     };
-    let question = kept.asked().expect("a question");
-    let told = question.reply.send(Answer::Admitted(grant));
+    let call = kept.asked().expect("a question");
+    let told = call.reply.send(Answer::Admitted(grant));
     assert!(told.is_ok() && waits.now_or_never().is_some_and(|of| of.is_ok()));
     assert_eq!(kept.circuit(), Circuit::Closed);
 }

@@ -14,7 +14,7 @@ const BILLION: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug)]
 enum Op {
     /// Asks for `n`, or books a turn; cancels the turn if `cancels`.
-    Ask {
+    Acquire {
         who: usize,
         n: u64,
         cancels: bool,
@@ -38,7 +38,7 @@ fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
     let who = 0..PROCESSES;
     let op = prop_oneof![
         12 => (who.clone(), 1..4_u64, prop::bool::weighted(0.2))
-            .prop_map(|(who, n, cancels)| Op::Ask { who, n, cancels }),
+            .prop_map(|(who, n, cancels)| Op::Acquire { who, n, cancels }),
         2 => (who.clone(), who.clone(), 1..=WHOLE)
             .prop_map(|(from, to, n)| Op::Move { from, to, n }),
         1 => (who.clone(), who.clone()).prop_map(|(who, to)| Op::Lapse { who, to }),
@@ -189,7 +189,7 @@ fn paced(ops: &[(u64, Op)], queue: u64) -> Result<(Vec<Used>, Vec<u64>), TestCas
         now += gap;
         let at = now * 1_000_000;
         lowered.extend(deal(&mut fleet, op, now).then_some(at));
-        if let Op::Ask { who, cancels, .. } = op {
+        if let Op::Acquire { who, cancels, .. } = op {
             let due = queues[who].book(&fleet[who], (queue, cancels), now)?;
             let turn = |due| Used {
                 who,
@@ -235,7 +235,7 @@ fn poured(ops: &[(u64, Op)]) -> TestCaseResult {
         now += gap;
         whole = whole.saturating_sub(gap * WHOLE);
         deal(&mut fleet, op, now);
-        if let Op::Ask { who, n, .. } = op
+        if let Op::Acquire { who, n, .. } = op
             && pour(&fleet[who], &meters[who], n, now)?
         {
             whole += n * 1_000;
@@ -267,7 +267,7 @@ proptest! {
 fn a_lowered_pacer_keeps_its_queue() {
     let ask = |who| {
         let (n, cancels) = (1, false);
-        (0, Op::Ask { who, n, cancels })
+        (0, Op::Acquire { who, n, cancels })
     };
     let (from, to, n) = (0, 1, WHOLE);
     let mut ops = vec![ask(from); 6];

@@ -134,8 +134,8 @@ fn a_line_that_stood_for_time_waits_for_a_share_that_is_recalled_for_as_long_as_
     let mut waited = 0;
     let outcome = loop {
         assert!(waits.as_mut().now_or_never().is_none());
-        let question = kept.asked().expect("the home is asked");
-        assert!(question.reply.send(refused()).is_ok());
+        let call = kept.asked().expect("the home is asked");
+        assert!(call.reply.send(refused()).is_ok());
         if let Some(outcome) = waits.as_mut().now_or_never() {
             break outcome;
         }

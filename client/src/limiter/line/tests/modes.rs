@@ -17,8 +17,8 @@ fn meanwhile(mode: Mode) -> [Option<Result<(), Reason>>; 5] {
     assert!(settled.as_mut().now_or_never().is_none());
     assert!(first.as_mut().now_or_never().is_none());
     assert!(second.as_mut().now_or_never().is_none());
-    let questions: Vec<_> = std::iter::from_fn(|| kept.asked()).collect();
-    assert_eq!(questions.len(), 4);
+    let calls: Vec<_> = std::iter::from_fn(|| kept.asked()).collect();
+    assert_eq!(calls.len(), 4);
     limiter.set_mode(mode);
     let outcomes = [
         once.now_or_never(),

@@ -106,8 +106,8 @@ fn a_share_that_is_on_its_way_outlives_the_refusal_of_the_home() {
             reason: Why::Spent,
             retry_after: Some(Span::from_millis(400)),
         };
-        let question = kept.asked().expect("nothing is held here");
-        assert!(question.reply.send(spent).is_ok());
+        let call = kept.asked().expect("nothing is held here");
+        assert!(call.reply.send(spent).is_ok());
         assert!(once.as_mut().now_or_never().is_none(), "a share may come");
         kept.part.clock.advance(Duration::from_millis(249));
         assert!(once.as_mut().now_or_never().is_none());

@@ -1,7 +1,7 @@
-//! Questions in central mode, the session's side: asks nodes, repeats, and answers callers.
+//! Requests in central mode, the session's side: asks nodes, repeats, and answers callers.
 
 use super::Session;
-use crate::central::{Answer, Booking, Grant, Question, SessionRequest};
+use crate::central::{Answer, Booking, DecisionCall, Grant, SessionRequest};
 use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, Release, Route};
 use aliquot_core::decision_requests::{self, DecisionRequests, Verdict};
 use aliquot_core::share::Kind;
@@ -21,19 +21,19 @@ struct Waiter {
     _room: OwnedSemaphorePermit,
 }
 
-/// The questions of a session.
+/// The requests of a session.
 #[derive(Debug)]
-pub(super) struct Questions {
+pub(super) struct CentralRequests {
     requests: DecisionRequests,
     waiters: BTreeMap<RequestId, Waiter>,
     /// Releases that could not be sent yet, the oldest first.
     releases: VecDeque<Release>,
-    /// When unanswered questions are repeated.
+    /// When unanswered requests are repeated.
     repeat_at: Tick,
 }
 
-impl Questions {
-    /// Interval at which an unanswered question is repeated. By then, a node that asked the home has given up
+impl CentralRequests {
+    /// Interval at which an unanswered request is repeated. By then, a node that asked the home has given up
     /// on it.
     const REPEAT: Span = Span::from_millis(600);
 
@@ -60,7 +60,7 @@ impl Questions {
         (unsent || !self.waiters.is_empty()).then_some(self.repeat_at)
     }
 
-    /// Voids all questions; late answers to them are ignored.
+    /// Voids all requests; late answers to them are ignored.
     fn end_session(&mut self) {
         self.requests.end_session();
         for (request, waiter) in std::mem::take(&mut self.waiters) {
@@ -83,7 +83,7 @@ impl Questions {
         }
     }
 
-    /// Repeats all questions on the next link at once.
+    /// Repeats all requests on the next link at once.
     pub(super) const fn repeat(&mut self) {
         self.repeat_at = Tick::from_nanos(0);
     }
@@ -107,7 +107,7 @@ impl Questions {
         }
     }
 
-    /// Removes the question of a caller that no longer waits.
+    /// Removes the request of a caller that no longer waits.
     fn give_up(&mut self, ticket: u64) {
         let found = self.waiters.iter().find(|(_, of)| of.ticket == ticket);
         let Some((&request, _)) = found else { return };
@@ -140,65 +140,65 @@ impl Session {
 
     fn run_one(&mut self, request: SessionRequest, now: Tick) {
         match request {
-            SessionRequest::Decide(question) => self.ask(question, now),
-            SessionRequest::GiveUp(ticket) => self.questions.give_up(ticket),
+            SessionRequest::Decide(call) => self.ask(call, now),
+            SessionRequest::GiveUp(ticket) => self.central_requests.give_up(ticket),
             SessionRequest::Release(request) => {
-                if let Some(release) = self.questions.requests.release(request) {
-                    self.questions.owe(release);
+                if let Some(release) = self.central_requests.requests.release(request) {
+                    self.central_requests.owe(release);
                 }
             }
         }
     }
 
-    fn ask(&mut self, question: Question, now: Tick) {
-        if question.reply.is_closed() {
+    fn ask(&mut self, call: DecisionCall, now: Tick) {
+        if call.reply.is_closed() {
             return;
         }
-        match self.put(&question, now) {
+        match self.put(&call, now) {
             Some(ask) => {
                 let waiter = Waiter {
-                    ticket: question.ticket,
+                    ticket: call.ticket,
                     edge: ask.edge,
                     kind: ask.kind,
                     asked_at: now,
-                    reply: question.reply,
-                    _room: question.room,
+                    reply: call.reply,
+                    _room: call.room,
                 };
-                if self.questions.waiters.is_empty() {
-                    self.questions.repeat_at = now.after(Questions::REPEAT);
+                if self.central_requests.waiters.is_empty() {
+                    self.central_requests.repeat_at = now.after(CentralRequests::REPEAT);
                 }
-                self.questions.waiters.insert(ask.request, waiter);
+                self.central_requests.waiters.insert(ask.request, waiter);
                 self.shared.unanswered_since.asked(now);
                 self.say(&ClientMessage::DecisionRequest(ask));
             }
             None => {
-                let _ = question.reply.send(Answer::NoLease);
+                let _ = call.reply.send(Answer::NoLease);
             }
         }
     }
 
-    /// Voids all questions, without knowing whether they would have been answered.
+    /// Voids all requests, without knowing whether they would have been answered.
     pub(super) fn ask_no_more(&mut self) {
-        self.questions.end_session();
+        self.central_requests.end_session();
         self.shared.unanswered_since.clear();
     }
 
-    /// Returns the question as it is sent, if there is a lease to ask under and a budget to ask for.
-    fn put(&mut self, question: &Question, now: Tick) -> Option<DecisionRequest> {
+    /// Returns the request as it is sent, if there is a lease to ask under and a budget to ask for.
+    fn put(&mut self, call: &DecisionCall, now: Tick) -> Option<DecisionRequest> {
         if self.closing || self.leaving.is_some() {
             return None;
         }
-        let budget = self.keys.budget(question.key_state.name())?;
+        let budget = self.keys.budget(call.key_state.name())?;
         let (edge, holder) = (self.machine.edge()?, self.machine.holder()?);
         let lease = holder.lease().until();
         let leased = self.machine.is_leased(now);
         let asked = decision_requests::NewRequest {
             budget,
-            kind: question.kind,
-            cost: question.cost,
-            retry_policy: question.retry_policy,
+            kind: call.kind,
+            cost: call.cost,
+            retry_policy: call.retry_policy,
         };
-        let requests = &mut self.questions.requests;
+        let requests = &mut self.central_requests.requests;
         leased.then(|| requests.ask(asked, edge, lease, now).ok())?
     }
 
@@ -210,21 +210,21 @@ impl Session {
         said
     }
 
-    /// Handles a node's answer to a question.
+    /// Handles a node's answer to a request.
     pub(super) fn told(&mut self, told: &DecisionReply, now: Tick) {
         self.shared.unanswered_since.clear();
-        match self.questions.requests.handle(told, now) {
+        match self.central_requests.requests.handle(told, now) {
             Verdict::Counts(request, outcome) => self.tell(request, outcome, now),
             Verdict::Ignored => {}
-            Verdict::Undo(release) => self.questions.owe(release),
+            Verdict::Undo(release) => self.central_requests.owe(release),
         }
     }
 
     fn tell(&mut self, request: RequestId, outcome: Outcome, now: Tick) {
-        let booking = self.questions.requests.held_until(request);
+        let booking = self.central_requests.requests.held_until(request);
         let requests = &self.shared.requests;
         let booking = booking.map(|until| Booking::new(request, until, requests.clone()));
-        let Some(waiter) = self.questions.waiters.remove(&request) else {
+        let Some(waiter) = self.central_requests.waiters.remove(&request) else {
             return;
         };
         let answer = match outcome {
@@ -247,26 +247,26 @@ impl Session {
         let _ = waiter.reply.send(answer);
     }
 
-    /// Does what is due: expires questions, sends releases, and repeats questions.
-    pub(super) fn keep_asking(&mut self, now: Tick) {
-        self.questions.expire(now);
-        while let Some(&release) = self.questions.releases.front() {
+    /// Does what is due: expires requests, sends releases, and repeats requests.
+    pub(super) fn tend_requests(&mut self, now: Tick) {
+        self.central_requests.expire(now);
+        while let Some(&release) = self.central_requests.releases.front() {
             if !self.say(&ClientMessage::Release(release)) {
                 break;
             }
-            self.questions.releases.pop_front();
+            self.central_requests.releases.pop_front();
         }
-        if now < self.questions.repeat_at || self.link().is_none() {
+        if now < self.central_requests.repeat_at || self.link().is_none() {
             return;
         }
-        let at_once = self.questions.repeat_at == Tick::from_nanos(0);
+        let at_once = self.central_requests.repeat_at == Tick::from_nanos(0);
         let after = if at_once {
             Span::ZERO
         } else {
-            Questions::REPEAT
+            CentralRequests::REPEAT
         };
-        let again = self.questions.requests.repeats(after, now);
-        self.questions.repeat_at = now.after(Questions::REPEAT);
+        let again = self.central_requests.requests.repeats(after, now);
+        self.central_requests.repeat_at = now.after(CentralRequests::REPEAT);
         let edge = self.machine.edge();
         for ask in again.into_iter().filter(|ask| Some(ask.edge) == edge) {
             self.say(&ClientMessage::DecisionRequest(ask));

@@ -13,12 +13,12 @@ type Calls = Vec<(usize, Result<(), StoreError>)>;
 
 /// Creates Dones, and records their calls.
 #[derive(Clone, Default)]
-pub(crate) struct Told {
+pub(crate) struct Completions {
     calls: Arc<(Mutex<Calls>, Condvar)>,
     made: usize,
 }
 
-impl Told {
+impl Completions {
     pub(crate) fn done(&mut self) -> Done {
         let number = self.made;
         self.made += 1;
