@@ -4,6 +4,7 @@
 //! the node serves anything. Then the node forms a cluster with its peers, or
 //! joins theirs, and serves until it is told to stop.
 
+mod accept;
 mod connect;
 mod listen;
 

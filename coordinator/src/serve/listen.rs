@@ -1,5 +1,6 @@
 //! The ports of a node and the services on each.
 
+use super::accept::pause_after_errors;
 use crate::api::actor::ActorBackend;
 use crate::api::admin::AdminService;
 use crate::api::auth::{Auth, Role};
@@ -127,8 +128,9 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// Returns the accepted connections, with `TCP_NODELAY` set.
 fn connections(
     listener: TcpListener,
+    setting: &'static str,
 ) -> impl tokio_stream::Stream<Item = std::io::Result<tokio::net::TcpStream>> {
-    TcpListenerStream::new(listener).map(|accepted| {
+    pause_after_errors(TcpListenerStream::new(listener), setting).map(|accepted| {
         let stream = accepted?;
         stream.set_nodelay(true)?;
         Ok(stream)
@@ -187,7 +189,8 @@ impl Services {
         let router = server
             .layer(InterceptorLayer::new(self.auth.guard(Role::Peer)))
             .add_routes(routes);
-        let serving = router.serve_with_incoming_shutdown(connections(listener), told(stopping));
+        let serving = router
+            .serve_with_incoming_shutdown(connections(listener, "peer_listen"), told(stopping));
         Ok(run(serving, "peers"))
     }
 
@@ -220,7 +223,8 @@ impl Services {
             .add_service(reflection().build_v1().map_err(unreflected)?)
             // Most tools still ask for this version first.
             .add_service(reflection().build_v1alpha().map_err(unreflected)?);
-        let serving = router.serve_with_incoming_shutdown(connections(listener), told(stopping));
+        let serving =
+            router.serve_with_incoming_shutdown(connections(listener, "listen"), told(stopping));
         Ok(run(serving, "clients"))
     }
 }
