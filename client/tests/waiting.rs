@@ -308,6 +308,15 @@ impl Queue {
     /// Rounding of the limiter's fixed point, in tokens.
     const LITTLE: f64 = 1e-3;
 
+    const fn full(rate: f64, burst: f64) -> Self {
+        Self {
+            rate,
+            burst,
+            level: burst,
+            line: VecDeque::new(),
+        }
+    }
+
     fn step(&mut self, ms: u64) {
         self.level += self.rate * ms as f64 / 1e3;
         // The first in line is served when it is due, which is before the bucket overflows.
@@ -383,12 +392,7 @@ fn step(
 
 fn compare(ops: &[Op], rate: u64, burst: u64) -> TestCaseResult {
     let (limiter, clock) = limiter(rate, burst);
-    let mut queue = Queue {
-        rate: rate as f64,
-        burst: burst as f64,
-        level: burst as f64,
-        line: VecDeque::new(),
-    };
+    let mut queue = Queue::full(rate as f64, burst as f64);
     let mut line = VecDeque::new();
     for &op in ops {
         match op {
