@@ -389,6 +389,8 @@ async fn every_endpoint_is_tried_and_an_unreachable_cluster_has_its_own_exit_cod
             .contains("no node answered")
     );
     node.fake.lose_leader_after(0);
+    let status = node.run(&["cluster", "status"], "").await;
+    check(&status, 1, &["leader:  unknown"], &["no leader is known"]);
     let led = node.run(&["budget", "list"], "").await;
     check(
         &led,
@@ -402,4 +404,30 @@ async fn every_endpoint_is_tried_and_an_unreachable_cluster_has_its_own_exit_cod
     check(&ca, 2, &[], &["--tls-ca = /nowhere/ca.pem cannot be read"]);
     let key = run(&["cluster", "status", "--tls-cert", "x.pem"], "").await;
     check(&key, 2, &[], &["--tls-cert and --tls-key belong together"]);
+}
+
+/// A silent node accepts connections and answers nothing, as a removed node or a stopped process does.
+#[tokio::test]
+async fn a_silent_endpoint_is_passed_over_and_a_lost_question_is_told_as_one() {
+    let node = Node::new().await;
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap().to_string();
+    let found = node
+        .run(&["cluster", "status", "--endpoint", &silent], "")
+        .await;
+    check(&found, 0, &["node 1"], &[]);
+    let alone = |command: &'static [&'static str]| {
+        let end = ["--timeout", "50ms", "--endpoint", &silent];
+        let arguments: Vec<String> = command.iter().chain(&end).map(|&it| it.into()).collect();
+        async move {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            run(&arguments, "- { key: a, rate: 1/s }").await
+        }
+    };
+    let read = alone(&["budget", "list"]).await;
+    check(&read, 3, &[], &["no node answered; nothing was changed"]);
+    let write = alone(&["budget", "delete", "a"]).await;
+    check(&write, 1, &[], &["may have been carried out or not"]);
+    let wrong = node.run(&["top", "--timeout", "soon"], "").await;
+    check(&wrong, 2, &[], &["must be a span from 10ms to 1h"]);
 }

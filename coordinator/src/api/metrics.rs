@@ -26,7 +26,7 @@ pub const TOP_KEYS: usize = 20;
 pub struct Snapshot {
     /// Reason why the node does not serve clients, or `None` if it does.
     pub not_ready: Option<String>,
-    /// True if the node leads.
+    /// True if the node leads and a quorum follows it.
     pub is_leader: bool,
     /// Latest term that it knows of.
     pub term: u64,
@@ -143,7 +143,7 @@ const GAUGES: &[Figure<f64>] = &[
     ("ready", "1 if the node serves clients", |s| {
         f64::from(u8::from(s.not_ready.is_none()))
     }),
-    ("leader", "1 if the node leads", |s| {
+    ("leader", "1 if the node leads a quorum", |s| {
         f64::from(u8::from(s.is_leader))
     }),
     (

@@ -93,9 +93,11 @@ fn look(view: &View<'_>) -> Snapshot {
     let lease_left = view.node.map_or(0, |node| {
         node.holder().lease().until().since(view.now).nanos()
     });
+    // A leader that no quorum follows confirms no lease, its own included.
+    let is_leased = view.node.is_some_and(|node| node.is_leased(view.now));
     Snapshot {
         not_ready: None,
-        is_leader: view.status.leads,
+        is_leader: view.status.leads && is_leased,
         term: view.status.term,
         leader_changes: counts.leader_changes,
         applied: counts.applied,

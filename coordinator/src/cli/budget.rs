@@ -160,7 +160,7 @@ fn rule_json(view: &RuleView) -> Value {
 async fn get(connection: &Connection, out: Out, key: KeyPattern) -> Result<(), Failure> {
     let get = GetBudget { key }.to_message();
     let view: RuleView = connection
-        .ask(async |mut admin| admin.get_budget(get.clone()).await)
+        .read(async |mut admin| admin.get_budget(get.clone()).await)
         .await?;
     let text = || {
         let fields = show::draft(&view.budget.to_draft());
@@ -194,7 +194,7 @@ async fn list(connection: &Connection, out: Out) -> Result<(), Failure> {
     loop {
         let asked = page.to_message();
         let rules: Rules = connection
-            .ask(async |mut admin| admin.list_budgets(asked).await)
+            .read(async |mut admin| admin.list_budgets(asked).await)
             .await?;
         all.extend(rules.rules);
         match all.last() {
@@ -231,7 +231,7 @@ async fn delete(
     let name = key.to_string();
     let delete = DeleteBudget { request, mode, key }.to_message();
     let deleted: Deleted = connection
-        .ask(async |mut admin| admin.delete_budget(delete.clone()).await)
+        .write(async |mut admin| admin.delete_budget(delete.clone()).await)
         .await?;
     if !deleted.found {
         return Err(Failure::Refused(format!(

@@ -144,7 +144,7 @@ fn holds(change: &ClusterChange, cluster: &Cluster) -> bool {
 
 async fn ask(connection: &Connection) -> Result<Cluster, Failure> {
     connection
-        .ask(async |mut admin| admin.get_cluster(pb::GetClusterRequest {}).await)
+        .read(async |mut admin| admin.get_cluster(pb::GetClusterRequest {}).await)
         .await
 }
 
@@ -157,7 +157,7 @@ async fn status(connection: &Connection, out: Out) -> Result<(), Failure> {
         .count();
     let text = || {
         let leader = cluster.leader.map_or_else(
-            || "unknown: budgets stay in force, and nothing can be changed".to_owned(),
+            || "unknown".to_owned(),
             |leader| format!("node {}", leader.get()),
         );
         format!(
@@ -185,7 +185,14 @@ async fn status(connection: &Connection, out: Out) -> Result<(), Failure> {
         })
     };
     out.answer(json, text);
-    Ok(())
+    match cluster.leader {
+        Some(_) => Ok(()),
+        None => Err(Failure::Refused(
+            "no leader is known: budgets stay in force, and nothing can be changed until a majority of the nodes \
+             with a vote is connected"
+                .to_owned(),
+        )),
+    }
 }
 
 const fn role(role: Role) -> &'static str {
@@ -332,7 +339,7 @@ async fn clients_of(
     loop {
         let asked = page.to_message();
         let clients: Clients = connection
-            .ask_at(address.clone(), async |mut admin| {
+            .read_at(address.clone(), async |mut admin| {
                 admin.list_clients(asked.clone()).await
             })
             .await?;

@@ -22,6 +22,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// Timeout of one answer: long enough for several elections and a slow disk.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
+/// Maximum time that a connection, and then an answer, is waited for while there is another node to ask.
+const SILENT_FOR: Duration = Duration::from_secs(1);
+
 /// Timeout of a change of the cluster: longer than the node itself tries, so that its answer is received.
 const CHANGED_WITHIN: Duration = CHANGE_WITHIN.saturating_add(Duration::from_secs(5));
 
@@ -45,17 +48,40 @@ pub(super) struct Connection {
     )]
     endpoints: Vec<Address>,
     /// Certificate authority of the nodes, PEM; turns TLS on
-    #[arg(long, value_name = "FILE", env = "ALIQUOT_TLS_CA", global = true)]
+    #[arg(long, value_name = "FILE", env = "ALIQUOT_CLI_TLS_CA", global = true)]
     tls_ca: Option<PathBuf>,
     /// Client certificate, PEM
-    #[arg(long, value_name = "FILE", env = "ALIQUOT_TLS_CERT", global = true)]
+    #[arg(long, value_name = "FILE", env = "ALIQUOT_CLI_TLS_CERT", global = true)]
     tls_cert: Option<PathBuf>,
     /// Private key of the client certificate, PEM
-    #[arg(long, value_name = "FILE", env = "ALIQUOT_TLS_KEY", global = true)]
+    #[arg(long, value_name = "FILE", env = "ALIQUOT_CLI_TLS_KEY", global = true)]
     tls_key: Option<PathBuf>,
     /// File that holds a bearer token and nothing else
     #[arg(long, value_name = "FILE", env = "ALIQUOT_TOKEN_FILE", global = true)]
     token_file: Option<PathBuf>,
+    /// Maximum time for the answer of a node, such as 500ms; 15s if not given, and more for a change of
+    /// the cluster
+    #[arg(long, value_name = "SPAN", env = "ALIQUOT_CLI_TIMEOUT", value_parser = timeout, global = true)]
+    timeout: Option<Duration>,
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let span = aliquot_core::budget::grammar::span(text);
+    let span = span.map(|span| Duration::from_nanos(span.nanos()));
+    let allowed = Duration::from_millis(10)..=Duration::from_secs(3_600);
+    span.filter(|span| allowed.contains(span))
+        .ok_or_else(|| "must be a span from 10ms to 1h, such as 500ms".to_owned())
+}
+
+/// Kind of a request, which decides how long a silent node is waited for, and what a lost answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// It changes nothing.
+    Read,
+    /// It changes something. Its request id makes sure that it is carried out once, whichever nodes get it.
+    Write,
+    /// It changes the cluster, for which one node at a time is asked with patience.
+    Change,
 }
 
 /// Client of the operator's service of one node.
@@ -113,17 +139,24 @@ fn readable<T: Wire>(message: T::Message) -> Result<T, Failure> {
 }
 
 impl Connection {
-    /// Asks one node after the other until one answers. If a node cannot serve, or its answer is
-    /// lost, the next is asked. A request carries its request id, so it is carried out only once.
-    pub(super) async fn ask<T: Wire>(
+    /// Asks one node after the other until one answers a question that changes nothing.
+    pub(super) async fn read<T: Wire>(
         &self,
         ask: impl AsyncFn(Admin) -> Result<Response<T::Message>, Status>,
     ) -> Result<T, Failure> {
-        let message = self.ask_raw(ANSWER_WITHIN, ask).await?;
-        readable(message)
+        readable(self.ask_raw(Effect::Read, ask).await?)
     }
 
-    /// Like [`Connection::ask`], and asks again while no node answers or an answer is lost, for up
+    /// Requests a change of one node after the other until one answers. If a node cannot serve, or its answer
+    /// is lost, the next is asked. A request carries its request id, so it is carried out only once.
+    pub(super) async fn write<T: Wire>(
+        &self,
+        ask: impl AsyncFn(Admin) -> Result<Response<T::Message>, Status>,
+    ) -> Result<T, Failure> {
+        readable(self.ask_raw(Effect::Write, ask).await?)
+    }
+
+    /// Like [`Connection::write`], and asks again while no node answers or an answer is lost, for up
     /// to [`INSIST_FOR`].
     pub(super) async fn insist<T: Wire>(
         &self,
@@ -132,7 +165,7 @@ impl Connection {
         let begun = HostClock.now();
         let mut lost = false;
         loop {
-            let mut silence = match self.ask_all(ANSWER_WITHIN, &ask).await? {
+            let mut silence = match self.ask_all(Effect::Write, &ask).await? {
                 Ok(message) => return readable(message),
                 Err(silence) => silence,
             };
@@ -145,8 +178,8 @@ impl Connection {
         }
     }
 
-    /// Like [`Connection::ask`], for one node at an address.
-    pub(super) async fn ask_at<T: Wire>(
+    /// Like [`Connection::read`], for one node at an address.
+    pub(super) async fn read_at<T: Wire>(
         &self,
         address: Address,
         ask: impl AsyncFn(Admin) -> Result<Response<T::Message>, Status>,
@@ -155,7 +188,7 @@ impl Connection {
             endpoints: vec![address],
             ..self.clone()
         };
-        only.ask(ask).await
+        only.read(ask).await
     }
 
     /// Requests a change of the cluster, with the longer timeout that this needs.
@@ -163,29 +196,31 @@ impl Connection {
         &self,
         order: impl AsyncFn(Admin) -> Result<Response<M>, Status>,
     ) -> Result<M, Failure> {
-        self.ask_raw(CHANGED_WITHIN, order).await
+        self.ask_raw(Effect::Change, order).await
     }
 
     async fn ask_raw<M>(
         &self,
-        within: Duration,
+        effect: Effect,
         ask: impl AsyncFn(Admin) -> Result<Response<M>, Status>,
     ) -> Result<M, Failure> {
-        self.ask_all(within, &ask).await?.map_err(Failure::from)
+        self.ask_all(effect, &ask).await?.map_err(Failure::from)
     }
 
     /// Asks one node after the other, each once.
     async fn ask_all<M>(
         &self,
-        within: Duration,
+        effect: Effect,
         ask: &impl AsyncFn(Admin) -> Result<Response<M>, Status>,
     ) -> Result<Result<M, Silence>, Failure> {
         let (tls, bearer) = (self.tls()?, self.bearer()?);
         let mut tried = Vec::new();
         // Without an answer it is unknown whether the request was carried out.
         let mut lost = false;
-        for address in &self.endpoints {
-            let admin = match connect(address, tls.as_ref(), &bearer, within).await {
+        for (at, address) in self.endpoints.iter().enumerate() {
+            let others = at + 1 < self.endpoints.len();
+            let patience = self.patience(effect, others);
+            let admin = match connect(address, tls.as_ref(), &bearer, patience).await {
                 Ok(admin) => admin,
                 Err(reason) => {
                     tried.push(format!("{address}: {reason}"));
@@ -197,7 +232,7 @@ impl Connection {
                 Err(status) => match status.code() {
                     Code::Unavailable => tried.push(format!("{address}: {}", status.message())),
                     Code::Unknown | Code::DeadlineExceeded | Code::Cancelled => {
-                        lost = true;
+                        lost |= effect != Effect::Read;
                         tried.push(format!("{address}: {}", status.message()));
                     }
                     _ => return Err(Failure::Refused(said(&status))),
@@ -205,6 +240,20 @@ impl Connection {
             }
         }
         Ok(Err(Silence { tried, lost }))
+    }
+
+    /// Returns the maximum times for a connection to a node and for its answer. `others` is set if there is
+    /// another node to ask.
+    fn patience(&self, effect: Effect, others: bool) -> (Duration, Duration) {
+        let usual = match effect {
+            Effect::Read | Effect::Write => ANSWER_WITHIN,
+            Effect::Change => CHANGED_WITHIN,
+        };
+        let answer = self.timeout.unwrap_or(usual);
+        match (effect, others) {
+            (Effect::Change, _) | (_, false) => (CONNECT_WITHIN.min(answer), answer),
+            (_, true) => (SILENT_FOR.min(answer), SILENT_FOR.min(answer)),
+        }
     }
 
     /// Builds a client library's client of these nodes.
@@ -273,13 +322,13 @@ async fn connect(
     address: &Address,
     tls: Option<&TlsFiles>,
     bearer: &Bearer,
-    within: Duration,
+    (connect_within, answer_within): (Duration, Duration),
 ) -> Result<Admin, String> {
     let scheme = if tls.is_some() { "https" } else { "http" };
     let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
         .map_err(|error| error.to_string())?
-        .connect_timeout(CONNECT_WITHIN)
-        .timeout(within);
+        .connect_timeout(connect_within)
+        .timeout(answer_within);
     if let Some(tls) = tls {
         endpoint = endpoint
             .tls_config(tls.client())

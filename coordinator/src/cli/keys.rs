@@ -13,7 +13,7 @@ use std::fmt::Write;
 pub(super) async fn usage(connection: &Connection, out: Out, key: Key) -> Result<(), Failure> {
     let get = GetUsage { key }.to_message();
     let usage: Usage = connection
-        .ask(async |mut admin| admin.get_usage(get.clone()).await)
+        .read(async |mut admin| admin.get_usage(get.clone()).await)
         .await?;
     let text = || {
         let budget = &usage.limit;
@@ -58,7 +58,7 @@ pub(super) async fn holders(
 ) -> Result<(), Failure> {
     let asked = GetUsage { key: key.clone() }.to_message();
     let usage: Usage = connection
-        .ask(async |mut admin| admin.get_usage(asked.clone()).await)
+        .read(async |mut admin| admin.get_usage(asked.clone()).await)
         .await?;
     let clients = match detail {
         Detail::Nodes => None,
@@ -66,7 +66,7 @@ pub(super) async fn holders(
     };
     let asked = ListHolders { key }.to_message();
     let list: Holders = connection
-        .ask(async |mut admin| admin.list_holders(asked.clone()).await)
+        .read(async |mut admin| admin.list_holders(asked.clone()).await)
         .await?;
     let budget = &usage.limit;
     let json = || {

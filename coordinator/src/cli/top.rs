@@ -86,7 +86,7 @@ impl Args {
         let (skip, limit) = (self.skip, self.keys);
         let top = TopKeys { skip, limit }.to_message();
         self.connection
-            .ask(async |mut admin| admin.top_keys(top).await)
+            .read(async |mut admin| admin.top_keys(top).await)
             .await
     }
 }

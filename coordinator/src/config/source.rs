@@ -56,7 +56,15 @@ impl Sources {
 const PREFIX: &str = "ALIQUOT_";
 
 /// Variables of ours that are not settings of a node.
-const OTHERS: &[&str] = &["ALIQUOT_CONFIG", "ALIQUOT_ENDPOINTS", "ALIQUOT_TOKEN_FILE"];
+const OTHERS: &[&str] = &[
+    "ALIQUOT_CONFIG",
+    "ALIQUOT_ENDPOINTS",
+    "ALIQUOT_TOKEN_FILE",
+    "ALIQUOT_CLI_TLS_CA",
+    "ALIQUOT_CLI_TLS_CERT",
+    "ALIQUOT_CLI_TLS_KEY",
+    "ALIQUOT_CLI_TIMEOUT",
+];
 
 /// The texts of one setting, and their origin.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The state of a node for watchers by gRPC.
 
 use crate::support::{setup, together};
-use aliquot_tests::fleet::{Fleet, SOON};
+use aliquot_tests::fleet::{Fleet, SOON, until};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use tokio_stream::StreamExt;
@@ -67,8 +67,19 @@ async fn a_node_without_a_lease_says_that_it_serves_no_client() {
     let others = || (0..3).filter(|index| *index != leader);
     others().for_each(|index| fleet.signal(index, Signal::STOP));
     says(&mut health, ServingStatus::NotServing).await;
+    let node = &fleet.nodes()[leader];
+    until("no node says that it leads", SOON, async || {
+        (node.figure("aliquot_leader").await == Some(0.0)).then_some(())
+    })
+    .await;
     others().for_each(|index| fleet.signal(index, Signal::CONT));
     says(&mut health, ServingStatus::Serving).await;
+    let leader = fleet.leader().await;
+    let node = &fleet.nodes()[leader];
+    until("a leader says so", SOON, async || {
+        (node.figure("aliquot_leader").await == Some(1.0)).then_some(())
+    })
+    .await;
 }
 
 /// Lists the services of one version of the protocol. The messages of both versions look alike

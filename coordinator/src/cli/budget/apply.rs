@@ -99,7 +99,7 @@ impl Job<'_> {
             };
             // If no node answers at first, fail at once. If one answered before, retry.
             let outcome: BudgetsOutcome = match done {
-                0 => self.connection.ask(ask).await?,
+                0 => self.connection.read(ask).await?,
                 _ => self.connection.insist(ask).await?,
             };
             refused.extend(self.refusals(set, &outcome));
