@@ -47,7 +47,10 @@ type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 
 /// A tower layer that limits the requests of a service.
 ///
-/// A refused request is answered with status 429, or with 503 if the reason is
+/// A refused request is answered with status 429. If the caller is not to blame, the answer is 503: no node
+/// has answered yet ([`Reason::Cold`](crate::Reason::Cold)), the lease is over
+/// ([`Reason::Lapsed`](crate::Reason::Lapsed)), no node decided
+/// ([`Reason::Undecided`](crate::Reason::Undecided)), or the reason is
 /// [`Reason::Closed`](crate::Reason::Closed), [`Reason::Frozen`](crate::Reason::Frozen),
 /// [`Reason::Broken`](crate::Reason::Broken) or [`Reason::Shed`](crate::Reason::Shed). A gRPC call is
 /// answered with `RESOURCE_EXHAUSTED` or `UNAVAILABLE`. A request whose key is missing or not valid is answered

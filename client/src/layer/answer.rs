@@ -100,9 +100,14 @@ impl Refusal<'_> {
         let reason = self.refused.reason;
         let is_final = self.is_final();
         let (status, grpc) = match reason {
-            Reason::Closed | Reason::Frozen | Reason::Broken | Reason::Shed => {
-                (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable)
-            }
+            // None of these is an excess of the caller.
+            Reason::Closed
+            | Reason::Frozen
+            | Reason::Broken
+            | Reason::Shed
+            | Reason::Cold
+            | Reason::Lapsed
+            | Reason::Undecided => (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable),
             _ if is_misconfigured(reason) => (StatusCode::INTERNAL_SERVER_ERROR, Grpc::Internal),
             _ if is_final => (options.never, Grpc::ResourceExhausted),
             _ => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),

@@ -192,3 +192,28 @@ async fn a_central_refusal_among_several_limits_costs_the_others_nothing() {
     gone.await.expect("in time");
     assert_eq!(user.tokens(), 7.0);
 }
+
+#[tokio::test]
+async fn a_service_that_no_node_answers_is_unavailable() {
+    // Nothing listens on the port of a listener that is gone.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = gone.local_addr().expect("an address").to_string();
+    drop(gone);
+    let client = Client::builder()
+        .addresses([address])
+        .cold_wait(Duration::from_millis(50))
+        .connect()
+        .expect("a client");
+    let layer = LimitLayer::by_key(&client, |_| Some("a".into()));
+    let app = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .layer(layer);
+    let mut app = app.into_service::<Body>();
+    let service = ServiceExt::<Request<Body>>::ready(&mut app)
+        .await
+        .expect("ready");
+    let response = service.call(request(false)).await.expect("an answer");
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let call = app.call(request(true)).await.expect("an answer");
+    assert_eq!(header(&call, "grpc-status"), Some("14"));
+}
