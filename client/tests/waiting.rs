@@ -50,16 +50,19 @@ fn line(limiter: &Limiter, callers: usize) -> Vec<Waiting> {
     line
 }
 
+/// All orders in which three callers leave a line, each as the place of the next one to leave.
+const ORDERS: [[usize; 3]; 6] = [
+    [0, 0, 0],
+    [0, 1, 0],
+    [1, 0, 0],
+    [1, 1, 0],
+    [2, 0, 0],
+    [2, 1, 0],
+];
+
 #[test]
 fn waits_that_are_dropped_in_any_order_take_nothing() {
-    for order in [
-        [0, 0, 0],
-        [0, 1, 0],
-        [1, 0, 0],
-        [1, 1, 0],
-        [2, 0, 0],
-        [2, 1, 0],
-    ] {
+    for order in ORDERS {
         let (limiter, _) = limiter(1, 1);
         limiter.try_acquire(1).expect("the burst");
         let mut line = line(&limiter, 3);
@@ -226,14 +229,7 @@ fn a_free_permit_belongs_to_the_first_who_waits() {
 
 #[test]
 fn turns_of_a_pacer_that_are_given_up_in_any_order_are_free() {
-    for order in [
-        [0, 0, 0],
-        [0, 1, 0],
-        [1, 0, 0],
-        [1, 1, 0],
-        [2, 0, 0],
-        [2, 1, 0],
-    ] {
+    for order in ORDERS {
         let clock = ManualClock::new();
         let pacer = Pacer::with_clock(SECOND, 9, Arc::new(clock.clone())).expect("a pacer");
         let now = Clock::now(&clock);

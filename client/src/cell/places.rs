@@ -120,10 +120,13 @@ impl Cell {
         })
     }
 
-    /// Gives up a place, and returns the grains put back. `moves_up` grains of the debt behind it belong to
-    /// callers that are served earlier for it. If more is behind it, that is promised to ticks: then nothing is
-    /// put back.
-    /// `lowered` is the total of refunds that had no place move up, when this one was booked.
+    /// Gives up a place, and returns the grains put back.
+    ///
+    /// `moves_up` is the part of the debt behind it that belongs to waiting callers, which are then served
+    /// earlier. Nothing is put back if there is other debt behind it: reservations, whose times are promised.
+    ///
+    /// `lowered` takes the total of all refunds. It returns the sum of those that were made since the place was
+    /// booked and that moved no place up.
     pub(crate) fn give_up(
         &self,
         place: Booking,
@@ -143,8 +146,8 @@ impl Cell {
                 let abs = |units: u64| before.wrapping_add(slot.grains(units));
                 let (supply, debt) = (abs(made), abs(word.debt));
                 let full = abs(made_up.saturating_add(self.floor(slot, 0)));
-                // What the bucket would still have room for. Refunds that are not in `due` matter only since
-                // it was due.
+                // Until the place is due, `due` moves with every refund. After that, refunds of others have
+                // taken some of the room that the bucket has for this one.
                 let others = if beyond(place.due, supply) > 0 {
                     0
                 } else {
