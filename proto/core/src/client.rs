@@ -19,6 +19,7 @@ mod denial;
 mod permits;
 mod report_queue;
 
+use allotment::LeaseEnd;
 pub use allotment::{Allotment, Mode};
 pub use decider::{Decider, Plain, Right};
 pub use denial::Denial;
@@ -27,7 +28,7 @@ pub use permits::{Permit, Permits};
 use crate::budget::Claim;
 use crate::edge::Vector;
 use crate::holder::{Holder, Output};
-use crate::lease::LeaseState;
+use crate::lease::{ChildLease, LeaseState};
 use crate::message::{Answer, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Tick};
@@ -118,10 +119,7 @@ impl<D: Decider> Client<D> {
                 let period = period_of(holder, budget);
                 let _ = allotment.take(Vector::ZERO, terms, period, self.drift, now);
             }
-            match self.may_use(now) {
-                true => allotment.renewed(now),
-                false => self.unrenewed = true,
-            }
+            self.unrenewed |= !self.may_use(now) || !allotment.renewed(true, now);
             self.allotments.insert(budget, allotment);
             self.queue.touch(budget);
             self.owes_report = true;
@@ -139,8 +137,7 @@ impl<D: Decider> Client<D> {
         let wanted = usize::from(allotment.wants_any());
         self.wanting = self.wanting.saturating_sub(wanted);
         if let Some(holder) = &mut self.holder {
-            let until = holder.lease().until().min(now);
-            let back = allotment.lapse(until, now, true);
+            let back = allotment.lapse(lease_end(holder, now), now, true);
             self.owes_report = true;
             give_back(holder, budget, back);
             holder.retire(budget);
@@ -247,9 +244,11 @@ impl<D: Decider> Client<D> {
             self.carry_out(&output, now);
         }
         if self.unrenewed && self.may_use(now) {
+            let lease = self.holder.as_ref().map(Holder::lease);
+            let confirmed = lease.is_some_and(ChildLease::is_confirmed_anew);
             self.unrenewed = false;
             for allotment in self.allotments.values_mut() {
-                allotment.renewed(now);
+                self.unrenewed |= !allotment.renewed(confirmed, now);
             }
         }
     }
@@ -304,9 +303,9 @@ impl<D: Decider> Client<D> {
             return;
         };
         (self.owes_report, self.unrenewed) = (true, true);
-        let until = holder.lease().until().min(now);
+        let end = lease_end(holder, now);
         for (&budget, allotment) in &mut self.allotments {
-            let back = allotment.lapse(until, now, leaving);
+            let back = allotment.lapse(end, now, leaving);
             give_back(holder, budget, back);
         }
         self.touch_all();
@@ -318,9 +317,9 @@ impl<D: Decider> Client<D> {
             return;
         };
         self.unrenewed = true;
-        let until = holder.lease().until().min(now);
+        let end = lease_end(&holder, now);
         for (&budget, allotment) in &mut self.allotments {
-            allotment.orphan(budget, holder.edge(), until, now);
+            allotment.orphan(budget, holder.edge(), end, now);
         }
         self.touch_all();
     }
@@ -399,6 +398,14 @@ impl<D: Decider> Client<D> {
         self.queue.keep(active);
         self.owes_report = false;
         holder.report(now, wall_ms, wants)
+    }
+}
+
+fn lease_end(holder: &Holder, now: Tick) -> LeaseEnd {
+    let lease = holder.lease();
+    LeaseEnd {
+        until: lease.until().min(now),
+        confirmed: lease.is_confirmed_anew(),
     }
 }
 

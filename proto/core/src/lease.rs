@@ -95,6 +95,8 @@ impl LeaseState {
 pub struct ChildLease {
     state: LeaseState,
     until: Tick,
+    /// Bound on the end of the lease that the parent had when it first renewed this one.
+    inherited: Option<Tick>,
     last: Seq,
     sent: BTreeMap<Seq, Tick>,
 }
@@ -110,6 +112,7 @@ impl ChildLease {
         Self {
             state: LeaseState::None,
             until: Tick::from_nanos(0),
+            inherited: None,
             last: Seq::new(0),
             sent: BTreeMap::new(),
         }
@@ -132,6 +135,17 @@ impl ChildLease {
     #[must_use]
     pub fn holds(&self, now: Tick) -> bool {
         self.state == LeaseState::Held && now < self.until
+    }
+
+    /// Returns true if the parent's own lease was confirmed after it first renewed this one.
+    ///
+    /// A node that lost its quorum passes on what is left of its lease, and gives some of it to sessions that
+    /// open meanwhile. Let that lease end at `E`, and let the first confirmation taken here be for `s`. It left
+    /// with `s` to go, and arrived less than `s` after the report was sent, so `E < sent + 2·s` but for the drift
+    /// of both clocks. A lease that ends after `sent + 3·s` comes from a later confirmation.
+    #[must_use]
+    pub fn is_confirmed_anew(&self) -> bool {
+        self.inherited.is_some_and(|end| self.until > end)
     }
 
     /// Returns the number of the latest report sent.
@@ -169,6 +183,8 @@ impl ChildLease {
         let until = from.after(span);
         if until > now && self.state != LeaseState::Closed {
             self.state = self.state.after(LeaseEvent::Renew);
+            let inherited = || sent.after(span.times_or_max(3));
+            self.inherited.get_or_insert_with(inherited);
             self.until = if planted::is(Bug::ShortGrantWins) {
                 until
             } else {

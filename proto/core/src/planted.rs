@@ -165,6 +165,8 @@ bugs! {
     FloorOutlivesJump,
     /// The last share that a client keeps is merged with the grants of its next edge.
     KeptMerges,
+    /// A client of policy `keep` forgets what it kept of its former edge as soon as the next edge grants something.
+    FormerForgotten,
     /// A deleted quota's end is proposed in every round although its spent tokens forbid it.
     SpentEndedInVain,
     /// A quota's instance begins in a period that a forgotten one of its key was spent in.

@@ -319,7 +319,7 @@ fn admission(
     let found = service.client.allotments().find(|&(id, _)| id == budget);
     let mode = found.map(|(_, allotment)| *allotment.mode());
     let right = match mode {
-        Some(Mode::LastShare) => Right::Kept,
+        Some(Mode::LastShare | Mode::FormerShare) => Right::Kept,
         Some(Mode::Local) => Right::Local,
         Some(Mode::Open) => Right::Open,
         _ => Right::Booked,

@@ -4,6 +4,8 @@ mod expiry;
 mod spend;
 mod wants;
 
+pub(super) use expiry::LeaseEnd;
+
 use super::decider::{Decider, Plain, Right};
 use super::give_back;
 use super::permits::Permits;
@@ -16,6 +18,7 @@ use crate::message::{FloorRelease, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Drift, PeriodId, Rate, Span, Tick, Tokens};
+use alloc::boxed::Box;
 
 /// Rule by which an allotment admits requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +31,8 @@ pub enum Mode {
     Floor(Tick),
     /// By the last share, without a lease (policy `keep`).
     LastShare,
+    /// By the last share of a former edge, which the present edge has not replaced (policy `keep`).
+    FormerShare,
     /// By a bucket of the client's own (policy `local`).
     Local,
     /// Without a limit (policy `open`).
@@ -55,6 +60,9 @@ pub struct Allotment<D = Plain> {
     mode: Mode,
     decider: D,
     parked: Share,
+    /// The share of a former edge that policy `keep` returns to, without its level, if the present edge ends
+    /// before its node was confirmed again. A node that lost its quorum divides what it has among all who come.
+    former: Option<Box<Share>>,
     /// The floor within the held share.
     floor: Share,
     remnant: Option<Remnant>,
@@ -98,6 +106,7 @@ impl<D: Decider> Allotment<D> {
             mode: Mode::Denied,
             decider,
             parked: Share::EMPTY,
+            former: None,
             floor: Share::EMPTY,
             remnant: None,
             unreported: Tokens::ZERO,
@@ -158,7 +167,12 @@ impl<D: Decider> Allotment<D> {
 
     /// Returns true if the decider's part came from the present edge.
     const fn decides_by_edge(&self) -> bool {
-        self.remnant.is_none() && !matches!(self.mode, Mode::Local)
+        self.remnant.is_none() && !self.is_apart()
+    }
+
+    /// Returns true if the mode decides by a bucket that is no part of the edge's share.
+    const fn is_apart(&self) -> bool {
+        matches!(self.mode, Mode::Local | Mode::FormerShare)
     }
 
     /// Returns the right that follows from the mode.
@@ -177,14 +191,13 @@ impl<D: Decider> Allotment<D> {
                 until,
                 permits: self.floor.burst,
             },
-            Mode::LastShare | Mode::Local => Right::Forever,
+            Mode::LastShare | Mode::FormerShare | Mode::Local => Right::Forever,
             Mode::Open => Right::Open,
         }
     }
 
     fn go_by(&mut self, mode: Mode, now: Tick) {
-        // A bucket of policy `local` is no part of the edge's share.
-        if self.mode == Mode::Local && mode != Mode::Local && self.remnant.is_none() {
+        if self.is_apart() && mode != self.mode && self.remnant.is_none() {
             self.unpark(now);
         }
         self.mode = mode;
@@ -203,12 +216,28 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    /// Uses the lease, which holds again.
-    pub(super) fn renewed(&mut self, now: Tick) {
-        if self.mode == Mode::Leased {
-            return;
+    /// Uses the lease, which holds again. Returns false if the share of a former edge stays in use: the present
+    /// one granted nothing, and its lease is not `confirmed` anew.
+    pub(super) fn renewed(&mut self, confirmed: bool, now: Tick) -> bool {
+        if self.mode == Mode::FormerShare && !confirmed && self.parked.is_empty() {
+            return false;
         }
-        self.go_by(Mode::Leased, now);
+        if self.mode != Mode::Leased {
+            self.remember_former(now);
+            self.go_by(Mode::Leased, now);
+        }
+        true
+    }
+
+    /// Remembers the share of the former edge, which the present one replaces.
+    fn remember_former(&mut self, now: Tick) {
+        if self.mode == Mode::FormerShare {
+            let share = Share {
+                tokens: Tokens::ZERO,
+                ..self.decider.share_at(now)
+            };
+            self.former = Some(Box::new(share));
+        }
     }
 
     /// Decides by the edge's own part again.
@@ -245,9 +274,10 @@ impl<D: Decider> Allotment<D> {
             return None;
         }
         let remnant = self.remnant.take();
-        if remnant.is_some() && self.mode != Mode::Local {
+        if remnant.is_some() && !self.is_apart() {
             self.unpark(now);
         }
+        self.remember_former(now);
         self.go_by(Mode::Leased, now);
         match terms.kind {
             Kind::Rate => self.decider.deposit(gift.share(), now),
@@ -370,7 +400,7 @@ impl<D: Decider> Allotment<D> {
     /// policy keeps.
     pub(super) const fn idle_after_lapse(&self, held: Vector) -> Vector {
         match self.mode {
-            Mode::LastShare => Vector::ZERO,
+            Mode::LastShare | Mode::FormerShare => Vector::ZERO,
             _ => Vector {
                 floor_rate: Rate::ZERO,
                 floor_burst: Tokens::ZERO,

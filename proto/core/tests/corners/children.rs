@@ -102,6 +102,46 @@ fn a_kept_share_does_not_add_to_the_next_edges() {
     assert_eq!(merged, Rate::from_grains(110));
 }
 
+/// Returns the rate by which a client with policy `keep` decides, in tokens per second, after each of these: its
+/// first edge of 100/s was closed, the node of the next edge renewed its lease, that node granted 10/s, and the
+/// lease ended, `renewals` half-seconds later.
+fn kept_beside(renewals: u64) -> [u64; 4] {
+    let budget = rate(ExpiryDraft::Word("keep".into()));
+    let grains = budget.scale().grains_per_token();
+    let decides = |client: &Client, now| {
+        let (_, allotment) = client.allotments().next().expect("an allotment");
+        Decider::share_at(allotment.decider(), now).rate.grains() / grains
+    };
+    let mut client = leased(&budget, 0, given(&budget, [100, 100, 0, 0]));
+    client.tick(at(1_500));
+    client.open(edge(2, 1), at(1_500));
+    let closed = decides(&client, at(1_500));
+    let hear = |client: &mut Client, seq, gift, now| {
+        assert!(client.report(now, 0).is_some());
+        client.handle_answer(&answer(edge(2, 1), seq, &budget, 0, gift), now);
+    };
+    hear(&mut client, 1, Vector::ZERO, at(1_600));
+    let renewed = decides(&client, at(1_600));
+    let gift = given(&budget, [10, 10, 0, 0]);
+    for renewal in 0..=renewals {
+        hear(&mut client, 2 + renewal, gift, at(1_600 + 500 * renewal));
+    }
+    let granted = decides(&client, at(1_600 + 500 * renewals));
+    client.tick(at(60_000));
+    [closed, renewed, granted, decides(&client, at(60_000))]
+}
+
+/// Invariant 7: a node that lost its quorum has little left to divide, and its clients keep more than that.
+#[test]
+fn a_share_of_a_node_without_a_quorum_does_not_replace_what_a_client_keeps() {
+    assert_eq!(kept_beside(0), [100, 100, 10, 100]);
+    // A lease of a second that ends more than three seconds after the report comes from a quorum that lives.
+    assert_eq!(kept_beside(4), [100, 100, 10, 100]);
+    assert_eq!(kept_beside(5), [100, 100, 10, 10]);
+    let forgotten = planted::with(Some(Bug::FormerForgotten), || kept_beside(0));
+    assert_eq!(forgotten, [100, 100, 10, 10]);
+}
+
 /// Invariant 7: a change of policy creates no token.
 #[test]
 fn a_local_bucket_begins_with_the_level_that_was_there() {

@@ -1,7 +1,7 @@
 //! Budgets, edges and answers for the tests.
 
 pub(crate) use aliquot_core::budget::{Budget, BudgetDraft, Claim, ExpiryDraft, PartDraft};
-pub(crate) use aliquot_core::client::Client;
+pub(crate) use aliquot_core::client::{Client, Decider};
 pub(crate) use aliquot_core::command::{Changes, Command, Movement};
 use aliquot_core::demand::DemandCurve;
 pub(crate) use aliquot_core::edge::Vector;

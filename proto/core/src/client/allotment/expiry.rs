@@ -10,9 +10,18 @@ use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Edge, Rate, Tick, Tokens};
 
+/// The end of a lease.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::client) struct LeaseEnd {
+    /// Time at which it ended.
+    pub(in crate::client) until: Tick,
+    /// True if the parent's own lease was confirmed after it first renewed this one.
+    pub(in crate::client) confirmed: bool,
+}
+
 impl<D: Decider> Allotment<D> {
-    /// Ends the lease at `until`: the policy takes over. Returns what is provably unused.
-    pub(in crate::client) fn lapse(&mut self, until: Tick, now: Tick, leaving: bool) -> Vector {
+    /// Ends the lease: the policy takes over. Returns what is provably unused.
+    pub(in crate::client) fn lapse(&mut self, end: LeaseEnd, now: Tick, leaving: bool) -> Vector {
         let Some(terms) = self.terms else {
             return Vector::ZERO;
         };
@@ -24,9 +33,11 @@ impl<D: Decider> Allotment<D> {
         let mut back = Vector::ZERO;
         if matches!(policy, OnLeaseExpiry::Keep) {
             back.spent = self.take_unreported(now);
-            self.go_by(Mode::LastShare, now);
+            self.keep(end.confirmed, now);
             return back;
         }
+        self.former = None;
+        let until = end.until;
         if leaving {
             (back.floor_rate, back.floor_burst) = (self.floor.rate, self.floor.burst);
             self.floor = Share::EMPTY;
@@ -65,17 +76,43 @@ impl<D: Decider> Allotment<D> {
         back
     }
 
-    /// Switches to the policy's own bucket. The switch creates no tokens.
-    fn go_local(&mut self, share: Share, unused: Tokens, now: Tick) {
-        if self.remnant.is_some() {
+    /// Goes on with the last share: the present edge's, or the greater one of a former edge if the present one's
+    /// lease was never `confirmed` anew.
+    fn keep(&mut self, confirmed: bool, now: Tick) {
+        if self.mode == Mode::FormerShare {
             return;
         }
-        if self.mode != Mode::Local {
+        let share = self.share_at(now);
+        let former = self.former.take().filter(|former| {
+            let greater = former.rate > share.rate;
+            greater && !confirmed && !planted::is(Bug::FormerForgotten)
+        });
+        let Some(former) = former else {
+            self.go_by(Mode::LastShare, now);
+            return;
+        };
+        self.park(now);
+        let tokens = former.burst.min(share.tokens);
+        self.replace(Share { tokens, ..*former }, now);
+        self.go_by(Mode::FormerShare, now);
+    }
+
+    /// Sets the edge's share aside, without its level.
+    fn park(&mut self, now: Tick) {
+        if !self.is_apart() {
             self.parked = Share {
                 tokens: Tokens::ZERO,
                 ..self.share_at(now)
             };
         }
+    }
+
+    /// Switches to the policy's own bucket. The switch creates no tokens.
+    fn go_local(&mut self, share: Share, unused: Tokens, now: Tick) {
+        if self.remnant.is_some() {
+            return;
+        }
+        self.park(now);
         let tokens = share.burst.min(unused);
         self.replace(Share { tokens, ..share }, now);
     }
@@ -85,11 +122,11 @@ impl<D: Decider> Allotment<D> {
         &mut self,
         budget: BudgetId,
         former: Edge,
-        until: Tick,
+        end: LeaseEnd,
         now: Tick,
     ) {
         if self.mode == Mode::Leased {
-            let _ = self.lapse(until, now, false);
+            let _ = self.lapse(end, now, false);
         }
         self.decider.orphan_permits(now);
         self.unreported = Tokens::ZERO;
@@ -108,11 +145,11 @@ impl<D: Decider> Allotment<D> {
         // The last share stays separate: grants of the next edge must not be added to it.
         if self.mode == Mode::LastShare && !planted::is(Bug::KeptMerges) {
             self.mode = match self.kind() {
-                Some(Kind::Rate) => Mode::Local,
+                Some(Kind::Rate) => Mode::FormerShare,
                 _ => Mode::Denied,
             };
         }
-        let goes_on = self.remnant.is_some() || matches!(self.mode, Mode::LastShare | Mode::Local);
+        let goes_on = self.remnant.is_some() || matches!(self.mode, Mode::LastShare) || self.is_apart();
         if !goes_on {
             self.replace(Share::EMPTY, now);
         }
@@ -145,6 +182,7 @@ impl<D: Decider> Allotment<D> {
 
     /// Drops everything: the part, the right, and the edge.
     pub(in crate::client) fn reset(&mut self, now: Tick) {
+        self.former = None;
         self.decider.orphan_permits(now);
         self.decider.admit_by(Right::Never, self.period, now);
         self.replace(Share::EMPTY, now);

@@ -17,7 +17,7 @@ impl Allotment<Plain> {
     ) -> Result<PeriodId, Denial> {
         let terms = self.terms.ok_or(Denial::NoShare)?;
         if leased {
-            self.renewed(now);
+            self.renewed(false, now);
         }
         let bucket = &mut self.decider.bucket;
         if let Some(remnant) = &self.remnant {
@@ -29,7 +29,7 @@ impl Allotment<Plain> {
         match self.mode {
             Mode::Leased | Mode::LastShare => self.spend(terms.kind, n, now),
             Mode::Floor(until) if now >= until => Err(Denial::Lapsed),
-            Mode::Floor(_) | Mode::Local => acquire(bucket, n, now),
+            Mode::Floor(_) | Mode::Local | Mode::FormerShare => acquire(bucket, n, now),
             Mode::Open => Ok(self.period),
             Mode::Denied => Err(Denial::Lapsed),
         }
@@ -59,7 +59,7 @@ impl Allotment<Plain> {
         }
         self.decider.permits.cancel_overheld(now);
         if leased {
-            self.renewed(now);
+            self.renewed(false, now);
         }
         let permits = &mut self.decider.permits;
         match self.mode {
