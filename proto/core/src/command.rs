@@ -92,8 +92,6 @@ pub struct Changes {
     pub seen: u64,
     /// Periods that begin.
     pub stamps: Vec<(BudgetId, PeriodId)>,
-    /// Minimum time for which running periods have lasted so far, by boot clocks.
-    pub ages: Vec<(BudgetId, PeriodId, Span)>,
     /// Returned parts.
     pub releases: Vec<Movement>,
     /// Floors that their owners no longer use.
@@ -137,7 +135,7 @@ pub struct Ending {
 
 impl Changes {
     /// Number of kinds of changes, each a list.
-    pub const KINDS: usize = 9;
+    pub const KINDS: usize = 8;
 
     /// Maximum number of changes in one round, all kinds together. The grants of one budget stay together, so
     /// a round may have as many more as a budget has holders.
@@ -151,7 +149,6 @@ impl Changes {
     pub fn len(&self) -> usize {
         let lists: [usize; Self::KINDS] = [
             self.stamps.len(),
-            self.ages.len(),
             self.releases.len(),
             self.floors.len(),
             self.reclaims.len(),

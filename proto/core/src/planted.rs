@@ -134,6 +134,10 @@ bugs! {
     FloorUnclipped,
     /// Periods begin by the fastest wall clock.
     LeaderWallTrusted,
+    /// A period that a leader sees for the first time, or that began late, has lasted for no time yet.
+    PeriodBornYoung,
+    /// A quota whose clocks were set back waits until they have caught up with its running period.
+    SetBackWaits,
     /// A parent accepts a report by its child's incarnation alone, without checking its own.
     ReportNotFenced,
     /// A returned part is credited as soon as it is reported, and booked a round later.

@@ -79,8 +79,6 @@ pub struct Generation {
     pub budget: Arc<Budget>,
     /// The book: the parts of all holders.
     pub account: Account,
-    /// Minimum time for which the running period has lasted, by boot clocks.
-    pub age: Span,
     /// Index of the entry that lowered the limit last; zero if none did.
     pub cut: u64,
     /// Set while it is being wound up: the limit is 0, and the book stays until it is clear.

@@ -102,7 +102,6 @@ fn write(id: BudgetId, generation: &Generation) -> pb::Generation {
         account: Some((&generation.account).into()),
         winding: generation.winding,
         cut: generation.cut,
-        age_ns: generation.age.nanos(),
     }
 }
 
@@ -114,7 +113,6 @@ fn read_generation(generation: pb::Generation) -> Result<(BudgetId, Generation),
         account: read::required(generation.account, "account")?,
         cut: generation.cut,
         winding: generation.winding,
-        age: Span::from_nanos(generation.age_ns),
     };
     Ok((BudgetId::new(generation.id), read))
 }

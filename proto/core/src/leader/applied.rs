@@ -70,9 +70,7 @@ impl Leader {
                 let floors = changes.floors.iter().map(|floor| floor.budget);
                 let forgets = changes.forgets.iter().map(|&(budget, _)| budget);
                 let releases = changes.releases.iter().map(|moved| moved.budget);
-                let ages = changes.ages.iter().map(|&(budget, ..)| budget);
-                self.changed
-                    .extend(floors.chain(forgets).chain(releases).chain(ages));
+                self.changed.extend(floors.chain(forgets).chain(releases));
             }
             // A key that a client asks for is not idle, whether it has an instance already or not.
             Some(Command::Instantiate { keys, .. }) => {

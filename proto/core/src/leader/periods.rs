@@ -1,7 +1,6 @@
 //! Beginnings of quota periods, decided by the clocks of a quorum and never by a single clock.
 
 use super::Leader;
-use super::due::Due;
 use crate::budget::{Period, WallTime};
 use crate::planted::{self, Bug};
 use crate::state::{Generation, State};
@@ -10,12 +9,14 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// A period ends at the earliest after its shortest length divided by this, measured by boot clocks.
-/// Corrections by a time service move wall clocks by less. If a quorum of wall clocks runs wild, a quota's
-/// pace is at most doubled.
+///
+/// Wall clocks that are right never wait for it. If those of a quorum run wild, let `c(i)` be the age with which
+/// period `i` begins ([`Leader::age_at_start`]) and `a(i) ≥ L / 2` the one at which it ends. From
+/// `c(i + 1) ≤ max(0, a(i) − L)` follows `Σ (a(i) − c(i)) ≥ n · L / 2 − c(1)`: a leader at most doubles the pace
+/// of a quota, and begins at most three periods more.
 const AGE_MIN_PART: u64 = 2;
 
-/// The age is logged each time that this part of a period has passed.
-const AGE_LOGGED_PART: u64 = 8;
+const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// Age of a quota's running period.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -23,8 +24,8 @@ struct Course {
     period: PeriodId,
     /// Time at which this leader first saw the period running.
     since: Tick,
-    /// Age of the period at that time.
-    base: Span,
+    /// Age of the period at that time, or `None` until the clocks of a quorum are known.
+    base: Option<Span>,
     /// Condition for the next period.
     next: Next,
 }
@@ -46,8 +47,8 @@ pub(super) struct Courses {
     by_wall: BTreeSet<(i64, BudgetId)>,
     /// Periods that have ended by wall clocks and are too young to be replaced.
     by_age: BTreeSet<(Tick, BudgetId)>,
-    /// Waits until an age is logged.
-    ages: Due<BudgetId>,
+    /// The latest time of a quorum's clocks, or `None` if some period was not compared with them.
+    wall: Option<WallTime>,
 }
 
 impl Courses {
@@ -59,7 +60,6 @@ impl Courses {
         };
     }
 
-    /// Removes a period, except for its entry in `ages`.
     fn take(&mut self, budget: BudgetId) -> Option<Course> {
         let course = self.all.remove(&budget)?;
         match course.next {
@@ -75,11 +75,12 @@ impl Courses {
             self.put(budget, Course { next, ..course });
         }
     }
+}
 
-    fn age(&self, budget: BudgetId, now: Tick) -> Option<(PeriodId, Span)> {
-        let course = self.all.get(&budget)?;
-        let age = course.base.plus_or_max(now.since(course.since));
-        Some((course.period, age))
+impl Course {
+    fn age(&self, now: Tick) -> Span {
+        let base = self.base.unwrap_or(Span::ZERO);
+        base.plus_or_max(now.since(self.since))
     }
 }
 
@@ -94,6 +95,22 @@ fn part(period: Period, divisor: u64) -> Span {
 fn end(period: Period, running: PeriodId) -> i64 {
     let known = (running > PeriodId::new(0)).then(|| period.end(running));
     known.map_or(i64::MIN, |end| end.map_or(i64::MIN, WallTime::millis))
+}
+
+/// Returns the time from the start of a period to `wall`, or `None` if it has not started.
+fn elapsed(period: Period, id: PeriodId, wall: WallTime) -> Option<Span> {
+    let start = period.start(id).ok()?;
+    let millis = wall.millis().checked_sub(start.millis())?;
+    Some(Span::from_millis(u64::try_from(millis).ok()?))
+}
+
+/// Returns the wall-clock time at which the period after `running` begins, in milliseconds.
+///
+/// A period that has not started, because the clocks were set back, ends when the clocks' own period does.
+fn boundary(period: Period, running: PeriodId, wall: Option<WallTime>) -> i64 {
+    let by_clocks = wall.and_then(|wall| period.id_at(wall).ok());
+    let by_clocks = by_clocks.filter(|_| !planted::is(Bug::SetBackWaits));
+    end(period, by_clocks.map_or(running, |id| running.min(id)))
 }
 
 /// Returns true if a quota waits for its first period. A generation is created without one, and tokens
@@ -111,16 +128,21 @@ pub(super) fn waits_for_period(generation: &Generation, wall: Option<WallTime>) 
 /// Returns the rest of a quota's running period, by the clocks of a quorum.
 pub(super) fn rest_of_period(generation: &Generation, wall: Option<WallTime>) -> Option<Span> {
     let period = generation.budget.period()?;
-    let end = period.end(generation.account.period()).ok()?;
-    let left = end.millis().checked_sub(wall?.millis())?;
+    let end = boundary(period, generation.account.period(), wall);
+    let left = end.checked_sub(wall?.millis())?;
     Some(Span::from_millis(u64::try_from(left).unwrap_or(0)))
 }
 
 impl Leader {
-    /// Updates the wait of a quota whose period may have changed, or whose age was logged.
-    pub(super) fn follow_period(&mut self, budget: BudgetId, state: &State, now: Tick) {
+    /// Updates the wait of a quota whose period may have changed.
+    pub(super) fn follow_period(
+        &mut self,
+        budget: BudgetId,
+        state: &State,
+        wall: Option<WallTime>,
+        now: Tick,
+    ) {
         let former = self.periods.take(budget);
-        self.periods.ages.remove(budget);
         let Some(generation) = state.budget(budget) else {
             return;
         };
@@ -128,40 +150,82 @@ impl Leader {
             return;
         };
         let running = generation.account.period();
-        let (since, base) = match former {
-            Some(of) if of.period == running => (of.since, of.base),
-            _ => (now, generation.age),
-        };
-        let next = Next::Wall(end(period, running));
+        if let Some(former) = former.filter(|former| former.period == running) {
+            self.periods.put(budget, former);
+            return;
+        }
+        if wall.is_none() {
+            self.periods.wall = None;
+        }
+        let former = former.map(|former| (former.period, former.age(now)));
         let course = Course {
             period: running,
-            since,
-            base,
-            next,
+            since: now,
+            base: wall.map(|wall| Self::age_at_start(period, former, running, wall)),
+            next: Next::Wall(boundary(period, running, wall)),
         };
         self.periods.put(budget, course);
-        let logged = generation.age.plus_or_max(part(period, AGE_LOGGED_PART));
-        let wait = logged.minus_or_zero(base);
-        self.periods.ages.wait(budget, since, Some(wait));
     }
 
-    /// Returns the ages of running periods that are due to be logged.
-    pub(super) fn ages(
-        &self,
-        wall: Option<WallTime>,
-        now: Tick,
-        most: usize,
-    ) -> Vec<(BudgetId, PeriodId, Span)> {
-        if wall.is_none() {
-            return Vec::new();
+    /// Returns the age of a period that this leader sees for the first time.
+    ///
+    /// A period that began late ends on time. So it has the age that the clocks of a quorum say, but after one
+    /// that this leader followed, of which `former` is the id and the age, only as far as that one was older than
+    /// a whole period. A period that the clocks have not reached began early by a small error of theirs, or they
+    /// were set back: then it ends with the clocks' own period, as if it had begun with that.
+    fn age_at_start(
+        period: Period,
+        former: Option<(PeriodId, Span)>,
+        running: PeriodId,
+        wall: WallTime,
+    ) -> Span {
+        if planted::is(Bug::PeriodBornYoung) {
+            return Span::ZERO;
         }
-        let due = self.periods.ages.over(now).filter_map(|budget| {
-            let (period, age) = self.periods.age(budget, now)?;
-            Some((budget, period, age))
-        });
-        let mut ages: Vec<_> = due.take(most).collect();
-        ages.sort_unstable_by_key(|&(budget, ..)| budget);
-        ages
+        let by_clocks = period.id_at(wall).unwrap_or(running);
+        let begun = || elapsed(period, running.min(by_clocks), wall);
+        let soon = i64::try_from(part(period, AGE_MIN_PART).nanos() / NANOS_PER_MILLI);
+        let soon = wall.millis().saturating_add(soon.unwrap_or(i64::MAX));
+        let early =
+            running > by_clocks && (period.start(running)).is_ok_and(|start| start.millis() < soon);
+        let said = match early {
+            true => Span::ZERO,
+            false => begun().unwrap_or(Span::ZERO),
+        };
+        match former {
+            Some((id, age)) if id > PeriodId::new(0) => {
+                said.min(age.minus_or_zero(period.shortest()))
+            }
+            _ => said,
+        }
+    }
+
+    /// Compares all periods with the clocks of a quorum, if that was not done yet, or these were set back since.
+    fn compare_with_clocks(&mut self, state: &State, wall: WallTime, now: Tick) {
+        if self.periods.wall.is_none_or(|last| wall < last) {
+            let all: Vec<_> = self.periods.all.keys().copied().collect();
+            for budget in all {
+                let generation = state.budget(budget);
+                let period = generation.and_then(|of| of.budget.period());
+                let (Some(period), Some(course)) = (period, self.periods.take(budget)) else {
+                    continue;
+                };
+                let age = || Self::age_at_start(period, None, course.period, wall);
+                let boundary = boundary(period, course.period, Some(wall));
+                let course = Course {
+                    since: if course.base.is_some() {
+                        course.since
+                    } else {
+                        now
+                    },
+                    base: Some(course.base.unwrap_or_else(age)),
+                    next: Next::Wall(boundary),
+                    ..course
+                };
+                self.periods.put(budget, course);
+            }
+        }
+        self.periods.wall = Some(wall);
     }
 
     /// Returns the periods that begin now.
@@ -177,31 +241,44 @@ impl Leader {
             return stamps;
         };
         self.come_of_age(now);
+        self.compare_with_clocks(state, wall, now);
         let ended = (wall.millis(), BudgetId::new(u64::MAX));
         let ended = self.periods.by_wall.range(..=ended).take(Self::LOOKS_MAX);
-        for budget in ended.map(|&(_, budget)| budget).collect::<Vec<_>>() {
+        for (end, budget) in ended.copied().collect::<Vec<_>>() {
             if stamps.len() >= most {
                 break;
             }
             let generation = state.budget(budget);
             let period = generation.and_then(|of| of.budget.period());
-            let running = self.periods.age(budget, now);
-            let (Some(period), Some((running, age))) = (period, running) else {
+            let course = self.periods.all.get(&budget);
+            let (Some(period), Some(course)) = (period, course) else {
                 continue;
             };
-            let Ok(next) = period.id_at(wall) else {
+            let Ok(by_clocks) = period.id_at(wall) else {
                 continue;
             };
+            let (running, age) = (course.period, course.age(now));
             let least = part(period, AGE_MIN_PART);
             let first = running == PeriodId::new(0);
-            if next <= running {
+            let is_old = first || age >= least || planted::is(Bug::LeaderWallTrusted);
+            if by_clocks > running {
+                if is_old {
+                    stamps.push((budget, by_clocks));
+                } else {
+                    let old_enough = now.after(least.minus_or_zero(age));
+                    self.periods.wait(budget, Next::Age(old_enough));
+                }
                 continue;
             }
-            if first || age >= least || planted::is(Bug::LeaderWallTrusted) {
-                stamps.push((budget, next));
-            } else {
-                let old_enough = now.after(least.minus_or_zero(age));
-                self.periods.wait(budget, Next::Age(old_enough));
+            // The clocks were set back, and a period of theirs has ended since. If the running one is young, it
+            // had only begun a little early.
+            let ended = end > i64::MIN && is_old;
+            match running.next().filter(|_| ended) {
+                Some(next) => stamps.push((budget, next)),
+                None => {
+                    let boundary = boundary(period, running, Some(wall));
+                    self.periods.wait(budget, Next::Wall(boundary));
+                }
             }
         }
         stamps.sort_unstable();

@@ -25,7 +25,7 @@ impl Leader {
         let mut changes = self.begun(state);
         let mut room = Room::new(self.most, Changes::KINDS);
         let wall = self.quorum_wall(state, now);
-        self.look_at_changed(state, now);
+        self.look_at_changed(state, wall, now);
         if let Some(leadership) = &mut self.leadership {
             let over = leadership.reclaimable(now).into_iter();
             changes.reclaims = room.take(|most| over.take(most).collect());
@@ -34,7 +34,6 @@ impl Leader {
             self.ledger.fence(incarnation);
         }
         changes.stamps = room.take(|most| self.stamps(state, wall, now, most));
-        changes.ages = room.take(|most| self.ages(wall, now, most));
         changes.releases = room.take(|most| self.releases(state, most));
         changes.floors = room.take(|most| self.floor_releases(state, most));
         changes.forgets = room.take(|most| self.lingering.over(now).take(most).collect());
@@ -89,12 +88,12 @@ impl Leader {
     }
 
     /// Updates the waits of changed budgets, at most [`Self::LOOKS_MAX`] of them.
-    fn look_at_changed(&mut self, state: &State, now: Tick) {
+    fn look_at_changed(&mut self, state: &State, wall: Option<WallTime>, now: Tick) {
         for _ in 0..Self::LOOKS_MAX {
             let Some(budget) = self.changed.pop_first() else {
                 return;
             };
-            self.follow_period(budget, state, now);
+            self.follow_period(budget, state, wall, now);
             self.follow_lingering(budget, state, now);
             self.follow_clear(budget, state, now);
         }

@@ -6,20 +6,13 @@ use crate::command::{Changes, Ending, Movement};
 use crate::message::FloorRelease;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Incarnation, PeriodId, RequestId, Span};
+use crate::unit::{BudgetId, Incarnation, PeriodId, RequestId};
 use alloc::vec::Vec;
 
 impl State {
     pub(super) fn round(&mut self, changes: &Changes, effects: &mut Vec<Effect>) {
         for &(budget, period) in &changes.stamps {
             self.stamp(budget, period, effects);
-        }
-        for &(budget, period, age) in &changes.ages {
-            if let Some(generation) = self.budgets.get_mut(&budget)
-                && generation.account.period() == period
-            {
-                generation.age = generation.age.max(age);
-            }
         }
         for movement in &changes.releases {
             self.release(movement, effects);
@@ -61,7 +54,6 @@ impl State {
             .map(|(incarnation, _)| incarnation)
             .collect();
         if generation.account.stamp(period) {
-            generation.age = Span::ZERO;
             for incarnation in before {
                 self.index.open.remove(&incarnation, budget);
             }
@@ -92,7 +84,6 @@ impl State {
         };
         self.index.remove(budget, &generation);
         generation.account.reset_period(period);
-        generation.age = Span::ZERO;
         if let Some(rule) = self.rules.get_mut(&generation.rule) {
             rule.period = rule.period.min(period);
         }

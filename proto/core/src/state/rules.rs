@@ -189,7 +189,6 @@ impl State {
             rule,
             budget,
             account,
-            age: Span::ZERO,
             cut: 0,
             winding: false,
         };

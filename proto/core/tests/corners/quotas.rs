@@ -74,24 +74,29 @@ impl Instance {
     /// Every 500 ms all nodes report, for so many seconds, with wall clocks that are `fast` by so much.
     fn goes_on(&mut self, seconds: u64, fast: i64) {
         for _ in 0..seconds * 2 {
-            self.reports += 1;
-            let now = at(self.reports * 500);
-            for incarnation in 1..=3 {
-                let heard = self.heard.get(&incarnation).copied().unwrap_or_default();
-                let report = Report {
-                    seq: Seq::new(self.reports),
-                    heard,
-                    seen: heard,
-                    wall_ms: DAWN + i64::try_from(self.reports * 500).expect("short") + fast,
-                    lines: Vec::new(),
-                    ..wants(incarnation, 1, 0)
-                };
-                let LeaderHost { state, leader, .. } = &mut self.host;
-                leader.handle_report(&report, state, now);
-            }
-            for part in 0..5 {
-                self.tick(at(self.reports * 500 + part * 100));
-            }
+            self.reports_once(fast);
+        }
+    }
+
+    /// All nodes report once, with wall clocks that are `fast` by so much, and half a second passes.
+    fn reports_once(&mut self, fast: i64) {
+        self.reports += 1;
+        let now = at(self.reports * 500);
+        for incarnation in 1..=3 {
+            let heard = self.heard.get(&incarnation).copied().unwrap_or_default();
+            let report = Report {
+                seq: Seq::new(self.reports),
+                heard,
+                seen: heard,
+                wall_ms: DAWN + i64::try_from(self.reports * 500).expect("short") + fast,
+                lines: Vec::new(),
+                ..wants(incarnation, 1, 0)
+            };
+            let LeaderHost { state, leader, .. } = &mut self.host;
+            leader.handle_report(&report, state, now);
+        }
+        for part in 0..5 {
+            self.tick(at(self.reports * 500 + part * 100));
         }
     }
 
@@ -149,6 +154,85 @@ fn a_forgotten_quota_begins_in_no_period_before_the_one_it_was_forgotten_in() {
         planted::with(bug, given_after_the_clocks_were_set_back),
         first
     );
+}
+
+/// Returns the boot time, in milliseconds, of each beginning of a period of a quota. The wall clocks
+/// of all nodes are off by the second figure of each stretch, in milliseconds, for its first one, in seconds.
+/// Without a second figure all nodes sleep.
+fn beginnings(quota: &str, stretches: &[(u64, Option<i64>)]) -> Vec<u64> {
+    let mut instance = Instance {
+        host: LeaderHost::open(),
+        reports: 0,
+        heard: BTreeMap::new(),
+    };
+    instance.host.put(budget(|draft| {
+        draft.quota = Some(quota.into());
+    }));
+    let period = |instance: &Instance| {
+        let state = &instance.host.state;
+        let (_, generation) = state.budgets().next().expect("the quota");
+        generation.account.period()
+    };
+    let (mut begun, mut last) = (Vec::new(), PeriodId::new(0));
+    for &(seconds, wall) in stretches {
+        let Some(wall) = wall else {
+            instance.reports += 2 * seconds;
+            continue;
+        };
+        for _ in 0..2 * seconds {
+            instance.reports_once(wall);
+            if period(&instance) > last {
+                last = period(&instance);
+                begun.push(instance.reports * 500);
+            }
+        }
+    }
+    begun
+}
+
+/// A quota that is applied in the second half of a period, and one whose nodes were suspended until the second
+/// half of another one, begin their next period with the calendar's.
+#[test]
+fn a_period_that_began_late_ends_on_time() {
+    let late = || beginnings("100/minute", &[(200, Some(48_000))]);
+    assert_eq!(late(), [500, 12_000, 72_000, 132_000, 192_000]);
+    let young = planted::with(Some(Bug::PeriodBornYoung), late);
+    assert_eq!(young[..2], [500, 30_500]);
+    let slept = || beginnings("100 per 3s", &[(5, Some(900)), (2, None), (5, Some(900))]);
+    assert_eq!(slept(), [500, 2_500, 7_500, 8_500, 11_500]);
+    let young = planted::with(Some(Bug::PeriodBornYoung), slept);
+    assert_eq!(young, [500, 2_500, 7_500, 9_000, 11_500]);
+}
+
+/// A quota whose clocks were set back is renewed when the clocks' own next period begins.
+#[test]
+fn clocks_that_were_set_back_delay_a_quota_by_less_than_a_period() {
+    let back = |by: i64| beginnings("100/minute", &[(100, Some(by)), (180, Some(0))]);
+    assert_eq!(back(10 * MINUTE), [500, 60_000, 120_000, 180_000, 240_000]);
+    // They were forty days ahead.
+    assert_eq!(
+        back(40 * 24 * 60 * MINUTE),
+        [500, 60_000, 120_000, 180_000, 240_000]
+    );
+    let stuck = planted::with(Some(Bug::SetBackWaits), || back(10 * MINUTE));
+    assert_eq!(stuck, [500, 60_000]);
+}
+
+/// A period that began early by a small error of the clocks is not begun again when they reach its start.
+#[test]
+fn a_period_that_began_early_is_not_begun_again() {
+    assert_eq!(
+        beginnings("100/minute", &[(58, Some(2_500)), (130, Some(0))]),
+        [500, 57_500, 120_000, 180_000]
+    );
+}
+
+/// Clocks of a quorum that go wild at most double the pace.
+#[test]
+fn wild_clocks_at_most_double_the_pace_of_a_quota() {
+    let wild: Vec<_> = (0..300).map(|second| (1, Some(second * MINUTE))).collect();
+    let begun = beginnings("100/minute", &wild);
+    assert!(begun.len() <= 300 / 30 + 3, "{begun:?}");
 }
 
 /// An operator who sets a period back has the last word.

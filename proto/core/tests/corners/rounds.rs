@@ -128,7 +128,7 @@ impl Fleet {
         let mut snapshot = self.host.state.snapshot();
         snapshot.applied = 0;
         for (_, generation) in &mut snapshot.budgets {
-            (generation.age, generation.cut) = (Span::ZERO, 0);
+            generation.cut = 0;
         }
         snapshot
     }

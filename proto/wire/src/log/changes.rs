@@ -6,18 +6,13 @@ use crate::limits::CHANGES_MAX;
 use crate::pb;
 use crate::read;
 use aliquot_core::command::{Changes, Ending, Movement};
-use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Round, RuleId, Span};
+use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Round, RuleId};
 
 impl From<&Changes> for pb::Changes {
     fn from(changes: &Changes) -> Self {
         let stamps = changes.stamps.iter().map(|(budget, period)| pb::Stamp {
             budget: budget.get(),
             period: period.get(),
-        });
-        let ages = changes.ages.iter().map(|(budget, period, age)| pb::Age {
-            budget: budget.get(),
-            period: period.get(),
-            age_ns: age.nanos(),
         });
         let forgets = changes
             .forgets
@@ -30,7 +25,6 @@ impl From<&Changes> for pb::Changes {
         Self {
             round: changes.round.get(),
             stamps: stamps.collect(),
-            ages: ages.collect(),
             releases: changes.releases.iter().map(Into::into).collect(),
             floors: changes.floors.iter().map(Into::into).collect(),
             reclaims: reclaims.map(Incarnation::get).collect(),
@@ -48,7 +42,6 @@ impl TryFrom<pb::Changes> for Changes {
 
     fn try_from(changes: pb::Changes) -> Result<Self, WireError> {
         read::at_most(changes.stamps.len(), "stamps", CHANGES_MAX)?;
-        read::at_most(changes.ages.len(), "ages", CHANGES_MAX)?;
         read::at_most(changes.reclaims.len(), "reclaims", CHANGES_MAX)?;
         read::at_most(changes.forgets.len(), "forgets", CHANGES_MAX)?;
         read::at_most(changes.thaws.len(), "thaws", CHANGES_MAX)?;
@@ -60,7 +53,6 @@ impl TryFrom<pb::Changes> for Changes {
             round: Round::new(changes.round),
             seen: changes.seen,
             stamps: changes.stamps.into_iter().map(stamp).collect(),
-            ages: changes.ages.into_iter().map(read_age).collect(),
             releases: read::list(changes.releases, "releases", CHANGES_MAX)?,
             floors: read::list(changes.floors, "floors", CHANGES_MAX)?,
             reclaims: reclaims.map(Incarnation::new).collect(),
@@ -70,11 +62,6 @@ impl TryFrom<pb::Changes> for Changes {
             thaws: changes.thaws.into_iter().map(RuleId::new).collect(),
         })
     }
-}
-
-fn read_age(age: pb::Age) -> (BudgetId, PeriodId, Span) {
-    let (budget, period) = (BudgetId::new(age.budget), PeriodId::new(age.period));
-    (budget, period, Span::from_nanos(age.age_ns))
 }
 
 impl From<&Movement> for pb::Movement {

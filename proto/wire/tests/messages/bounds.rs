@@ -75,9 +75,6 @@ fn a_round_whose_lists_are_too_long_is_not_made() {
     };
     let ending = Ending { budget, full: true };
     check_round("stamps", |it, n| it.stamps = vec![(budget, period); n]);
-    check_round("ages", |it, n| {
-        it.ages = vec![(budget, period, Span::ZERO); n]
-    });
     check_round("releases", |it, n| it.releases = vec![movement; n]);
     check_round("floors", |it, n| it.floors = vec![floor; n]);
     check_round("reclaims", |it, n| it.reclaims = vec![incarnation; n]);
@@ -327,8 +324,8 @@ fn an_entry_of_too_many_bytes_is_not_made() {
             releases: vec![movement; count],
             grants: vec![movement; count],
             forgets: vec![(budget, incarnation); count],
-            ages: vec![(budget, period, Span::from_nanos(u64::MAX)); count],
             stamps: vec![(budget, period); count],
+            endings: vec![Ending { budget, full: true }; count],
             ..Changes::default()
         })),
     };

@@ -135,7 +135,6 @@ fn an_entry_of_the_log_has_these_bytes() {
         round: Round::new(1),
         seen: 12,
         stamps: vec![(BudgetId::new(2), PeriodId::new(3))],
-        ages: vec![(BudgetId::new(3), PeriodId::new(4), Span::from_nanos(5))],
         releases: vec![movement(5)],
         floors: Vec::new(),
         reclaims: vec![Incarnation::new(6), Incarnation::new(300)],
@@ -150,7 +149,7 @@ fn an_entry_of_the_log_has_these_bytes() {
     let command = Some(Command::Round(changes));
     check(
         &LogEntry { command },
-        "08 01 12 54 3a 52 08 01 12 04 08 02 10 03 1a 06 08 03 10 04 18 05 22 14 08 \
+        "08 01 12 4c 3a 4a 08 01 12 04 08 02 10 03 22 14 08 \
          02 10 03 18 04 22 0c 08 05 10 05 18 05 20 05 28 05 30 05 32 03 06 ac 02 3a \
          04 08 07 10 08 42 14 08 02 10 03 18 04 22 0c 08 09 10 09 18 09 20 09 28 09 \
          30 09 4a 04 08 0a 10 01 52 01 0b 58 0c",

@@ -41,7 +41,6 @@ pub(crate) enum Move {
     Reclaim(u64),
     Forget(u64, u64),
     Stamp(u64, i64),
-    Age(u64, u64),
     End(u64, bool),
 }
 
@@ -90,7 +89,6 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => incarnation().prop_map(Move::Reclaim),
         1 => (budget(), incarnation()).prop_map(|(b, l)| Move::Forget(b, l)),
         1 => (budget(), -1..3_i64).prop_map(|(b, by)| Move::Stamp(b, by)),
-        1 => (budget(), 0..9_u64).prop_map(|(b, age)| Move::Age(b, age)),
         2 => (budget(), any::<bool>()).prop_map(|(b, full)| Move::End(b, full)),
     ]
 }
@@ -232,12 +230,6 @@ fn changes(moves: &[Move], state: &State) -> Changes {
                 let id = BudgetId::new(budget);
                 changes.stamps.push((id, period(state, id, by)));
             }
-            Move::Age(budget, secs) => {
-                let id = BudgetId::new(budget);
-                changes
-                    .ages
-                    .push((id, period(state, id, 0), Span::from_secs(secs)));
-            }
             Move::End(budget, full) => changes.endings.push(Ending {
                 budget: BudgetId::new(budget),
                 full,
@@ -331,10 +323,6 @@ fn parts(changes: &Changes) -> Vec<Changes> {
         .stamps
         .iter()
         .for_each(|&it| part(&|part| part.stamps.push(it)));
-    changes
-        .ages
-        .iter()
-        .for_each(|&it| part(&|part| part.ages.push(it)));
     changes
         .releases
         .iter()

@@ -37,7 +37,6 @@ prop_compose! {
         round in named(Round::new),
         seen in any::<u64>(),
         stamps in vec((named(BudgetId::new), named(PeriodId::new)), 0..3),
-        ages in vec((named(BudgetId::new), named(PeriodId::new), span()), 0..3),
         releases in vec(movement(), 0..3), floors in vec(floor_release().boxed(), 0..3),
         reclaims in vec(incarnation(), 0..3),
         forgets in vec((named(BudgetId::new), incarnation()), 0..3),
@@ -47,7 +46,7 @@ prop_compose! {
     ) -> Changes {
         let ending = |(budget, full)| Ending { budget, full };
         let endings = endings.into_iter().map(ending).collect();
-        Changes { round, seen, stamps, ages, releases, floors, reclaims, forgets, grants, endings, thaws }
+        Changes { round, seen, stamps, releases, floors, reclaims, forgets, grants, endings, thaws }
     }
 }
 
@@ -139,25 +138,16 @@ fn account() -> BoxedStrategy<Account> {
 }
 
 fn generation() -> BoxedStrategy<Generation> {
-    let names = (
-        key(),
-        named(RuleId::new),
-        any::<bool>(),
-        span(),
-        any::<u64>(),
-    );
+    let names = (key(), named(RuleId::new), any::<bool>(), any::<u64>());
     (names, budget(), account())
-        .prop_map(
-            |((key, rule, winding, age, cut), budget, account)| Generation {
-                key,
-                rule,
-                budget: Arc::new(budget),
-                account,
-                winding,
-                age,
-                cut,
-            },
-        )
+        .prop_map(|((key, rule, winding, cut), budget, account)| Generation {
+            key,
+            rule,
+            budget: Arc::new(budget),
+            account,
+            winding,
+            cut,
+        })
         .boxed()
 }
 
