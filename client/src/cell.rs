@@ -22,12 +22,11 @@
 //!
 //! # Layout
 //!
-//! One word holds the **epoch** (12 bits) and the **debt** (48 bits). The top four bits count tokens that
-//! were taken without a reading of the clock; see [`deferred`]. The parameters of an epoch are in one of two
-//! slots, chosen by the epoch's parity.
+//! One word holds the **epoch** (16 bits) and the **debt** (48 bits). The parameters of an epoch are in one of
+//! two slots, chosen by the epoch's parity.
 //!
 //! ```text
-//! word    deferred │ epoch │ debt
+//! word    epoch │ debt
 //! slots   base, multiplier, (burst│places│shift│mode│kind)   for even epochs
 //!         base, multiplier, (burst│places│shift│mode│kind)   for odd epochs
 //! scale   grains in one token
@@ -48,9 +47,9 @@
 //! loads the word again and retries if the epoch has changed. The release fence of the writer and the acquire
 //! fence of the reader are those of a seqlock.
 //!
-//! Epochs wrap after 2¹² reconfigurations. Suppose that a thread is suspended in the middle of a decision for
+//! Epochs wrap after 2¹⁶ reconfigurations. Suppose that a thread is suspended in the middle of a decision for
 //! exactly that many, and then finds the same debt. It would admit one cost on old parameters. At 5 ms for
-//! each reconfiguration that takes more than 20 s.
+//! each reconfiguration that takes more than five minutes.
 //!
 //! # Rounding
 //!
@@ -60,7 +59,6 @@
 
 mod batch;
 mod decider;
-pub(crate) mod deferred;
 mod exhausted_until;
 pub(crate) mod fast_path;
 pub(crate) mod places;
@@ -79,15 +77,12 @@ use aliquot_core::planted::{self, Bug};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use exhausted_until::ExhaustedUntil;
-use std::sync::atomic::AtomicU64 as Name;
 use thread_cache::ThreadCaches;
 use wheel::Wheel;
 
 /// The word of a cell, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Number of tokens that were taken since a reading of the clock. They are to be charged at the next one.
-    deferred: u64,
     epoch: u16,
     debt: u64,
 }
@@ -95,33 +90,25 @@ pub(crate) struct Word {
 impl Word {
     pub(crate) const DEBT_BITS: u32 = 48;
     const DEBT_MAX: u64 = (1 << Self::DEBT_BITS) - 1;
-    const DEFERRED_AT: u32 = 60;
-    const EPOCHS: u16 = (1 << (Self::DEFERRED_AT - Self::DEBT_BITS)) - 1;
-    const EPOCH: u64 = (Self::EPOCHS as u64) << Self::DEBT_BITS;
+    const EPOCH: u64 = !Self::DEBT_MAX;
 
     #[inline]
     const fn pack(self) -> u64 {
-        self.deferred << Self::DEFERRED_AT | (self.epoch as u64) << Self::DEBT_BITS | self.debt
+        (self.epoch as u64) << Self::DEBT_BITS | self.debt
     }
 
     #[inline]
     const fn unpack(word: u64) -> Self {
         Self {
-            deferred: word >> Self::DEFERRED_AT,
-            epoch: (word >> Self::DEBT_BITS) as u16 & Self::EPOCHS,
+            epoch: (word >> Self::DEBT_BITS) as u16,
             debt: word & Self::DEBT_MAX,
         }
     }
 
-    /// Returns the word `epochs` later. Deferred tokens carry over only for a rate, the one kind that time
-    /// replenishes.
-    const fn later(self, epochs: u16, debt: u64, kind: Kind) -> Self {
+    /// Returns the word `epochs` later.
+    const fn later(self, epochs: u16, debt: u64) -> Self {
         Self {
-            deferred: match kind {
-                Kind::Rate => self.deferred,
-                Kind::Quota | Kind::Concurrency => 0,
-            },
-            epoch: self.epoch.wrapping_add(epochs) & Self::EPOCHS,
+            epoch: self.epoch.wrapping_add(epochs),
             debt,
         }
     }
@@ -163,8 +150,6 @@ pub(crate) struct Cell {
     cold: Cold,
     wheel: Wheel,
     exhausted: ExhaustedUntil,
-    /// Name of the newest epoch, unique in the process. The 12 bits in the word repeat; names do not.
-    name: Name,
     thread_caches: ThreadCaches,
 }
 
@@ -234,7 +219,6 @@ impl Cell {
             },
             wheel: Wheel::new(),
             exhausted: ExhaustedUntil::new(),
-            name: Name::new(deferred::next_name()),
             thread_caches: ThreadCaches::new(),
         }
     }
@@ -274,8 +258,7 @@ impl Cell {
         }
         let cost = self.cost(slot, need)?;
         let floor = self.floor(slot, ours);
-        let debt = self.owed(slot, word, floor, now);
-        admit(slot, debt, cost, floor, now).map_err(|no| short(slot, no))
+        admit(slot, word.debt, cost, floor, now).map_err(|no| short(slot, no))
     }
 
     /// Returns the cost of `need` in units, if the cell could ever admit it.

@@ -152,8 +152,6 @@ mod client;
 mod clock;
 mod counters;
 pub mod debounce;
-#[cfg(test)]
-mod deferred_keys;
 mod described;
 mod error;
 mod key_state;

@@ -172,7 +172,6 @@ impl Cell {
             let slot = self.slot(word.epoch);
             let (made, more) = slot.made(now);
             let floor = self.floor(&slot, 0).min(slot.burst);
-            let owed = self.owed(&slot, word, floor, now);
             let floor = made.saturating_add(u64::from(more)).saturating_add(floor);
             let same = word.epoch == epoch || sync::planted(Bug::EpochIgnored);
             let back = if same {
@@ -192,7 +191,7 @@ impl Cell {
             let unsaid = gone.saturating_sub(said);
             self.cold.back.fetch_add(unsaid, Ordering::AcqRel);
             said += unsaid;
-            let debt = owed.max(full).saturating_sub(back);
+            let debt = word.debt.max(full).saturating_sub(back);
             if debt == word.debt || debt > Word::DEBT_MAX {
                 break;
             }

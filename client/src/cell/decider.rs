@@ -145,8 +145,6 @@ impl CellDecider {
         let (hot, cold) = (&self.key_state.cell.hot, &self.key_state.cell.cold);
         let mut seen = hot.word.load(Ordering::Acquire);
         let mut said = 0;
-        // Before the epoch begins: a thread that still finds the old name finds no word of a later epoch.
-        self.cell().rename();
         loop {
             let word = Word::unpack(seen);
             let old = self.cell().slot(word.epoch);
@@ -176,7 +174,7 @@ impl CellDecider {
             let slot = Slot::new(plan.rate, plan.burst, base, mode, plan.kind);
             let debt = debt_of(&slot, plan.burst, missing);
             let step = u16::from(!sync::planted(Bug::SameEpoch));
-            let next = word.later(step, debt, slot.kind);
+            let next = word.later(step, debt);
             let at = usize::from(next.epoch & 1);
             // A thread that reads any of these stores also sees that the word has left the epoch before last.
             fence(Ordering::Release);

@@ -9,7 +9,6 @@
 //! compare-and-swap (`AcqRel`, `Relaxed` on failure) commits. A slot that is overwritten meanwhile makes the
 //! swap fail, as described in [`super`].
 
-use super::deferred::Known;
 use super::slot::made_in_a_word;
 use super::{AdmissionMode, Cell, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
@@ -22,31 +21,12 @@ pub(crate) struct FastPath {
     base: u64,
     mult: u64,
     places: u32,
-    /// Cost of one token, and of all tokens asked for, in units.
-    token: u64,
+    /// Cost of all tokens asked for, in units.
     cost: u64,
     /// Maximum debt above the supply at which the cost is still admitted: burst − cost.
     room: u64,
     /// End of the right: the decision must be before this tick.
     until: u64,
-}
-
-impl FastPath {
-    /// Returns true if a decision that found `owed` units owed leaves enough tokens for further ones to be
-    /// taken by the same reading of the clock. That needs a limit without a lease, and a burst of at least
-    /// `Word::PART` times the deferred maximum.
-    #[inline(always)]
-    pub(super) const fn leaves_enough(self, owed: u64) -> bool {
-        let most = Word::DEFERRED_MAX * self.token;
-        // More than `most`, not equal: for a full bucket the unit in progress counts as replenished.
-        let left = self.room.saturating_sub(owed);
-        left > most && (self.room + self.cost) / Word::PART >= most && self.until == u64::MAX
-    }
-
-    /// Returns the cost of one token.
-    pub(super) const fn token(self) -> u64 {
-        self.token
-    }
 }
 
 const FOREVER: u64 = AdmissionMode::Forever as u64;
@@ -79,35 +59,31 @@ impl Cell {
             base: base.load(Ordering::Relaxed),
             mult: mult.load(Ordering::Relaxed),
             places,
-            token,
             cost,
             room,
             until,
         })
     }
 
-    /// Takes the tokens at `now`, a reading of the clock made after the word was loaded. Returns what is then
-    /// known of the word. Returns `None`, and takes nothing, if the tokens are not there or the word has
-    /// changed: then [`Cell::decide`] decides anew.
+    /// Takes the tokens at `now`. Returns `None`, and takes nothing, if the tokens are not there or the word
+    /// has changed: then [`Cell::decide`] decides anew.
     ///
     /// Every admission here is one that [`Cell::decide`] would make, with the same debt after it.
     #[inline(always)]
-    pub(crate) fn take_fast(&self, fast: FastPath, now: Tick) -> Option<Known> {
+    pub(crate) fn take_fast(&self, fast: FastPath, now: Tick) -> Option<()> {
         let seen = fast.seen;
         let nanos = now.since(Tick::from_nanos(fast.base)).nanos();
         let made = made_in_a_word(nanos, fast.mult, fast.places);
         let (made, more) = made.filter(|&(made, _)| made <= Word::DEBT_MAX)?;
-        let deferred = (seen >> Word::DEFERRED_AT) * fast.token;
-        let debt = (seen & Word::DEBT_MAX).saturating_sub(deferred);
-        let owed = debt.saturating_sub(made) + deferred;
-        let after = debt.max(made + u64::from(more)) + deferred + fast.cost;
+        let debt = seen & Word::DEBT_MAX;
+        let owed = debt.saturating_sub(made);
+        let after = debt.max(made + u64::from(more)) + fast.cost;
         let admitted = owed <= fast.room && after <= Word::DEBT_MAX;
         let next = seen & Word::EPOCH | after;
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
         let swap = || self.hot.word.compare_exchange(seen, next, done, found);
-        let known = Known::of(next, self.name(), fast, owed, now);
         let taken = admitted && now.nanos() < fast.until && swap().is_ok();
-        taken.then_some(known)
+        taken.then_some(())
     }
 }
 

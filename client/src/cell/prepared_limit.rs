@@ -38,17 +38,16 @@ impl PreparedLimit {
     /// Maximum supply covered: with a burst on top it fits a word, however often the burst is added.
     pub(crate) const MADE_MAX: u64 = 1 << 62;
 
-    /// Prepares `slot`. The result does not answer once more than `made_max`, or
-    /// [`PreparedLimit::MADE_MAX`], units
-    /// are replenished.
-    pub(crate) fn of(slot: &Slot, grains_per_token: u64, made_max: u64) -> Self {
+    /// Prepares `slot`. The result does not answer once more than [`PreparedLimit::MADE_MAX`] units are
+    /// replenished.
+    pub(crate) fn of(slot: &Slot, grains_per_token: u64) -> Self {
         let places = slot.places();
         if places == 0 || slot.shift != 0 || slot.mult == 0 {
             return Self::default();
         }
         // Also only as long as `nanos · 2^(64 − places)` fits a word.
         let lossless = 1_u128 << places.min(u64::BITS);
-        let most = u128::from(made_max.min(Self::MADE_MAX)) << places.min(u64::BITS + 1);
+        let most = u128::from(Self::MADE_MAX) << places.min(u64::BITS + 1);
         // At most half of all ticks: the other half is for readings before the base.
         let end = (most / u128::from(slot.mult)).min(lossless).min(1 << 63);
         let beyond = places.saturating_sub(u64::BITS);
@@ -79,11 +78,6 @@ impl PreparedLimit {
         let (made, full) = self.made(now)?;
         let admitted = debt.saturating_sub(made) <= cost.room;
         admitted.then(|| debt.max(full).wrapping_add(cost.units))
-    }
-
-    /// Returns the supply at `now`, rounded up.
-    pub(crate) fn full(&self, now: Tick) -> Option<u64> {
-        self.made(now).map(|(_, full)| full)
     }
 
     /// Returns the supply at `now`, rounded down and rounded up.
@@ -127,7 +121,7 @@ mod tests {
         ) {
             let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
             let slot = Slot::new(rate, burst, Tick::from_nanos(base), AdmissionMode::Forever, Kind::Rate);
-            let prepared = PreparedLimit::of(&slot, grains, PreparedLimit::MADE_MAX);
+            let prepared = PreparedLimit::of(&slot, grains);
             let now = Tick::from_nanos(base.saturating_add(nanos));
             let made = slot.made(now);
             let cost = n.checked_mul(grains).map(|grains| slot.units(grains)).filter(|&cost| cost <= slot.burst);
@@ -161,7 +155,7 @@ mod tests {
             AdmissionMode::Forever,
             Kind::Rate,
         );
-        let prepared = PreparedLimit::of(&slot, 1, PreparedLimit::MADE_MAX);
+        let prepared = PreparedLimit::of(&slot, 1);
         let after = |nanos| prepared.after(0, prepared.cost(1)?, Tick::from_nanos(nanos));
         assert_eq!([0, 1, 2, 4, 6].map(after), [1, 2, 2, 2, 3].map(Some));
     }

@@ -168,12 +168,10 @@ impl Cell {
                 }
             };
             if self.swap(seen, Word { debt, ..*word }).is_ok() {
-                // Deferred tokens of others, charged as of now, may be charged again as of a later reading.
-                let position = debt.saturating_sub(self.deferred_of(slot, *word));
                 let burst = slot.grains(slot.burst);
                 return Ok(BucketCharge {
                     grains,
-                    position: before.wrapping_add(slot.grains(position)),
+                    position: before.wrapping_add(slot.grains(debt)),
                     back,
                     burst,
                     due: before.wrapping_add(slot.grains(debt)).wrapping_sub(burst),
@@ -247,16 +245,14 @@ impl Cell {
         }
         let cost = self.cost(slot, need)?;
         let floor = self.floor(slot, 0);
-        // Thread caches may be spent at the same instant as this reservation, and deferred tokens may have
-        // been taken after this reading. Where there is no room for both beside `cost`, caches must be
-        // revoked and deferred tokens charged first.
-        let beside = floor.saturating_add(self.deferred_of(slot, *word));
-        if beside.saturating_add(cost) > slot.burst {
+        // Thread caches may be spent at the same instant as this reservation. Where there is no room for them
+        // beside `cost`, they must be revoked first.
+        if floor.saturating_add(cost) > slot.burst {
             return Err(no);
         }
-        // The cost fits beside those and was refused, so the bucket is not full and the debt is above the
+        // The cost fits beside them and was refused, so the bucket is not full and the debt is above the
         // supply.
-        let debt = self.owed(slot, *word, floor, now).saturating_add(cost);
+        let debt = word.debt.saturating_add(cost);
         match debt > Word::DEBT_MAX {
             true => Err(No::Aged),
             false => Ok((debt, slot.grains(cost), now.after(wait))),
@@ -361,9 +357,8 @@ impl Cell {
             let (now, floor) = (now.max(charge.at), self.floor(&slot, 0));
             let (made, more) = slot.made(now);
             let made = made.saturating_add(floor);
-            let owed = self.owed(&slot, word, floor, now);
-            let start = match owed > made {
-                true => owed,
+            let start = match word.debt > made {
+                true => word.debt,
                 false => made.saturating_add(u64::from(more)),
             };
             let most = match slot.kind {

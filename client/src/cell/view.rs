@@ -37,7 +37,7 @@ impl Cell {
             if Word::unpack(found).epoch == word.epoch {
                 let (made, _) = slot.made(now);
                 let floor = self.floor(&slot, 0);
-                let debt = self.owed(&slot, word, floor, now);
+                let debt = word.debt;
                 let missing = debt.saturating_sub(made).max(floor);
                 return View {
                     level: slot.grains(slot.burst.saturating_sub(missing)),

@@ -1,14 +1,12 @@
 //! Decisions on keys: the fast path that most decisions take, and the slow path.
 
 use super::Keyed;
-use super::deferred::{self, Deferral};
 use super::name::{Spelled, by_words};
 use super::table::{Claimed, Found, Line, No};
 use crate::cell::Slot;
 use crate::cell::fast_path::after;
 use crate::cell::prepared_limit::PreparedLimit;
 use crate::refused::{Reason, Refused};
-use crate::sync::{self, Bug};
 use aliquot_core::unit::Tick;
 use std::time::Duration;
 
@@ -28,29 +26,14 @@ impl Keyed {
         let Some(cost) = cost.filter(|&cost| cost <= slot.burst) else {
             return Err(Refused::from(Reason::ExceedsBurst));
         };
-        let (most, deferral) = (class.most, class.deferral);
-        Ok(Some(Price {
-            slot,
-            most,
-            cost,
-            deferral,
-        }))
+        let most = class.most;
+        Ok(Some(Price { slot, most, cost }))
     }
 
     /// Decides on a key of `W` words in class 0, now.
     #[inline(never)]
     pub(super) fn ask<const W: usize>(&self, key: &str, n: u64) -> Result<(), Refused> {
-        let charged = match self.deferral.is_any() {
-            true => self.charge_later::<W>(key, n, deferred::latest(), || {
-                let now = self.clock.in_place()?;
-                deferred::remember(now);
-                Some(now)
-            }),
-            false => {
-                let prepared = (&self.first, Deferral::default());
-                self.charge_at_once::<W>(0, prepared, key, n, || self.clock.in_place())
-            }
-        };
+        let charged = self.charge_at_once::<W>(0, &self.first, key, n, || self.clock.in_place());
         match charged {
             Some(()) => Ok(()),
             None => self.ask_now(key, n),
@@ -68,7 +51,7 @@ impl Keyed {
     ) -> Result<(), Refused> {
         let known = self.classes.get(usize::from(class));
         let charged = known.and_then(|known| {
-            self.charge_at_once::<W>(class, known.prepared(), key, n, || Some(now))
+            self.charge_at_once::<W>(class, &known.prepared, key, n, || Some(now))
         });
         match charged {
             Some(()) => Ok(()),
@@ -89,9 +72,9 @@ impl Keyed {
         let cost = self.first.cost(n);
         let found = line.found_at_once(&name);
         let charged = cost.zip(found).and_then(|(cost, found)| {
-            let word = found.word();
-            let next = self.deferral.at(&self.first, word, cost, now)?;
-            found.charge(word, next).ok()
+            let debt = found.debt();
+            let next = self.first.after(debt, cost, now)?;
+            found.charge(debt, next).ok()
         });
         match charged {
             Some(()) => Ok(()),
@@ -105,7 +88,7 @@ impl Keyed {
     fn charge_at_once<const W: usize>(
         &self,
         class: u16,
-        (prepared, deferral): (&PreparedLimit, Deferral),
+        prepared: &PreparedLimit,
         key: &str,
         n: u64,
         clock: impl FnOnce() -> Option<Tick>,
@@ -118,37 +101,9 @@ impl Keyed {
         let cost = prepared.cost(n)?;
         let now = clock()?;
         let found = home.find_at_once(&name)?;
-        let word = found.word();
-        let next = deferral.at(prepared, word, cost, now)?;
-        found.charge(word, next).ok()
-    }
-
-    /// Fast path for keys of class 0 with deferred charges. Reads the clock only if too many tokens are
-    /// deferred already, or if the key did not have enough tokens at the earlier reading `floor`.
-    #[inline(always)]
-    pub(super) fn charge_later<const W: usize>(
-        &self,
-        key: &str,
-        n: u64,
-        floor: Tick,
-        clock: impl Fn() -> Option<Tick>,
-    ) -> Option<()> {
-        let name = self.table.maker().name::<W>(0, key);
-        let home = self.table.fetched_home(name.hash);
-        let cost = self.first.cost(n)?;
-        let early = sync::planted(Bug::ReadBefore).then(&clock);
-        let found = home.find_at_once(&name)?;
-        let word = found.word();
-        let later = self.deferral.later(&self.first, word, (n, cost), floor);
-        let next = match later {
-            Some(later) => later,
-            // Read the clock after the word.
-            None => {
-                let now = early.unwrap_or_else(clock)?;
-                self.deferral.now(&self.first, word, cost, now)?
-            }
-        };
-        found.charge(word, next).ok()
+        let debt = found.debt();
+        let next = prepared.after(debt, cost, now)?;
+        found.charge(debt, next).ok()
     }
 
     #[cold]
@@ -204,25 +159,22 @@ pub(super) struct Price<'a> {
     pub(super) slot: &'a Slot,
     pub(super) most: u64,
     pub(super) cost: u64,
-    pub(super) deferral: Deferral,
 }
 
 impl Price<'_> {
     /// Returns the debt that the found key would have after the charge; `None` if the slot belongs to another
     /// key by now.
     pub(super) fn after(&self, found: Found<'_>, now: Tick) -> Option<Result<u64, Refused>> {
-        let next = self.next(found.word(), now);
+        let next = self.next(found.debt(), now);
         found.is_still().then_some(next)
     }
 
-    /// Returns the word of a key after the charge.
-    pub(super) fn next(&self, word: u64, now: Tick) -> Result<u64, Refused> {
+    /// Returns the debt of a key after the charge.
+    pub(super) fn next(&self, debt: u64, now: Tick) -> Result<u64, Refused> {
         let Self { slot, cost, .. } = *self;
         let made = slot.made(now);
-        let owed = self.owed(word, made);
-        let next = after(slot.burst, owed, cost, made);
-        let next = next.and_then(|debt| self.deferral.with(word, debt));
-        next.ok_or_else(|| throttled(slot, owed, cost, now))
+        let debt = self.sane(debt, made.0);
+        after(slot.burst, debt, cost, made).ok_or_else(|| throttled(slot, debt, cost, now))
     }
 
     /// Charges the found key and returns its debt; `None` if none was found, or if the slot belongs to
@@ -234,27 +186,19 @@ impl Price<'_> {
         now: Tick,
     ) -> Option<Result<u64, Refused>> {
         let found = found?;
-        let mut word = found.word();
+        let mut debt = found.debt();
         loop {
-            let next = match self.next(word, now) {
+            let next = match self.next(debt, now) {
                 Ok(next) => next,
                 // The refusal is this key's only if the slot still belongs to it.
                 Err(refused) => return found.is_still().then_some(Err(refused)),
             };
-            match found.charge(word, next) {
-                Ok(()) => return Some(Ok(self.deferral.debt(next))),
+            match found.charge(debt, next) {
+                Ok(()) => return Some(Ok(next)),
                 Err(No::Lost) => return None,
-                Err(No::Changed(seen)) => word = seen,
+                Err(No::Changed(seen)) => debt = seen,
             }
         }
-    }
-
-    /// Returns the debt of a word when `made` was made; `more` says that a fraction of a unit was made as
-    /// well.
-    #[inline(always)]
-    pub(super) fn owed(&self, word: u64, (made, more): (u64, bool)) -> u64 {
-        let full = made.saturating_add(u64::from(more));
-        self.sane(self.deferral.owed(word, full), made)
     }
 
     /// Replaces a debt that is impossible for this class by that of an empty bucket. A debt that was charged
@@ -262,7 +206,7 @@ impl Price<'_> {
     ///
     /// A bucket owes at most its burst. `most` adds the tokens of an hour for a clock that steps back.
     #[inline(always)]
-    fn sane(&self, debt: u64, made: u64) -> u64 {
+    pub(super) fn sane(&self, debt: u64, made: u64) -> u64 {
         match debt.saturating_sub(made) > self.most {
             true => made.saturating_add(self.slot.burst),
             false => debt,

@@ -142,7 +142,6 @@ impl Keyed {
         let Some(Class {
             slot: Some(slot),
             grains_per_token,
-            deferral,
             ..
         }) = self.classes.get(usize::from(class))
         else {
@@ -159,7 +158,7 @@ impl Keyed {
             let mut said_in_vain = 0_u64;
             loop {
                 let found = self.table.find(&name).filter(|found| found.identity() == identity);
-                let Some(seen) = found.map(|found| found.word()) else {
+                let Some(seen) = found.map(|found| found.debt()) else {
                     return 0;
                 };
                 // Read the clock after the debt: the reading must not be behind those of other charges.
@@ -167,13 +166,11 @@ impl Keyed {
                 // No more is lost than what was made since the charge.
                 let since = full.saturating_sub(slot.made(charged.at).0);
                 let mut same = true;
-                let lowered = self.table.hold(&name, identity, |word| {
-                    same = word == seen;
+                let lowered = self.table.hold(&name, identity, |debt| {
+                    same = debt == seen;
                     if !same {
-                        return word;
+                        return debt;
                     }
-                    // Deferred tokens are owed in any case.
-                    let debt = deferral.not_deferred(word);
                     // Counted before the debt is lowered: concurrent refunds may see less room than there is,
                     // never more.
                     let back = self.table.put_back(name.hash).fetch_add(n, Ordering::AcqRel);
@@ -185,7 +182,7 @@ impl Keyed {
                     if !sync::planted(Bug::SaidAgain) {
                         said_in_vain = said_in_vain.wrapping_add(n);
                     }
-                    word - room
+                    debt - room
                 });
                 if same {
                     break lowered;
@@ -211,12 +208,10 @@ impl Keyed {
             return n;
         };
         let (per_token, most) = (class_of.grains_per_token, class_of.most);
-        let deferral = class_of.deferral;
         let price = Price {
             slot,
             most,
             cost: 0,
-            deferral,
         };
         // The other half of the maximum debt is for a clock that steps back.
         let most = slot.burst + (most - slot.burst) / 2;
@@ -230,16 +225,13 @@ impl Keyed {
                 let Ok(found) = found else {
                     return 0;
                 };
-                let word = found.word();
-                let owed = price.owed(word, (made, more)).max(full);
+                let debt = found.debt();
+                let owed = price.sane(debt, made).max(full);
                 let room = made.saturating_add(most).saturating_sub(owed);
                 let Some((tokens, cost)) = slot.affordable(n, per_token, room) else {
                     return 0;
                 };
-                let Some(next) = deferral.with(word, owed + cost) else {
-                    return 0;
-                };
-                match found.charge(word, next) {
+                match found.charge(debt, owed + cost) {
                     Ok(()) => return tokens,
                     Err(No::Lost | No::Changed(_)) => {}
                 }

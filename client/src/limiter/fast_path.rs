@@ -1,4 +1,4 @@
-//! The fast path of [`Limiter::try_acquire`]: the thread cache, cached refusals, and deferred charges.
+//! The fast path of [`Limiter::try_acquire`]: the thread cache and cached refusals.
 
 use super::Limiter;
 use crate::cell::thread_cache::{ThreadCache, ThreadCaches};
@@ -9,7 +9,6 @@ use crate::shared::ClockPolicy;
 use crate::switch::Switch;
 use crate::sync;
 use aliquot_core::unit::{PeriodId, Span, Tick};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Thread caches: whether threads keep a few tokens of a key, and what a decision on them reads.
@@ -35,16 +34,8 @@ use std::time::Duration;
 /// reading of that clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Batches {
-    /// No thread caches: each admission is a compare-and-swap on the state that all threads share.
-    ///
-    /// Limits of this process with a burst of at least 960 tokens defer charges. If a thread is admitted more
-    /// often than every 10 µs, with no other thread in between, it reads the clock for one token in sixteen.
-    /// The fifteen tokens after it are taken from what was there at that reading. Their admissions carry that
-    /// reading, however old it is if the thread paused. They are charged as of the next reading by any
-    /// thread, at most a tenth of a second later.
-    ///
-    /// This admits nothing that is not there. Until they are charged, the level may be lower by up to that
-    /// many tokens than in a bucket that is charged at once.
+    /// No thread caches: each admission is a clock reading and a compare-and-swap on the state that all threads
+    /// share.
     Off,
     /// Each decision on cached tokens of a leased limit reads a clock that the kernel advances. So the cache
     /// does not outlive the lease, even if the process was stopped in between. A limit of this process has no
@@ -59,7 +50,6 @@ pub enum Batches {
 
 #[cfg(test)]
 mod frozen;
-mod last_decision;
 mod refusal_cache;
 #[cfg(test)]
 mod refusals;
@@ -82,31 +72,8 @@ impl Limiter {
     pub fn unbatched(mut self) -> Self {
         if self.clock_policy != ClockPolicy::Exact {
             self.clock_policy = ClockPolicy::Single;
-            self.keep_charging();
         }
         self
-    }
-
-    /// Charges deferred tokens within a tenth of a second, even if no further decision is made.
-    fn keep_charging(&self) {
-        if !self
-            .own
-            .as_ref()
-            .is_some_and(|own| own.is_first_unbatched())
-        {
-            return;
-        }
-        let (key_state, shared) = (
-            Arc::downgrade(&self.key_state),
-            Arc::clone(&self.handle.shared),
-        );
-        HostClock::keep_doing(Box::new(move || {
-            let key_state = key_state.upgrade();
-            key_state.is_some_and(|key_state| {
-                key_state.cell.charge_deferred(|| shared.now());
-                true
-            })
-        }));
     }
 
     /// Decides from what this thread knows: its cache, or its last refusal. `None` if that is not enough.
@@ -117,12 +84,10 @@ impl Limiter {
         if matches!(self.clock_policy, ClockPolicy::Exact | ClockPolicy::Single)
             && self.own.is_some()
         {
-            if refusal_cache::has(stamp) {
-                return self.repeat_refusal(stamp, n).map(Err);
-            }
-            let at = last_decision::take_deferred(&self.key_state, n)?;
-            self.admitted_here(n);
-            return Some(Ok(at));
+            return match refusal_cache::has(stamp) {
+                true => self.repeat_refusal(stamp, n).map(Err),
+                false => None,
+            };
         }
         match refusal_cache::has(stamp) {
             true => self.repeat_refusal(stamp, n).map(Err),
@@ -210,11 +175,10 @@ impl Limiter {
         let (cell, shared) = (&self.key_state.cell, &self.handle.shared);
         let fast = cell.fast_path::<ODD>(word, n, &shared.lease.0)?;
         let now = shared.now();
-        let known = cell.take_fast(fast, now)?;
+        cell.take_fast(fast, now)?;
         self.admitted_here(n);
         if self.own.is_some() {
             refusal_cache::remove(self.key_state.switch.stamp());
-            last_decision::record(&self.key_state, known);
         }
         Some(now)
     }
@@ -252,7 +216,6 @@ impl Limiter {
         refusal_cache::remove(self.key_state.switch.stamp());
         let (now, taken) = match self.clock_policy {
             ClockPolicy::Single => {
-                self.key_state.cell.charge_deferred(|| self.now());
                 let now = self.now();
                 (now, self.decide_once(n, now).map(|period| (n, period)))
             }

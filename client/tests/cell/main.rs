@@ -9,7 +9,6 @@
     reason = "the cell has more than these tests use"
 )]
 
-mod deferred;
 mod denied;
 mod jump;
 mod refunds;

@@ -2,7 +2,6 @@
 
 use super::super::name::{Name, Spelled, WORDS};
 use super::super::prefetch::fetch;
-use super::Limits;
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 
 pub(super) const READY: u64 = 1;
@@ -36,7 +35,7 @@ pub(in super::super) struct Found<'a> {
 /// Reason why a charge was not made.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum No {
-    /// Another thread charged the key: its word is now this one.
+    /// Another thread charged the key: its debt is now this one.
     Changed(u64),
     /// The slot belongs to another key by now.
     Lost,
@@ -126,9 +125,9 @@ impl Line {
 }
 
 impl Found<'_> {
-    /// Returns the word: the debt, and how much of it is deferred.
+    /// Returns the debt.
     #[inline(always)]
-    pub(in super::super) fn word(&self) -> u64 {
+    pub(in super::super) fn debt(&self) -> u64 {
         self.line.debt.load(Ordering::Acquire)
     }
 
@@ -147,7 +146,7 @@ impl Found<'_> {
             return None;
         }
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let mut debt = self.word();
+        let mut debt = self.debt();
         let lowered = loop {
             let next = lower(debt);
             match line.debt.compare_exchange(debt, next, done, found) {
@@ -159,16 +158,6 @@ impl Found<'_> {
         Some(lowered)
     }
 
-    /// Charges the deferred tokens, unless another thread holds the slot, and returns the word.
-    pub(in super::super) fn settled(&self, limits: &impl Limits) -> u64 {
-        let (word, class) = (self.word(), class_of(self.owner));
-        if limits.charged(class, word).is_none() {
-            return word;
-        }
-        let mut charge = |word| limits.charged(class, word).unwrap_or(word);
-        self.hold(&mut charge).map_or(word, |(_, charged)| charged)
-    }
-
     /// Returns true if the slot still belongs to the key. What was read from it before is then the key's.
     #[inline(always)]
     pub(in super::super) fn is_still(&self) -> bool {
@@ -176,7 +165,7 @@ impl Found<'_> {
         self.line.settled() == self.owner
     }
 
-    /// Changes the word from `debt` to `next`, if it and the owner are unchanged.
+    /// Changes the debt from `debt` to `next`, if it and the owner are unchanged.
     #[inline(always)]
     pub(in super::super) fn charge(&self, debt: u64, next: u64) -> Result<(), No> {
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
@@ -194,7 +183,7 @@ impl Found<'_> {
         if same || self.is_still() || sync::planted(Bug::OwnerUnseen) {
             return Ok(());
         }
-        // Another key has the slot now, and keeps this charge. The charge cannot be undone: the word may be
+        // Another key has the slot now, and keeps this charge. The charge cannot be undone: the debt may be
         // as it was written here, or be the same by a charge of the other key.
         Err(No::Lost)
     }
