@@ -115,16 +115,12 @@ impl Limiter {
     /// [`Refused`], with the reason and, where it is known, the wait; nothing was taken. The usual reason is
     /// [`Reason::Throttled`]. A leased limiter also refuses while its budget is not known ([`Reason::Cold`]),
     /// while it holds nothing ([`Reason::NoShare`]), and after its lease ([`Reason::Lapsed`]).
-    // Inlined into the caller: decisions on the thread cache and repeated refusals then need no call.
+    // Inlined into the caller: decisions on the thread cache then need no call.
     #[inline(always)]
     pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
-        match self.at_once(n) {
-            Some(Ok(then)) => Ok(Admission::at(n, then, PeriodId::new(0))),
-            Some(Err(wait)) => Err(Refused {
-                reason: Reason::Throttled,
-                retry_after: Some(wait),
-            }),
-            None => self.take_and_fill(n),
+        match self.spend(n) {
+            Some(then) => Ok(Admission::at(n, then, PeriodId::new(0))),
+            None => self.refuse_or_take(n),
         }
     }
 

@@ -157,9 +157,6 @@ impl Shared {
         let clock = source.shared();
         let breaker =
             Breaker::with_clock(Self::UNANSWERED_MAX, Self::COOL_DOWN, Arc::clone(&clock));
-        if clock_policy != ClockPolicy::Exact {
-            HostClock::keep_noted();
-        }
         let touched = Arc::new(Touched::of(keys_max));
         Self {
             clock,

@@ -68,12 +68,6 @@ impl Cell {
         self.hot.word.load(Ordering::Acquire)
     }
 
-    /// Returns until when one token is refused while the word stays `word`, if that is known. Reads no clock.
-    #[inline]
-    pub(crate) fn exhausted_until(&self, word: u64) -> Option<Tick> {
-        self.exhausted.until(word)
-    }
-
     /// Returns the units by which the word's level must stay below the burst. Of the capacity held by caches,
     /// `ours` tokens are in the word.
     #[inline(always)]
@@ -308,20 +302,6 @@ impl Cell {
             self.thread_caches
                 .of(thread)
                 .fill(&content, more, epoch, now);
-        }
-    }
-
-    /// Records that one token was refused at `now`. `late` is the same instant on the late clock that
-    /// [`Cell::exhausted_until`] is compared with.
-    pub(crate) fn note_exhausted(&self, now: Tick, late: Tick) {
-        let word = self.hot.word.load(Ordering::Acquire);
-        let Word { epoch, debt, .. } = Word::unpack(word);
-        let slot = self.slot(epoch);
-        let due = debt.saturating_add(self.unit_cost(&slot));
-        // If the word has left this epoch by now, it never matches the recorded one.
-        if let Some(due) = slot.time_until(due.saturating_sub(slot.burst)) {
-            self.exhausted
-                .note(word, late.after(slot.base.after(due).since(now)));
         }
     }
 

@@ -1,12 +1,12 @@
 //! The fast path of [`Limiter::try_acquire`]: the thread cache and cached refusals.
 
 use super::Limiter;
+use crate::cell::No;
 use crate::cell::thread_cache::{ThreadCache, ThreadCaches};
-use crate::cell::{No, Word};
 use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::ClockPolicy;
-use crate::switch::Switch;
+use crate::switch::Mode;
 use crate::sync;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;
@@ -25,9 +25,8 @@ use std::time::Duration;
 /// [`Admission::decided_at`]). That may be two milliseconds ago while the thread goes on deciding, and longer
 /// if it paused. The limit counts the admission at that tick.
 ///
-/// With any setting, a request for one token that follows a refusal of one token may be refused by a clock
-/// that is a few milliseconds late: one that a thread of this process writes down while refusals are
-/// frequent, or the kernel's coarse clock. Such a clock never admits.
+/// With any setting, a request for one token that follows a refusal of one token may be refused by the kernel's
+/// coarse clock, which is a few milliseconds late. That clock never admits.
 ///
 /// A limiter with a clock of its own ([`Limiter::local_with`],
 /// [`ClientBuilder::clock`](crate::ClientBuilder::clock)) has no thread caches: each decision is made at a
@@ -48,15 +47,8 @@ pub enum Batches {
     Relaxed,
 }
 
-#[cfg(test)]
-mod frozen;
-mod refusal_cache;
-#[cfg(test)]
-mod refusals;
 #[cfg(all(test, target_os = "linux"))]
-mod silent;
-#[cfg(test)]
-mod unwritten;
+mod tests;
 
 impl Limiter {
     /// Returns the same limiter without thread caches: see [`Batches::Off`].
@@ -76,29 +68,13 @@ impl Limiter {
         self
     }
 
-    /// Decides from what this thread knows: its cache, or its last refusal. `None` if that is not enough.
-    /// After a refusal the cached refusal is tried first, because the thread cache is empty.
-    #[inline(always)]
-    pub(super) fn at_once(&self, n: u64) -> Option<Result<Tick, Duration>> {
-        let stamp = self.key_state.switch.stamp();
-        if matches!(self.clock_policy, ClockPolicy::Exact | ClockPolicy::Single)
-            && self.own.is_some()
-        {
-            return match refusal_cache::has(stamp) {
-                true => self.repeat_refusal(stamp, n).map(Err),
-                false => None,
-            };
-        }
-        match refusal_cache::has(stamp) {
-            true => self.repeat_refusal(stamp, n).map(Err),
-            false => self.spend(n).map(Ok),
-        }
-    }
-
     /// Spends cached tokens of this thread. Returns the tick at which they were taken from the shared word.
     #[inline(always)]
-    fn spend(&self, n: u64) -> Option<Tick> {
+    pub(super) fn spend(&self, n: u64) -> Option<Tick> {
         let may_be_over = || self.handle.shared.lease.may_be_over();
+        if matches!(self.clock_policy, ClockPolicy::Exact | ClockPolicy::Single) {
+            return None;
+        }
         self.key_state.cell.spend(
             n,
             || self.clock_policy == ClockPolicy::Strict && may_be_over(),
@@ -110,110 +86,54 @@ impl Limiter {
         )
     }
 
-    /// Repeats the last refusal of this thread, and returns its wait. Does so only if the modes, the word and
-    /// the written-down time are those of the refusal, and if the repetition is counted.
-    #[inline(always)]
-    fn repeat_refusal(&self, stamp: u64, n: u64) -> Option<Duration> {
-        let word = self.key_state.cell.word();
-        if n != 1 || !refusal_cache::is_current(stamp, word, HostClock::noted_word()) {
-            return None;
-        }
-        let counted = match self.own {
-            Some(_) => refusal_cache::use_one(stamp),
-            None => self
-                .key_state
-                .cell
-                .thread_cache(sync::thread_id())
-                .deny_repeated(),
-        };
-        (counted || self.revalidate(stamp, word)).then(|| refusal_cache::wait(stamp))
-    }
-
-    /// Cold path, once every 256 repetitions: checks that the time is still being written down. If so, counts
-    /// this refusal and keeps the cached refusal.
-    #[cold]
+    /// Repeats a refusal that still holds, or decides on the shared word.
     #[inline(never)]
-    fn revalidate(&self, stamp: u64, word: u64) -> bool {
-        HostClock::look_twice();
-        if !refusal_cache::is_current(stamp, word, HostClock::noted_word()) {
-            return false;
-        }
-        match self.count_repeated() {
-            true => refusal_cache::extend(stamp),
-            // Another thread counts in this thread cache by now: count this refusal, and send the next one
-            // the slow way.
-            false => refusal_cache::remove(stamp),
-        }
-        true
-    }
-
-    /// Decides on the shared word, by the short path if possible. The parity of the epoch selects between two
-    /// copies of the code. The processor predicts such a branch, whereas a slot that is indexed by the word
-    /// would have to wait for the last swap.
-    #[inline(never)]
-    pub(super) fn take_and_fill(&self, n: u64) -> Result<Admission, Refused> {
-        // After a refusal another one is most likely, so skip the short path.
-        if self.clock_policy == ClockPolicy::Single
-            && !refusal_cache::has(self.key_state.switch.stamp())
-        {
-            let word = self.key_state.cell.word();
-            let taken = match word >> Word::DEBT_BITS & 1 {
-                0 => self.take_fast::<false>(word, n),
-                _ => self.take_fast::<true>(word, n),
-            };
-            // Build the answer here: passing it on would mean to read again what was just written, and to
-            // wait for it.
-            if let Some(now) = taken {
-                return Ok(Admission::at(n, now, PeriodId::new(0)));
-            }
-        }
-        self.take_or_refuse(n)
-    }
-
-    #[inline(always)]
-    fn take_fast<const ODD: bool>(&self, word: u64, n: u64) -> Option<Tick> {
-        let (cell, shared) = (&self.key_state.cell, &self.handle.shared);
-        let fast = cell.fast_path::<ODD>(word, n, &shared.lease.0)?;
-        let now = shared.now();
-        cell.take_fast(fast, now)?;
-        self.admitted_here(n);
-        if self.own.is_some() {
-            refusal_cache::remove(self.key_state.switch.stamp());
-        }
-        Some(now)
-    }
-
-    /// Repeats a refusal that still holds, or decides on the shared word by the full path.
-    #[inline(never)]
-    fn take_or_refuse(&self, n: u64) -> Result<Admission, Refused> {
+    pub(super) fn refuse_or_take(&self, n: u64) -> Result<Admission, Refused> {
         if self.clock_policy == ClockPolicy::Exact {
             return self.try_acquire_at(n, self.now());
         }
-        let cell = &self.key_state.cell;
-        match cell.exhausted_until(cell.word()) {
-            Some(_) if n == 1 => self.refuse_or_take(),
+        match self.still_exhausted() {
+            Some(wait) if n == 1 => Err(self.refuse_again(wait)),
             _ => self.take_from_word(n),
         }
     }
 
-    /// Decides on one token that the current word refused before.
-    #[inline(never)]
-    fn refuse_or_take(&self) -> Result<Admission, Refused> {
-        let Some((wait, watched)) = self.still_exhausted() else {
-            return self.take_from_word(1);
+    /// Returns the remaining wait for one token, if the last refusal certainly still holds. The clock read here
+    /// is never ahead, and late by less than the wait that it finds.
+    #[inline(always)]
+    fn still_exhausted(&self) -> Option<Span> {
+        let until = self.key_state.cell.exhausted_until()?;
+        let wait = until.since(HostClock::late());
+        let enforced = self.key_state.switch.mode() == Mode::Enforce;
+        (enforced && wait.nanos() > HostClock::LATE).then_some(wait)
+    }
+
+    /// Refuses one token and counts that: for a leased key in a counter of this thread, as far as there is one.
+    fn refuse_again(&self, wait: Span) -> Refused {
+        let refused = Refused {
+            reason: Reason::Throttled,
+            retry_after: Some(Duration::from_nanos(wait.nanos())),
         };
-        if watched {
-            self.tell_refused(1, throttled(wait));
+        if self.own.is_some() {
+            return self.deny(1, refused);
         }
-        Err(throttled(wait))
+        self.handle.shared.want();
+        let thread = sync::assign_thread_id();
+        match self.key_state.cell.thread_cache(thread).denied(thread) {
+            None => self.key_state.tally.denied(1),
+            Some(true) => self.key_state.tally.touch(),
+            Some(false) => {}
+        }
+        if self.key_state.switch.is_watched() {
+            self.tell_refused(1, refused);
+        }
+        refused
     }
 
     /// Decides on the shared word, and refills the thread cache. A function of its own, so that repeated
     /// refusals need no stack space for it.
     #[inline(never)]
     fn take_from_word(&self, n: u64) -> Result<Admission, Refused> {
-        // The thread cache may hold tokens after this, whatever the answer.
-        refusal_cache::remove(self.key_state.switch.stamp());
         let (now, taken) = match self.clock_policy {
             ClockPolicy::Single => {
                 let now = self.now();
@@ -240,48 +160,15 @@ impl Limiter {
         Ok(Admission::at(n, now, period))
     }
 
-    /// Returns the remaining wait of a refusal that certainly still holds without a precise clock reading,
-    /// after counting it; and whether the refusal is watched.
-    #[inline(always)]
-    fn still_exhausted(&self) -> Option<(Span, bool)> {
-        let cell = &self.key_state.cell;
-        let word = cell.word();
-        let until = cell.exhausted_until(word)?;
-        let noted = HostClock::noted();
-        let (now, late) = match noted {
-            Some(noted) => (noted, HostClock::NOTED_LATE),
-            None => (HostClock::bounds().0, HostClock::LATE),
-        };
-        let wait = until.since(now);
-        let stamp = self.key_state.switch.stamp();
-        let watched = Switch::enforced(stamp)?;
-        if wait.nanos() <= late {
-            return None;
-        }
-        let counted = self.count_repeated();
-        // The thread may have cached tokens by another handle of the key.
-        let holds = || {
-            cell.thread_cache(sync::thread_id())
-                .remaining_for(sync::thread_id(), 1)
-                .is_some()
-        };
-        if let (Some(noted), true, false) = (noted, counted, watched)
-            && !holds()
-        {
-            refusal_cache::insert(stamp, word, noted.nanos(), wait);
-        }
-        Some((wait, watched))
-    }
-
     /// Decides again after a refusal, if what was in the way can be removed.
     #[cold]
     fn retry(&self, no: No, n: u64, now: Tick) -> Result<PeriodId, No> {
         if let (No::NotYet(Some(wait)), 1) = (no, n)
-            && wait.nanos() > HostClock::NOTED_LATE
+            && wait.nanos() > HostClock::LATE
         {
-            self.key_state
-                .cell
-                .note_exhausted(now, HostClock::bounds().0);
+            // The late clock is read first: a pause between the two makes the refusal end earlier.
+            let late = HostClock::late();
+            self.key_state.cell.note_exhausted(self.now(), late);
         }
         match self.mend_and(no, n, now, || self.decide_once(n, now)) {
             Ok(period) => {
@@ -292,36 +179,5 @@ impl Limiter {
                 .apply_mode(n, no, now)
                 .map(|admission| admission.period),
         }
-    }
-
-    /// Counts a refusal by a clock that may be late, and is never early. Returns true if this thread may
-    /// count repetitions by itself.
-    #[inline(always)]
-    fn count_repeated(&self) -> bool {
-        if self.own.is_none() {
-            self.handle.shared.want();
-            let thread = sync::assign_thread_id();
-            let cache = self.key_state.cell.thread_cache(thread);
-            let counted = cache.denied(thread);
-            match counted {
-                None => self.key_state.tally.denied(1),
-                Some(true) => self.key_state.tally.touch(),
-                Some(false) => {}
-            }
-            return counted.is_some();
-        }
-        if self.counts {
-            self.key_state.tally.denied(1);
-        }
-        !self.counts
-    }
-}
-
-/// Built where it is needed, twice if necessary, because a copy would take longer than everything else.
-#[inline]
-const fn throttled(wait: Span) -> Refused {
-    Refused {
-        reason: Reason::Throttled,
-        retry_after: Some(Duration::from_nanos(wait.nanos())),
     }
 }

@@ -250,7 +250,7 @@ fn a_cached_refusal_matches_its_word() {
                 let key_state = Arc::clone(&shared.key_state);
                 thread::spawn(move || key_state.cell.note_exhausted(NOW, NOW))
             };
-            if let Some(until) = cell.exhausted_until(cell.word()) {
+            if let Some(until) = cell.exhausted_until() {
                 assert!(until <= NOW.after(Span::from_millis(100)));
             }
             other.join().expect("no panic");
