@@ -13,7 +13,6 @@ mod reservation;
 mod tier;
 mod watched;
 
-pub use fast_path::Batches;
 pub use reservation::{Reservation, Settled};
 
 use crate::cell::{AdmissionMode, Need, No};
@@ -108,7 +107,7 @@ impl Limiter {
     }
 
     /// Takes `n` tokens if they are available now. Uses tokens that this thread took beforehand if it has
-    /// any: see [`Batches`].
+    /// any: see [`Limiter::unbatched`].
     ///
     /// # Errors
     ///

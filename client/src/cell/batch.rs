@@ -31,27 +31,21 @@ impl Cell {
     }
 
     /// Spends `n` tokens of this thread's cache and returns when they were taken from the word. Returns
-    /// `None` if there are too few, if `before` returns true (it is called first), or if `of` does, which
-    /// receives the remaining tokens found.
+    /// `None` if there are too few, or if the lease `may_be_over`.
     ///
-    /// If each decision checks the lease, it does so in `before`. A check after the tokens were read might
-    /// find the lease of another edge, under which those tokens are void already. A check before that finds
-    /// them void afterwards. It also keeps the store from waiting for the clock.
+    /// The lease is checked first. A check after the tokens were read might find the lease of another edge,
+    /// under which those tokens are void already. A check before that finds them void afterwards. It also keeps
+    /// the store from waiting for the clock.
     #[inline(always)]
-    pub(crate) fn spend(
-        &self,
-        n: u64,
-        before: impl Fn() -> bool,
-        of: impl FnOnce(u64) -> bool,
-    ) -> Option<Tick> {
+    pub(crate) fn spend(&self, n: u64, may_be_over: impl Fn() -> bool) -> Option<Tick> {
         let late = sync::planted(Bug::LeaseAfterCache);
-        if !late && before() {
+        if !late && may_be_over() {
             return None;
         }
         let thread = sync::thread_id();
         let cache = self.thread_cache(thread);
         let remaining = cache.remaining_for(thread, n)?;
-        if late && before() || of(remaining) {
+        if late && may_be_over() {
             return None;
         }
         Some(cache.spend(remaining, n))

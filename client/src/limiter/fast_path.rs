@@ -2,7 +2,7 @@
 
 use super::Limiter;
 use crate::cell::No;
-use crate::cell::thread_cache::{ThreadCache, ThreadCaches};
+use crate::cell::thread_cache::ThreadCaches;
 use crate::clock::HostClock;
 use crate::refused::{Admission, Reason, Refused};
 use crate::shared::ClockPolicy;
@@ -11,47 +11,33 @@ use crate::sync;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;
 
-/// Thread caches: whether threads keep a few tokens of a key, and what a decision on them reads.
-///
-/// A thread that decides often on one key with [`Limiter::try_acquire`] takes up to 64 tokens at once, and up
-/// to 2,048 if 64 last for less than 100 µs; never more than a 64th of the burst. It then spends them without
-/// a compare-and-swap. Cached tokens count toward the burst, so no window admits more than the limit, however
-/// long they are kept. Limits with a burst below 128 are never cached.
-///
-/// The cost: a thread that stops deciding withholds at most that many tokens from other threads. About a
-/// millisecond after those are refused, the cached tokens are lost.
-///
-/// An admission from the cache carries the tick at which its batch was taken ([`Admission::asked_at`] and
-/// [`Admission::decided_at`]). That may be two milliseconds ago while the thread goes on deciding, and longer
-/// if it paused. The limit counts the admission at that tick.
-///
-/// With any setting, a request for one token that follows a refusal of one token may be refused by the kernel's
-/// coarse clock, which is a few milliseconds late. That clock never admits.
-///
-/// A limiter with a clock of its own ([`Limiter::local_with`],
-/// [`ClientBuilder::clock`](crate::ClientBuilder::clock)) has no thread caches: each decision is made at a
-/// reading of that clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Batches {
-    /// No thread caches: each admission is a clock reading and a compare-and-swap on the state that all threads
-    /// share.
-    Off,
-    /// Each decision on cached tokens of a leased limit reads a clock that the kernel advances. So the cache
-    /// does not outlive the lease, even if the process was stopped in between. A limit of this process has no
-    /// lease, and reads no clock.
-    #[default]
-    Strict,
-    /// As [`Batches::Strict`], but only every 64th cached token reads a clock. The session empties the caches
-    /// when the lease ends. A process that was stopped beyond its lease may admit from them before its
-    /// session runs again: fewer than 64 tokens per thread, however many the thread holds.
-    Relaxed,
-}
-
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 impl Limiter {
-    /// Returns the same limiter without thread caches: see [`Batches::Off`].
+    /// Returns the same limiter without thread caches: each admission is then a clock reading and a
+    /// compare-and-swap on the state that all threads share.
+    ///
+    /// With a cache, a thread that decides often on one key with [`Limiter::try_acquire`] takes up to 64 tokens at
+    /// once, and up to 2,048 if 64 last for less than 100 µs; never more than a 64th of the burst. It then spends
+    /// them without a compare-and-swap. Cached tokens count toward the burst, so no window admits more than the
+    /// limit, however long they are kept. Limits with a burst below 128 are never cached.
+    ///
+    /// The cost: a thread that stops deciding withholds at most that many tokens from other threads. About a
+    /// millisecond after those are refused, the cached tokens are lost.
+    ///
+    /// An admission from the cache carries the tick at which its batch was taken ([`Admission::asked_at`] and
+    /// [`Admission::decided_at`]). That may be two milliseconds ago while the thread goes on deciding, and longer
+    /// if it paused. The limit counts the admission at that tick.
+    ///
+    /// Each decision on cached tokens of a leased limit reads a clock that the kernel advances. So the cache does
+    /// not outlive the lease, even if the process was stopped in between. A limit of this process has no lease,
+    /// and reads no clock for a cached token.
+    ///
+    /// A limiter with a clock of its own ([`Limiter::local_with`],
+    /// [`ClientBuilder::clock`](crate::ClientBuilder::clock)) has no thread caches: each decision is made at a
+    /// reading of that clock. In any other, a request for one token that follows a refusal of one token may be
+    /// refused by the kernel's coarse clock, which is a few milliseconds late. That clock never admits.
     ///
     /// ```
     /// use aliquot_client::{Limit, Limiter};
@@ -75,15 +61,9 @@ impl Limiter {
         if matches!(self.clock_policy, ClockPolicy::Exact | ClockPolicy::Single) {
             return None;
         }
-        self.key_state.cell.spend(
-            n,
-            || self.clock_policy == ClockPolicy::Strict && may_be_over(),
-            |remaining| {
-                self.clock_policy == ClockPolicy::Relaxed
-                    && ThreadCache::goes_on(remaining, n)
-                    && may_be_over()
-            },
-        )
+        self.key_state.cell.spend(n, || {
+            self.clock_policy == ClockPolicy::Strict && may_be_over()
+        })
     }
 
     /// Repeats a refusal that still holds, or decides on the shared word.

@@ -156,7 +156,7 @@ impl Limiter {
     /// Sets the rate from now on. The level stays the same. From no limit to a limit, the bucket starts full.
     /// Callers that wait are served at the new rate; reservations keep their times.
     ///
-    /// Tokens that other threads took in advance ([`Batches`](crate::Batches)) are lost at a change: at most
+    /// Tokens that other threads took in advance ([`Limiter::unbatched`]) are lost at a change: at most
     /// a 64th of the burst for each of them.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ fn cached_tokens_of_one_edge_are_not_spent_under_the_next() {
                         seen.set(shared.lease.load(Ordering::Acquire));
                         NOW.nanos() >= seen.get()
                     };
-                    let spent = shared.key_state.cell.spend(1, over, |_| false);
+                    let spent = shared.key_state.cell.spend(1, over);
                     spent.map(|_| seen.get())
                 })
             };

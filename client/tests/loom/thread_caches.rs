@@ -65,7 +65,7 @@ impl Shared {
     fn ask(&self, thread: u32, n: u64, now: Tick) -> u64 {
         sync::set_thread_id(thread);
         let (cell, clock) = (&self.key_state.cell, || now);
-        if cell.spend(n, || false, |_| false).is_some() {
+        if cell.spend(n, || false).is_some() {
             return n;
         }
         let (_, took) = cell.decide_and_fill(thread, n, ThreadCaches::NARROW, &self.lease, clock);
@@ -84,7 +84,7 @@ impl Shared {
         let key_state = Arc::clone(&self.key_state);
         thread::spawn(move || {
             sync::set_thread_id(thread);
-            let one = |_: &u64| key_state.cell.spend(1, || false, |_| false).is_some();
+            let one = |_: &u64| key_state.cell.spend(1, || false).is_some();
             (0..times).filter(one).count() as u64
         })
     }

@@ -28,11 +28,7 @@ use std::time::Duration;
 const HOUR: Duration = Duration::from_secs(3_600);
 const BURST: u64 = 200;
 const LEASE: Span = Span::from_secs(3);
-const POLICIES: [ClockPolicy; 3] = [
-    ClockPolicy::Single,
-    ClockPolicy::Strict,
-    ClockPolicy::Relaxed,
-];
+const POLICIES: [ClockPolicy; 2] = [ClockPolicy::Single, ClockPolicy::Strict];
 
 /// Makes a leased key with [`BURST`] tokens and one more per hour. Returns its limiter, the decider that
 /// keeps it, and the grains of a token.
