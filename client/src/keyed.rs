@@ -14,7 +14,6 @@ pub use builder::KeyedBuilder;
 pub(crate) use tier::Charged;
 
 use crate::cell::Slot;
-use crate::cell::prepared_limit::PreparedLimit;
 use crate::clock::Source;
 use crate::described::Bucket;
 use crate::limit::{Limit, LimitError};
@@ -54,8 +53,6 @@ use table::Table;
 /// ```
 #[derive(Debug)]
 pub struct Keyed {
-    /// Prepared limit of class 0, which most decisions use.
-    first: PreparedLimit,
     classes: Vec<Class>,
     table: Table,
     clock: Source,
@@ -78,7 +75,6 @@ struct Class {
     limit: Limit,
     /// `None` if the class has no limit.
     slot: Option<Slot>,
-    prepared: PreparedLimit,
     grains_per_token: u64,
     /// Maximum debt of a key.
     most: u64,

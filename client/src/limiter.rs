@@ -18,7 +18,7 @@ pub use reservation::{Reservation, Settled};
 use crate::cell::{AdmissionMode, Need, No};
 use crate::key_state::KeyState;
 use crate::permit::Permit;
-use crate::refused::{Admission, Reason, Refused};
+use crate::refused::{Admission, Refused};
 use crate::shared::{ClockPolicy, Handle};
 use aliquot_core::central::RetryPolicy;
 use aliquot_core::share::{Kind, Share};

@@ -5,12 +5,12 @@
 //! capacity is a `floor` under the debt: the word's level is at most the burst less that capacity, so that
 //! caches and word together never hold more than one burst. See [`super::thread_cache`] for the proof.
 //!
-//! Atomics: the word by compare-and-swap (`AcqRel`); `held`, read after the word that it applies to. A
-//! refusal re-reads the word behind an acquire fence, as [`super`] describes.
+//! Atomics: the word in the loop of [`super::step`]; `held`, read after the word that it applies to.
 
+use super::step::{Next, update};
 use super::thread_cache::{Content, ThreadCache, ThreadCaches};
 use super::{AdmissionMode, Cell, Need, No, Slot, Word};
-use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
+use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Tick};
 
@@ -54,12 +54,6 @@ impl Cell {
     /// Returns the number of tokens in all thread caches.
     pub(crate) fn cached_tokens(&self) -> u64 {
         self.thread_caches.total_remaining()
-    }
-
-    /// Returns the present word.
-    #[inline(always)]
-    pub(crate) fn word(&self) -> u64 {
-        self.hot.word.load(Ordering::Acquire)
     }
 
     /// Returns the units by which the word's level must stay below the burst. Of the capacity held by caches,
@@ -153,24 +147,16 @@ impl Cell {
     /// Releases the capacity of a cache that was closed before `now`. The tokens left in it return to the
     /// word if the word is still of the epoch that they came from.
     fn arrive(&self, capacity: u64, left: u64, epoch: u16, now: Tick) {
-        let mut seen = self.hot.word.load(Ordering::Acquire);
         let mut said = 0;
-        loop {
+        update(self, |seen| {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
-            let (made, more) = slot.made(now);
-            let floor = self.floor(&slot, 0).min(slot.burst);
-            let floor = made.saturating_add(u64::from(more)).saturating_add(floor);
+            let held = self.floor(&slot, 0).min(slot.burst);
             let same = word.epoch == epoch || sync::planted(Bug::EpochIgnored);
             let back = if same {
                 left * self.unit_cost(&slot)
             } else {
                 0
-            };
-            let full = if sync::planted(Bug::ArrivesFull) {
-                0
-            } else {
-                floor
             };
             // Added to `back` before the swap, like a refund: the returned tokens, and the capacity, which
             // was missing until now whatever others took.
@@ -179,17 +165,17 @@ impl Cell {
             let unsaid = gone.saturating_sub(said);
             self.cold.back.fetch_add(unsaid, Ordering::AcqRel);
             said += unsaid;
-            let debt = word.debt.max(full).saturating_sub(back);
-            if debt == word.debt || debt > Word::DEBT_MAX {
-                break;
+            // A step of no cost: the capacity that arrives is missing, since the level stays below it until now.
+            let owed = match sync::planted(Bug::ArrivesFull) {
+                true => word.debt,
+                false => slot.at(now, held).step(word.debt, 0).debt,
+            };
+            let debt = owed.saturating_sub(back);
+            match debt == word.debt || debt > Word::DEBT_MAX {
+                true => Next::Keep(()),
+                false => Next::Swap(Word { debt, ..word }.pack(), ()),
             }
-            let next = Word { debt, ..word }.pack();
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            match self.hot.word.compare_exchange(seen, next, done, found) {
-                Ok(_) => break,
-                Err(found) => seen = found,
-            }
-        }
+        });
         self.thread_caches.release(capacity);
     }
 
@@ -211,32 +197,19 @@ impl Cell {
         } else {
             lease
         };
-        let mut seen = self.hot.word.load(Ordering::Acquire);
-        loop {
+        update(self, |seen| {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
-            let period = self.period(&slot, word.epoch);
-            let step = self.step(&slot, word, need, now, lease, ours);
-            match step.map(|debt| self.and_more(&slot, debt, most, now)) {
-                Ok((debt, more)) => {
+            match self.step(&slot, word, need, now, lease, ours) {
+                Ok(debt) => {
+                    let period = self.period(&slot, word.epoch);
+                    let (debt, more) = self.and_more(&slot, debt, most, now);
                     let next = Word { debt, ..word }.pack();
-                    let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-                    let swapped = self.hot.word.compare_exchange(seen, next, done, found);
-                    match swapped {
-                        Ok(_) => return Ok((more, word.epoch, period)),
-                        Err(found) => seen = found,
-                    }
+                    Next::Swap(next, Ok((more, word.epoch, period)))
                 }
-                Err(no) => {
-                    fence(Ordering::Acquire);
-                    let found = self.hot.word.load(Ordering::Acquire);
-                    if Word::unpack(found).epoch == word.epoch {
-                        return Err(no);
-                    }
-                    seen = found;
-                }
+                Err(no) => Next::Keep(Err(no)),
             }
-        }
+        })
     }
 
     /// Adds up to `most` further tokens to the debt, as many as are available. Returns the debt and their

@@ -2,10 +2,9 @@
 
 use super::Keyed;
 use super::name::{Spelled, by_words};
-use super::table::{Claimed, Found, Line, No};
+use super::table::{Claimed, Found, Line};
 use crate::cell::Slot;
-use crate::cell::fast_path::after;
-use crate::cell::prepared_limit::PreparedLimit;
+use crate::cell::step::Next;
 use crate::refused::{Reason, Refused};
 use aliquot_core::unit::Tick;
 use std::time::Duration;
@@ -33,11 +32,8 @@ impl Keyed {
     /// Decides on a key of `W` words in class 0, now.
     #[inline(never)]
     pub(super) fn ask<const W: usize>(&self, key: &str, n: u64) -> Result<(), Refused> {
-        let charged = self.charge_at_once::<W>(0, &self.first, key, n, || self.clock.in_place());
-        match charged {
-            Some(()) => Ok(()),
-            None => self.ask_now(key, n),
-        }
+        let decided = self.ask_at_home::<W>(0, key, n, || self.clock.in_place());
+        decided.unwrap_or_else(|| self.ask_now(key, n))
     }
 
     /// Decides on a key of `W` words in any class, at a given reading.
@@ -49,14 +45,8 @@ impl Keyed {
         n: u64,
         now: Tick,
     ) -> Result<(), Refused> {
-        let known = self.classes.get(usize::from(class));
-        let charged = known.and_then(|known| {
-            self.charge_at_once::<W>(class, &known.prepared, key, n, || Some(now))
-        });
-        match charged {
-            Some(()) => Ok(()),
-            None => self.ask_all(class, key, n, now),
-        }
+        let decided = self.ask_at_home::<W>(class, key, n, || Some(now));
+        decided.unwrap_or_else(|| self.ask_all(class, key, n, now))
     }
 
     /// Decides on a key of class 0 whose likely slot is known.
@@ -69,41 +59,34 @@ impl Keyed {
         now: Tick,
     ) -> Result<(), Refused> {
         let name = self.table.maker().name_at::<W>(0, 0, key);
-        let cost = self.first.cost(n);
-        let found = line.found_at_once(&name);
-        let charged = cost.zip(found).and_then(|(cost, found)| {
-            let debt = found.debt();
-            let next = self.first.after(debt, cost, now)?;
-            found.charge(debt, next).ok()
-        });
-        match charged {
-            Some(()) => Ok(()),
+        let price = self.price(0, n).ok().flatten();
+        let decided = price
+            .zip(line.found_at_once(&name))
+            .and_then(|(price, found)| price.charge(found, now));
+        match decided {
+            Some(decided) => decided.map(|_| ()),
             None => self.ask_all(0, key, n, now),
         }
     }
 
-    /// Fast path: charges a key that is in its likely slot, has the tokens, and is not charged by another
-    /// thread at the same time. Otherwise takes nothing and returns `None`.
+    /// Decides on a key that is in its likely slot. Otherwise takes nothing and returns `None`.
     #[inline(always)]
-    fn charge_at_once<const W: usize>(
+    fn ask_at_home<const W: usize>(
         &self,
         class: u16,
-        prepared: &PreparedLimit,
         key: &str,
         n: u64,
         clock: impl FnOnce() -> Option<Tick>,
-    ) -> Option<()> {
+    ) -> Option<Result<(), Refused>> {
         // The order matters. On some processors a clock reading waits for the instructions before it, and
         // those after it wait for the reading. So memory is requested before the reading, and everything that
         // does not need the time is computed before it.
         let name = self.table.maker().name::<W>(class, key);
         let home = self.table.fetched_home(name.hash);
-        let cost = prepared.cost(n)?;
+        let price = self.price(class, n).ok()??;
         let now = clock()?;
-        let found = home.find_at_once(&name)?;
-        let debt = found.debt();
-        let next = prepared.after(debt, cost, now)?;
-        found.charge(debt, next).ok()
+        let decided = price.charge(home.find_at_once(&name)?, now)?;
+        Some(decided.map(|_| ()))
     }
 
     #[cold]
@@ -112,8 +95,7 @@ impl Keyed {
         self.ask_all(0, key, n, self.clock.now())
     }
 
-    /// Slow path: for a key that is not in its likely slot (one in twenty), a refusal, a lost race, and all
-    /// other cases. It starts from the beginning, so that the fast path need not keep anything for it.
+    /// Slow path: for a key that is not in its likely slot (one in twenty), and all other cases. It starts from the beginning, so that the fast path need not keep anything for it.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_all(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
@@ -134,8 +116,8 @@ impl Keyed {
     ) -> Result<(), Refused> {
         let mut found = self.table.find(name);
         loop {
-            if let Some(answer) = price.charge(found, now) {
-                return answer.map(|_| ());
+            if let Some(decided) = found.and_then(|found| price.charge(found, now)) {
+                return decided.map(|_| ());
             }
             found = Some(self.claim(name, now)?);
         }
@@ -170,35 +152,23 @@ impl Price<'_> {
     }
 
     /// Returns the debt of a key after the charge.
+    #[inline(always)]
     pub(super) fn next(&self, debt: u64, now: Tick) -> Result<u64, Refused> {
-        let Self { slot, cost, .. } = *self;
-        let made = slot.made(now);
-        let debt = self.sane(debt, made.0);
-        after(slot.burst, debt, cost, made).ok_or_else(|| throttled(slot, debt, cost, now))
+        let bucket = self.slot.at(now, 0);
+        let step = bucket.step(self.sane(debt, bucket.made), self.cost);
+        match bucket.admits(step) {
+            true => Ok(step.debt),
+            false => Err(throttled(self.slot, step.due, now)),
+        }
     }
 
-    /// Charges the found key and returns its debt; `None` if none was found, or if the slot belongs to
-    /// another key by now.
+    /// Charges the found key and returns its debt; `None` if the slot belongs to another key by now.
     #[inline(always)]
-    pub(super) fn charge(
-        &self,
-        found: Option<Found<'_>>,
-        now: Tick,
-    ) -> Option<Result<u64, Refused>> {
-        let found = found?;
-        let mut debt = found.debt();
-        loop {
-            let next = match self.next(debt, now) {
-                Ok(next) => next,
-                // The refusal is this key's only if the slot still belongs to it.
-                Err(refused) => return found.is_still().then_some(Err(refused)),
-            };
-            match found.charge(debt, next) {
-                Ok(()) => return Some(Ok(next)),
-                Err(No::Lost) => return None,
-                Err(No::Changed(seen)) => debt = seen,
-            }
-        }
+    pub(super) fn charge(&self, found: Found<'_>, now: Tick) -> Option<Result<u64, Refused>> {
+        found.update(|debt| match self.next(debt, now) {
+            Ok(next) => Next::Swap(next, Ok(next)),
+            Err(refused) => Next::Keep(Err(refused)),
+        })
     }
 
     /// Replaces a debt that is impossible for this class by that of an empty bucket. A debt that was charged
@@ -222,10 +192,9 @@ pub(super) fn no_room(soonest: Option<Tick>, now: Tick) -> Refused {
     }
 }
 
-/// Refusal of a bucket with this debt.
+/// Refusal until the supply reaches `due`.
 #[cold]
-fn throttled(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Refused {
-    let due = debt.saturating_add(cost).saturating_sub(slot.burst);
+fn throttled(slot: &Slot, due: u64, now: Tick) -> Refused {
     let wait = slot.time_until(due).map(|whole| slot.base.after(whole));
     Refused {
         reason: Reason::Throttled,

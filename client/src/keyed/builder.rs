@@ -2,7 +2,6 @@
 
 use super::table::Table;
 use super::{Class, Keyed};
-use crate::cell::prepared_limit::PreparedLimit;
 use crate::cell::{AdmissionMode, Slot};
 use crate::clock::{SharedClock, Source};
 use crate::limit::{Limit, LimitError};
@@ -118,10 +117,6 @@ impl KeyedBuilder {
             let grains_per_token = fitted.scale.grains_per_token();
             Ok(Class {
                 limit,
-                prepared: match limit.is_unlimited() {
-                    true => PreparedLimit::default(),
-                    false => PreparedLimit::of(&slot, grains_per_token),
-                },
                 most: slot.burst.saturating_add(hour),
                 slot: (!limit.is_unlimited()).then_some(slot),
                 grains_per_token,
@@ -130,10 +125,6 @@ impl KeyedBuilder {
         let classes = self.limits.iter().map(class);
         let classes = classes.collect::<Result<Vec<_>, _>>()?;
         Ok(Keyed {
-            first: classes
-                .first()
-                .map(|class| class.prepared)
-                .unwrap_or_default(),
             classes,
             table: Table::new(keys, self.seed),
             clock: self.clock,

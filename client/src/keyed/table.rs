@@ -37,7 +37,7 @@ use group::Group;
 use line::{READY, class_of, vacated};
 use std::sync::{Mutex, PoisonError};
 
-pub(super) use line::{Found, Line, No};
+pub(super) use line::{Found, Line};
 
 /// Questions of a table about the limits of its keys.
 pub(super) trait Limits {

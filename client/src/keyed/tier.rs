@@ -2,8 +2,8 @@
 
 use super::ask::{Price, no_room};
 use super::name::by_words;
-use super::table::No;
 use super::{Class, Keyed};
+use crate::cell::step::Next;
 use crate::refused::Refused;
 use crate::sync::{self, Bug, Ordering};
 use crate::tier::{Receipt, Tier};
@@ -98,7 +98,7 @@ impl Keyed {
             loop {
                 // Read this before the debt: what is put back in between is then counted twice, never missed.
                 let back = self.table.put_back(name.hash).load(Ordering::Acquire);
-                if let Some((found, answer)) = found.zip(price.charge(found, now)) {
+                if let Some((found, answer)) = found.and_then(|found| Some((found, price.charge(found, now)?))) {
                     let debt = answer?;
                     let (place, owner) = found.identity();
                     let cost = price.cost;
@@ -215,8 +215,7 @@ impl Keyed {
         };
         // The other half of the maximum debt is for a clock that steps back.
         let most = slot.burst + (most - slot.burst) / 2;
-        let (made, more) = slot.made(now);
-        let full = made.saturating_add(u64::from(more));
+        let bucket = slot.at(now, 0);
         by_words!(key, W => {
             let name = self.table.maker().name::<W>(class, key);
             let name = name.spelled();
@@ -225,15 +224,17 @@ impl Keyed {
                 let Ok(found) = found else {
                     return 0;
                 };
-                let debt = found.debt();
-                let owed = price.sane(debt, made).max(full);
-                let room = made.saturating_add(most).saturating_sub(owed);
-                let Some((tokens, cost)) = slot.affordable(n, per_token, room) else {
-                    return 0;
-                };
-                match found.charge(debt, owed + cost) {
-                    Ok(()) => return tokens,
-                    Err(No::Lost | No::Changed(_)) => {}
+                let owed = found.update(|debt| {
+                    let debt = price.sane(debt, bucket.made);
+                    let room = bucket.made.saturating_add(most);
+                    let room = room.saturating_sub(bucket.step(debt, 0).debt);
+                    match slot.affordable(n, per_token, room) {
+                        Some((tokens, cost)) => Next::Swap(bucket.step(debt, cost).debt, tokens),
+                        None => Next::Keep(0),
+                    }
+                });
+                if let Some(owed) = owed {
+                    return owed;
                 }
             }
         })

@@ -253,7 +253,7 @@ fn late() -> u64 {
     kill_process(pid, Signal::STOP).expect("it runs");
     assert!(HostClock.now() < until, "stopped under its lease");
     while HostClock.now() < until.after(Span::from_millis(100)) {
-        std::thread::park_timeout(Duration::from_millis(20));
+        thread::park_timeout(Duration::from_millis(20));
     }
     kill_process(pid, Signal::CONT).expect("it is stopped");
     let late = said("late ");
