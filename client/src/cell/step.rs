@@ -71,7 +71,7 @@ impl BucketAt {
     }
 }
 
-/// What to do after a look at a word.
+/// Outcome of a look at a word.
 #[derive(Debug)]
 pub(crate) enum Next<T> {
     /// Swap the word that was seen for this one, and return the value.

@@ -33,13 +33,19 @@ const POLICIES: [ClockPolicy; 2] = [ClockPolicy::Single, ClockPolicy::Strict];
 /// Makes a leased key with [`BURST`] tokens and one more per hour. Returns its limiter, the decider that
 /// keeps it, and the grains of a token.
 fn leased(policy: ClockPolicy) -> (Limiter, CellDecider, u64) {
-    leased_for(policy, BURST, Span::from_secs(3_600))
+    leased_for(policy, "1/hour", BURST, Span::from_secs(3_600))
 }
 
-fn leased_for(policy: ClockPolicy, burst: u64, lease: Span) -> (Limiter, CellDecider, u64) {
+/// Does the same with a budget of this rate and burst, for a lease of this length.
+fn leased_for(
+    policy: ClockPolicy,
+    rate: &str,
+    burst: u64,
+    lease: Span,
+) -> (Limiter, CellDecider, u64) {
     let draft = BudgetDraft {
         key: "a".into(),
-        rate: Some("1/hour".into()),
+        rate: Some(rate.into()),
         burst: Some(burst.to_string().as_str().into()),
         ..BudgetDraft::default()
     };
@@ -205,7 +211,7 @@ fn known_keys_decide_without_system_calls() {
 #[test]
 #[ignore = "the process that the other test stops"]
 fn child() {
-    let (limiter, _keep, _) = leased_for(ClockPolicy::Strict, 1_000_000_000, LEASE);
+    let (limiter, _keep, _) = leased_for(ClockPolicy::Strict, "1000000/s", 1_000_000_000, LEASE);
     let until = limiter.handle.shared.lapsed_at().expect("a lease");
     for _ in 0..100 {
         assert!(limiter.try_acquire(1).is_ok());
