@@ -3,7 +3,6 @@
 use crate::client::Client;
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::error::BuildError;
-use crate::limiter::Batches;
 use crate::session::{Config, Inbox, Session};
 use crate::shared::{ClockPolicy, Handle, Shared};
 use crate::transport::{Connector, Dialer, Tonic};
@@ -45,7 +44,7 @@ pub struct ClientBuilder {
     tls: Option<ClientTlsConfig>,
     connector: Option<Connector>,
     clock: Option<SharedClock>,
-    batches: Batches,
+    unbatched: bool,
     seed: Option<u64>,
     default_rule: DefaultRule,
     cold_wait: Duration,
@@ -71,7 +70,7 @@ impl Default for ClientBuilder {
             tls: None,
             connector: None,
             clock: None,
-            batches: Batches::default(),
+            unbatched: false,
             seed: None,
             default_rule: DefaultRule::Deny,
             cold_wait: Duration::from_millis(50),
@@ -128,11 +127,10 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets how threads cache tokens of keys on which they decide often. The default is [`Batches::Strict`].
-    /// With a clock set by [`ClientBuilder::clock`] there are no thread caches.
+    /// Gives no limiter a thread cache: see [`Limiter::unbatched`](crate::Limiter::unbatched).
     #[must_use]
-    pub const fn batches(mut self, batches: Batches) -> Self {
-        self.batches = batches;
+    pub const fn unbatched(mut self) -> Self {
+        self.unbatched = true;
         self
     }
 
@@ -188,11 +186,10 @@ impl ClientBuilder {
         };
         let dialer = Dialer::new(connector, self.token.as_deref())?;
         let (requests, requests_in) = mpsc::unbounded_channel();
-        let (source, clock_policy) = match (self.clock, self.batches) {
+        let (source, clock_policy) = match (self.clock, self.unbatched) {
             (Some(clock), _) => (Source::Other(clock), ClockPolicy::Exact),
-            (None, Batches::Off) => (Source::Host, ClockPolicy::Single),
-            (None, Batches::Strict) => (Source::Host, ClockPolicy::Strict),
-            (None, Batches::Relaxed) => (Source::Host, ClockPolicy::Relaxed),
+            (None, true) => (Source::Host, ClockPolicy::Single),
+            (None, false) => (Source::Host, ClockPolicy::Strict),
         };
         HostClock::align();
         let shared = Shared::new(

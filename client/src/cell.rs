@@ -1,33 +1,15 @@
 //! The token bucket of one key: the state that every decision reads and writes.
 //!
-//! This file defines the GCRA state and the GCRA step. A decision reads one cache line and ends in one
-//! compare-and-swap. It takes no lock, allocates nothing and sends no message.
-//!
-//! # In terms of GCRA
-//!
-//! A classic GCRA stores the theoretical arrival time (TAT). A cell stores the **debt** `D` instead: the
-//! units consumed since a base tick, including the capacity that was missing at the base. With `S(t)` the
-//! supply, the units replenished between the base and `t`, and `B` the burst:
-//!
-//! ```text
-//! TAT                = least t with S(t) ≥ D
-//! emission interval  = time in which one token is replenished = 2^places · units per token ÷ multiplier
-//! level at t         = B − max(D − S(t), 0)
-//! admit cost c at t  ⇔ max(D, S(t)) + c − B ≤ S(t)       then D ← max(D, S(t)) + c
-//! ```
-//!
-//! The last line is governor's step with time converted to units: `max(D, S)` is `max(TAT, now)`. With a debt
-//! in units, the missing part of a bucket carries over to another rate without converting times. [`admit`]
-//! implements the step. [`fast_path`] has the same step for the fast path.
+//! A decision reads one cache line and ends in one compare-and-swap. It takes no lock, allocates nothing and
+//! sends no message. [`step`] has the GCRA step and the loop around the compare-and-swap.
 //!
 //! # Layout
 //!
-//! One word holds the **epoch** (12 bits) and the **debt** (48 bits). The top four bits count tokens that
-//! were taken without a reading of the clock; see [`deferred`]. The parameters of an epoch are in one of two
-//! slots, chosen by the epoch's parity.
+//! One word holds the **epoch** (16 bits) and the **debt** (48 bits). The parameters of an epoch are in one of
+//! two slots, chosen by the epoch's parity.
 //!
 //! ```text
-//! word    deferred │ epoch │ debt
+//! word    epoch │ debt
 //! slots   base, multiplier, (burst│places│shift│mode│kind)   for even epochs
 //!         base, multiplier, (burst│places│shift│mode│kind)   for odd epochs
 //! scale   grains in one token
@@ -48,9 +30,9 @@
 //! loads the word again and retries if the epoch has changed. The release fence of the writer and the acquire
 //! fence of the reader are those of a seqlock.
 //!
-//! Epochs wrap after 2¹² reconfigurations. Suppose that a thread is suspended in the middle of a decision for
+//! Epochs wrap after 2¹⁶ reconfigurations. Suppose that a thread is suspended in the middle of a decision for
 //! exactly that many, and then finds the same debt. It would admit one cost on old parameters. At 5 ms for
-//! each reconfiguration that takes more than 20 s.
+//! each reconfiguration that takes more than five minutes.
 //!
 //! # Rounding
 //!
@@ -60,13 +42,11 @@
 
 mod batch;
 mod decider;
-pub(crate) mod deferred;
 mod exhausted_until;
-pub(crate) mod fast_path;
 pub(crate) mod places;
-pub(crate) mod prepared_limit;
 pub(crate) mod reserve;
 mod slot;
+pub(crate) mod step;
 pub(crate) mod thread_cache;
 mod view;
 pub(crate) mod wheel;
@@ -74,20 +54,18 @@ pub(crate) mod wheel;
 pub(crate) use decider::CellDecider;
 pub(crate) use slot::{AdmissionMode, Slot};
 
-use crate::sync::{self, AtomicU64, Ordering};
+use crate::sync::{self, AtomicU64, Ordering, fence};
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use exhausted_until::ExhaustedUntil;
-use std::sync::atomic::AtomicU64 as Name;
+use step::{DebtWord, Next, update};
 use thread_cache::ThreadCaches;
 use wheel::Wheel;
 
 /// The word of a cell, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Number of tokens that were taken since a reading of the clock. They are to be charged at the next one.
-    deferred: u64,
     epoch: u16,
     debt: u64,
 }
@@ -95,33 +73,24 @@ pub(crate) struct Word {
 impl Word {
     pub(crate) const DEBT_BITS: u32 = 48;
     const DEBT_MAX: u64 = (1 << Self::DEBT_BITS) - 1;
-    const DEFERRED_AT: u32 = 60;
-    const EPOCHS: u16 = (1 << (Self::DEFERRED_AT - Self::DEBT_BITS)) - 1;
-    const EPOCH: u64 = (Self::EPOCHS as u64) << Self::DEBT_BITS;
 
     #[inline]
     const fn pack(self) -> u64 {
-        self.deferred << Self::DEFERRED_AT | (self.epoch as u64) << Self::DEBT_BITS | self.debt
+        (self.epoch as u64) << Self::DEBT_BITS | self.debt
     }
 
     #[inline]
     const fn unpack(word: u64) -> Self {
         Self {
-            deferred: word >> Self::DEFERRED_AT,
-            epoch: (word >> Self::DEBT_BITS) as u16 & Self::EPOCHS,
+            epoch: (word >> Self::DEBT_BITS) as u16,
             debt: word & Self::DEBT_MAX,
         }
     }
 
-    /// Returns the word `epochs` later. Deferred tokens carry over only for a rate, the one kind that time
-    /// replenishes.
-    const fn later(self, epochs: u16, debt: u64, kind: Kind) -> Self {
+    /// Returns the word `epochs` later.
+    const fn later(self, epochs: u16, debt: u64) -> Self {
         Self {
-            deferred: match kind {
-                Kind::Rate => self.deferred,
-                Kind::Quota | Kind::Concurrency => 0,
-            },
-            epoch: self.epoch.wrapping_add(epochs) & Self::EPOCHS,
+            epoch: self.epoch.wrapping_add(epochs),
             debt,
         }
     }
@@ -163,8 +132,6 @@ pub(crate) struct Cell {
     cold: Cold,
     wheel: Wheel,
     exhausted: ExhaustedUntil,
-    /// Name of the newest epoch, unique in the process. The 12 bits in the word repeat; names do not.
-    name: Name,
     thread_caches: ThreadCaches,
 }
 
@@ -234,7 +201,6 @@ impl Cell {
             },
             wheel: Wheel::new(),
             exhausted: ExhaustedUntil::new(),
-            name: Name::new(deferred::next_name()),
             thread_caches: ThreadCaches::new(),
         }
     }
@@ -274,8 +240,17 @@ impl Cell {
         }
         let cost = self.cost(slot, need)?;
         let floor = self.floor(slot, ours);
-        let debt = self.owed(slot, word, floor, now);
-        admit(slot, debt, cost, floor, now).map_err(|no| short(slot, no))
+        let bucket = slot.at(now, floor);
+        let step = bucket.step(word.debt, cost);
+        match bucket.admits(step) {
+            true if step.debt > Word::DEBT_MAX => Err(short(slot, No::Aged)),
+            true => Ok(step.debt),
+            false => {
+                let due = slot.time_until(step.due);
+                let wait = due.map(|due| slot.base.after(due).since(now));
+                Err(short(slot, No::NotYet(wait)))
+            }
+        }
     }
 
     /// Returns the cost of `need` in units, if the cell could ever admit it.
@@ -327,26 +302,14 @@ impl Cell {
 
     /// Releases a permit that was taken in `era`. Does nothing if that era is over or odd.
     pub(crate) fn put_back(&self, units: u64, era: u64) {
-        let mut seen = self.hot.word.load(Ordering::Acquire);
-        loop {
-            if self.is_void(era) {
-                return;
-            }
+        update(self, |seen| {
             let word = Word::unpack(seen);
-            if self.slot(word.epoch).kind != Kind::Concurrency {
-                return;
+            if self.is_void(era) || self.slot(word.epoch).kind != Kind::Concurrency {
+                return Next::Keep(());
             }
             let debt = word.debt.saturating_sub(units);
-            match self.hot.word.compare_exchange_weak(
-                seen,
-                Word { debt, ..word }.pack(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return,
-                Err(found) => seen = found,
-            }
-        }
+            Next::Swap(Word { debt, ..word }.pack(), ())
+        });
     }
 
     /// Counts on the wheel a permit that was taken in `era`. Returns `None`, and releases the permit, if the
@@ -406,37 +369,25 @@ const fn short(slot: &Slot, no: No) -> No {
     }
 }
 
-/// The GCRA step, in units: returns the debt after `cost`, or the wait.
-///
-/// If the debt is at most the supply `S(now)` (`made`), the bucket is full and the debt restarts from the
-/// supply, as a TAT in the past restarts from `now`. A cost conforms if `debt + cost − burst ≤ S(now)`.
-///
-/// The level stays `floor` units below the capacity: that much is reserved for thread caches. This is the
-/// step of `aliquot_core::bucket::admit`, with supply rounded down to units.
-#[inline(always)]
-fn admit(slot: &Slot, debt: u64, cost: u64, floor: u64, now: Tick) -> Result<u64, No> {
-    let (made, more) = slot.made(now);
-    let full = made.saturating_add(u64::from(more)).saturating_add(floor);
-    let after = if debt <= made.saturating_add(floor) {
-        // A full bucket overflows: what it replenished beyond the burst is lost, with the fraction of the
-        // unit in progress.
-        if floor > 0 && floor.saturating_add(cost) > slot.burst {
-            let wait = slot.time_until(floor.saturating_add(cost) - slot.burst);
-            return Err(No::NotYet(wait));
-        }
-        full.saturating_add(cost)
-    } else {
-        let after = debt.saturating_add(cost);
-        let due = after.saturating_sub(slot.burst);
-        if due > made {
-            let whole = slot.time_until(due);
-            let wait = whole.map(|whole| slot.base.after(whole).since(now));
-            return Err(No::NotYet(wait));
-        }
-        after
-    };
-    if after > Word::DEBT_MAX {
-        return Err(No::Aged);
+impl DebtWord for Cell {
+    #[inline(always)]
+    fn see(&self) -> u64 {
+        self.hot.word.load(Ordering::Acquire)
     }
-    Ok(after)
+
+    #[inline(always)]
+    fn try_swap(&self, seen: u64, next: u64) -> bool {
+        if sync::planted(sync::Bug::BlindStore) && (seen ^ next) > Word::DEBT_MAX {
+            self.hot.word.store(next, Ordering::Release);
+            return true;
+        }
+        self.hot.word.try_swap(seen, next)
+    }
+
+    #[inline(always)]
+    fn is_current(&self, seen: u64) -> bool {
+        fence(Ordering::Acquire);
+        let found = self.hot.word.load(Ordering::Acquire);
+        Word::unpack(found).epoch == Word::unpack(seen).epoch
+    }
 }

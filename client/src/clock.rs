@@ -1,9 +1,8 @@
 //! Clocks: the one module of this crate that reads the time.
 
+mod coarse;
 mod counter;
-mod latest;
 mod manual;
-mod noted;
 
 pub use counter::CounterClock;
 use counter::InPlace;

@@ -3,7 +3,6 @@
 mod ask;
 mod batch;
 mod builder;
-mod deferred;
 mod limits;
 mod name;
 mod prefetch;
@@ -15,13 +14,11 @@ pub use builder::KeyedBuilder;
 pub(crate) use tier::Charged;
 
 use crate::cell::Slot;
-use crate::cell::prepared_limit::PreparedLimit;
 use crate::clock::Source;
 use crate::described::Bucket;
 use crate::limit::{Limit, LimitError};
 use crate::refused::Refused;
 use aliquot_core::unit::{Span, Tick};
-use deferred::Deferral;
 use name::by_words;
 use std::time::Duration;
 use table::Table;
@@ -37,16 +34,6 @@ use table::Table;
 /// So over any window of length `t` each key admits at most `burst + rate · t`, whatever was forgotten. A
 /// caller with an old reading, from before a forgotten key was full, finds a new key short of the tokens that
 /// are made until then.
-///
-/// # Deferred charges
-///
-/// If the burst is 64 or more and a token takes a whole number of nanoseconds (1,000 a second, not 300), most
-/// decisions by [`Keyed::try_acquire`] read no clock. For each key up to fifteen tokens, and at most a 64th
-/// of the burst, may then be charged later, as of the next clock reading for that key.
-///
-/// This never admits more than the limit. A key whose bucket was full may lack that many tokens when it is
-/// next looked at, however much later, until they are made. A store with a clock of its own
-/// ([`KeyedBuilder::clock`]) and the methods that take the time as an argument charge each token at once.
 ///
 /// # Keys and classes
 ///
@@ -66,10 +53,6 @@ use table::Table;
 /// ```
 #[derive(Debug)]
 pub struct Keyed {
-    /// Prepared limit of class 0, which most decisions use.
-    first: PreparedLimit,
-    /// Tokens of class 0 that may be charged later; other classes defer nothing.
-    deferral: Deferral,
     classes: Vec<Class>,
     table: Table,
     clock: Source,
@@ -92,8 +75,6 @@ struct Class {
     limit: Limit,
     /// `None` if the class has no limit.
     slot: Option<Slot>,
-    prepared: PreparedLimit,
-    deferral: Deferral,
     grains_per_token: u64,
     /// Maximum debt of a key.
     most: u64,
@@ -181,7 +162,7 @@ impl Keyed {
             let found = self.table.find(&name.spelled());
             found.map_or_else(
                 || self.table.owed_by_new(0, now, self),
-                |found| self.deferral.owed(found.settled(self), slot.made_up(now)),
+                |found| found.debt(),
             )
         });
         Some(Bucket {
@@ -213,7 +194,7 @@ impl Keyed {
     ///
     /// This looks at all slots, so call it from a background task, not from a request;
     /// [`KeyedBuilder::idle_after`] does the same bit by bit. It frees no memory, but saves the search for
-    /// room later. A key with deferred charges is charged by this call and forgotten by a later one.
+    /// room later.
     pub fn forget_idle(&self, idle: Duration, now: Tick) -> usize {
         let idle = Span::from_nanos(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
         self.table.free_if(&self.idle_for(idle, now))

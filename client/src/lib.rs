@@ -131,7 +131,7 @@
 //! A process that is stopped in the middle of a decision may, when it continues, finish that one decision under
 //! its former lease: at most one decision per thread.
 //!
-//! A thread that decides often on one key keeps a few tokens of its own, the thread cache: see [`Batches`].
+//! A thread that decides often on one key keeps a few tokens of its own, the thread cache: see [`Limiter::unbatched`].
 //! Decisions on these tokens read a clock that the kernel updates at each of its ticks and that does not count
 //! suspended time; the session corrects it at least four times a second. After a suspend, and until the
 //! session's first correction, each thread may therefore admit at most one batch under an expired lease: at
@@ -152,8 +152,6 @@ mod client;
 mod clock;
 mod counters;
 pub mod debounce;
-#[cfg(test)]
-mod deferred_keys;
 mod described;
 mod error;
 mod key_state;
@@ -194,7 +192,7 @@ pub use layer::{
 };
 pub use layers::{Charge, LayerRefused, Layers};
 pub use limit::{Limit, LimitError};
-pub use limiter::{Batches, Limiter, LimiterState, Reservation, Settled, Snapshot};
+pub use limiter::{Limiter, LimiterState, Reservation, Settled, Snapshot};
 pub use permit::Permit;
 pub use refused::{Admission, Reason, Refused};
 pub use shape::{FixedWindow, Meter, Pacer, ShapeError, SlidingCounter, SlidingLog, Turn};

@@ -13,13 +13,12 @@ mod reservation;
 mod tier;
 mod watched;
 
-pub use fast_path::Batches;
 pub use reservation::{Reservation, Settled};
 
 use crate::cell::{AdmissionMode, Need, No};
 use crate::key_state::KeyState;
 use crate::permit::Permit;
-use crate::refused::{Admission, Reason, Refused};
+use crate::refused::{Admission, Refused};
 use crate::shared::{ClockPolicy, Handle};
 use aliquot_core::central::RetryPolicy;
 use aliquot_core::share::{Kind, Share};
@@ -108,23 +107,19 @@ impl Limiter {
     }
 
     /// Takes `n` tokens if they are available now. Uses tokens that this thread took beforehand if it has
-    /// any: see [`Batches`].
+    /// any: see [`Limiter::unbatched`].
     ///
     /// # Errors
     ///
     /// [`Refused`], with the reason and, where it is known, the wait; nothing was taken. The usual reason is
     /// [`Reason::Throttled`]. A leased limiter also refuses while its budget is not known ([`Reason::Cold`]),
     /// while it holds nothing ([`Reason::NoShare`]), and after its lease ([`Reason::Lapsed`]).
-    // Inlined into the caller: decisions on the thread cache and repeated refusals then need no call.
+    // Inlined into the caller: decisions on the thread cache then need no call.
     #[inline(always)]
     pub fn try_acquire(&self, n: u64) -> Result<Admission, Refused> {
-        match self.at_once(n) {
-            Some(Ok(then)) => Ok(Admission::at(n, then, PeriodId::new(0))),
-            Some(Err(wait)) => Err(Refused {
-                reason: Reason::Throttled,
-                retry_after: Some(wait),
-            }),
-            None => self.take_and_fill(n),
+        match self.spend(n) {
+            Some(then) => Ok(Admission::at(n, then, PeriodId::new(0))),
+            None => self.refuse_or_take(n),
         }
     }
 

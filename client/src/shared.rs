@@ -22,20 +22,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
-/// Kind of a limiter's fast path: thread caches or not, and when a decision checks the lease.
+/// Kind of a limiter's fast path: thread caches or not, and whether a decision on them checks the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClockPolicy {
     /// No thread caches; each decision reads the clock.
     Exact,
     /// No thread caches; a thread that was refused may be refused again by a late clock.
     Single,
-    /// Thread caches without a lease check (local limits). Declared before the variants with a lease, because
-    /// the fast path tests them in this order.
+    /// Thread caches without a lease check (local limits).
     Free,
     /// Thread caches; each decision checks the lease against the kernel's coarse clock.
     Strict,
-    /// Thread caches; the lease is checked once for every few tokens.
-    Relaxed,
 }
 
 /// Values of [`Shared::wanted`]: since the session's last look, no caller was refused; one was; one is
@@ -157,9 +154,6 @@ impl Shared {
         let clock = source.shared();
         let breaker =
             Breaker::with_clock(Self::UNANSWERED_MAX, Self::COOL_DOWN, Arc::clone(&clock));
-        if clock_policy != ClockPolicy::Exact {
-            HostClock::keep_noted();
-        }
         let touched = Arc::new(Touched::of(keys_max));
         Self {
             clock,

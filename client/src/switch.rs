@@ -84,35 +84,13 @@ impl ModeStats {
 
 /// Mode of one limit, with a flag for whether it is watched. The client's mode overrides the limit's own
 /// unless the client's is [`Mode::Enforce`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Switch {
-    /// Bits 0 and 1: own mode. Bits 2 and 3: client's mode. Bit 4: set if watched. From bit 5: a number that
-    /// no other switch of this process ever has.
+    /// Bits 0 and 1: own mode. Bits 2 and 3: client's mode. Bit 4: set if watched.
     modes: AtomicU64,
     let_through: AtomicU64,
     tokens: AtomicU64,
     frozen: AtomicU64,
-}
-
-/// Number of the lowest bit of the switch's number.
-const NUMBER: u32 = 5;
-
-/// Returns a new number, shifted above the modes. It is not zero.
-fn next_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed) << NUMBER
-}
-
-impl Default for Switch {
-    fn default() -> Self {
-        let none = || AtomicU64::new(0);
-        Self {
-            modes: AtomicU64::new(next_number()),
-            let_through: none(),
-            tokens: none(),
-            frozen: none(),
-        }
-    }
 }
 
 impl Switch {
@@ -125,28 +103,6 @@ impl Switch {
             Mode::Enforce => Mode::of(modes),
             client => client,
         }
-    }
-
-    /// Returns the number of the switch together with its modes: if two stamps are equal, both are the same.
-    #[inline(always)]
-    pub(crate) fn stamp(&self) -> u64 {
-        self.modes.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether refusals are watched if a stamp's modes enforce; `None` if they do not.
-    #[inline]
-    pub(crate) const fn enforced(stamp: u64) -> Option<bool> {
-        let own_and_clients = stamp & (Self::WATCHED - 1);
-        match own_and_clients {
-            0 => Some(stamp & Self::WATCHED != 0),
-            _ => None,
-        }
-    }
-
-    /// Maps a stamp to one of `places` places; consecutive numbers have consecutive places.
-    #[inline(always)]
-    pub(crate) const fn place(stamp: u64, places: usize) -> usize {
-        (stamp >> NUMBER) as usize % places
     }
 
     /// Returns true if refusals are watched.

@@ -43,14 +43,6 @@ pub(crate) enum Bug {
     Torn,
     /// A refund does not change the word that a concurrent decision compares.
     TurnUnchanged,
-    /// Deferred tokens are forgotten with the supply that a full bucket discards.
-    Forgotten,
-    /// Deferred tokens are charged at a reading that is older than the word.
-    ReadBefore,
-    /// A decision whose caller passes the time charges the deferred tokens of a key, though that time may be older.
-    ChargedEarly,
-    /// A key counts as full by its debt although some of the debt is still to be charged.
-    FullByDebt,
     /// A decision does not check the lease.
     LeaseUnseen,
     /// A decision checks the lease before it loads the word.

@@ -52,7 +52,6 @@ fn lines_show_the_state_of_each_limiter() {
     assert_eq!(at(0, "MODE"), at(2, "dry_run"));
 }
 
-/// Tokens are counted however a thread gets them: from its cache, or by an earlier reading of the clock.
 #[test]
 fn admissions_from_a_thread_cache_are_counted() {
     let watch = Watch::new();

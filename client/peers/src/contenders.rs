@@ -79,18 +79,13 @@ pub fn governor(per_sec: u32, burst: u32) -> Contender {
 pub fn ours(node: &Node, per_sec: u32, burst: u32) -> Vec<Contender> {
     let local = || Limiter::local(Limit::per_sec(per_sec.into()), burst.into()).expect("a limit");
     let (batched, exact) = (local(), local().unbatched());
-    let [strict, relaxed, off] = node.leased(per_sec, burst);
+    let [leased, off] = node.leased(per_sec, burst);
     vec![
         contender("aliquot local", move || batched.try_acquire(1).is_ok()),
         contender("aliquot local, no batches", move || {
             exact.try_acquire(1).is_ok()
         }),
-        contender("aliquot leased, strict", move || {
-            strict.try_acquire(1).is_ok()
-        }),
-        contender("aliquot leased, relaxed", move || {
-            relaxed.try_acquire(1).is_ok()
-        }),
+        contender("aliquot leased", move || leased.try_acquire(1).is_ok()),
         contender("aliquot leased, no batches", move || {
             off.try_acquire(1).is_ok()
         }),

@@ -4,7 +4,7 @@
 #[path = "../../tests/sessions/node.rs"]
 mod node;
 
-use aliquot_client::{Batches, Client, Limiter};
+use aliquot_client::{Client, Limiter};
 use node::{FakeNode, budget};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -34,7 +34,7 @@ impl Node {
                 draft.burst = Some(burst.to_owned().into());
             })
         };
-        let plenty = ["strict", "relaxed", "off"].map(|mode| {
+        let plenty = ["batched", "off"].map(|mode| {
             [
                 limit(&format!("plenty/{mode}"), "1000000000/s", "1000000000"),
                 limit(&format!("little/{mode}"), "1/s", "1000"),
@@ -44,25 +44,18 @@ impl Node {
         Self { runtime, node }
     }
 
-    /// Returns a limiter of each mode. Only the rate selects the limit here: more than one per second means
-    /// plenty.
-    pub fn leased(&self, per_sec: u32, _: u32) -> [Limiter; 3] {
-        let of = |mode: &str, batches: Batches| {
-            let amount = if per_sec > 1 { "plenty" } else { "little" };
-            self.limiter(&format!("{amount}/{mode}"), batches)
-        };
-        [
-            of("strict", Batches::Strict),
-            of("relaxed", Batches::Relaxed),
-            of("off", Batches::Off),
-        ]
+    /// Returns a limiter with thread caches and one without. Only the rate selects the limit here: more than one per
+    /// second means plenty.
+    pub fn leased(&self, per_sec: u32, _: u32) -> [Limiter; 2] {
+        let amount = if per_sec > 1 { "plenty" } else { "little" };
+        let batched = self.limiter(&format!("{amount}/batched"));
+        [batched, self.limiter(&format!("{amount}/off")).unbatched()]
     }
 
-    fn limiter(&self, key: &str, batches: Batches) -> Limiter {
+    fn limiter(&self, key: &str) -> Limiter {
         self.runtime.block_on(async {
             let client = Client::builder()
                 .addresses([self.node.address.clone()])
-                .batches(batches)
                 .connect()
                 .expect("a client");
             let limiter = client.limiter(key).expect("a key");

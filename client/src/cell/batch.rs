@@ -5,12 +5,12 @@
 //! capacity is a `floor` under the debt: the word's level is at most the burst less that capacity, so that
 //! caches and word together never hold more than one burst. See [`super::thread_cache`] for the proof.
 //!
-//! Atomics: the word by compare-and-swap (`AcqRel`); `held`, read after the word that it applies to. A
-//! refusal re-reads the word behind an acquire fence, as [`super`] describes.
+//! Atomics: the word in the loop of [`super::step`]; `held`, read after the word that it applies to.
 
+use super::step::{Next, update};
 use super::thread_cache::{Content, ThreadCache, ThreadCaches};
 use super::{AdmissionMode, Cell, Need, No, Slot, Word};
-use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
+use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Tick};
 
@@ -31,27 +31,21 @@ impl Cell {
     }
 
     /// Spends `n` tokens of this thread's cache and returns when they were taken from the word. Returns
-    /// `None` if there are too few, if `before` returns true (it is called first), or if `of` does, which
-    /// receives the remaining tokens found.
+    /// `None` if there are too few, or if the lease `may_be_over`.
     ///
-    /// If each decision checks the lease, it does so in `before`. A check after the tokens were read might
-    /// find the lease of another edge, under which those tokens are void already. A check before that finds
-    /// them void afterwards. It also keeps the store from waiting for the clock.
+    /// The lease is checked first. A check after the tokens were read might find the lease of another edge,
+    /// under which those tokens are void already. A check before that finds them void afterwards. It also keeps
+    /// the store from waiting for the clock.
     #[inline(always)]
-    pub(crate) fn spend(
-        &self,
-        n: u64,
-        before: impl Fn() -> bool,
-        of: impl FnOnce(u64) -> bool,
-    ) -> Option<Tick> {
+    pub(crate) fn spend(&self, n: u64, may_be_over: impl Fn() -> bool) -> Option<Tick> {
         let late = sync::planted(Bug::LeaseAfterCache);
-        if !late && before() {
+        if !late && may_be_over() {
             return None;
         }
         let thread = sync::thread_id();
         let cache = self.thread_cache(thread);
         let remaining = cache.remaining_for(thread, n)?;
-        if late && before() || of(remaining) {
+        if late && may_be_over() {
             return None;
         }
         Some(cache.spend(remaining, n))
@@ -60,18 +54,6 @@ impl Cell {
     /// Returns the number of tokens in all thread caches.
     pub(crate) fn cached_tokens(&self) -> u64 {
         self.thread_caches.total_remaining()
-    }
-
-    /// Returns the present word.
-    #[inline(always)]
-    pub(crate) fn word(&self) -> u64 {
-        self.hot.word.load(Ordering::Acquire)
-    }
-
-    /// Returns until when one token is refused while the word stays `word`, if that is known. Reads no clock.
-    #[inline]
-    pub(crate) fn exhausted_until(&self, word: u64) -> Option<Tick> {
-        self.exhausted.until(word)
     }
 
     /// Returns the units by which the word's level must stay below the burst. Of the capacity held by caches,
@@ -165,25 +147,16 @@ impl Cell {
     /// Releases the capacity of a cache that was closed before `now`. The tokens left in it return to the
     /// word if the word is still of the epoch that they came from.
     fn arrive(&self, capacity: u64, left: u64, epoch: u16, now: Tick) {
-        let mut seen = self.hot.word.load(Ordering::Acquire);
         let mut said = 0;
-        loop {
+        update(self, |seen| {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
-            let (made, more) = slot.made(now);
-            let floor = self.floor(&slot, 0).min(slot.burst);
-            let owed = self.owed(&slot, word, floor, now);
-            let floor = made.saturating_add(u64::from(more)).saturating_add(floor);
+            let held = self.floor(&slot, 0).min(slot.burst);
             let same = word.epoch == epoch || sync::planted(Bug::EpochIgnored);
             let back = if same {
                 left * self.unit_cost(&slot)
             } else {
                 0
-            };
-            let full = if sync::planted(Bug::ArrivesFull) {
-                0
-            } else {
-                floor
             };
             // Added to `back` before the swap, like a refund: the returned tokens, and the capacity, which
             // was missing until now whatever others took.
@@ -192,17 +165,17 @@ impl Cell {
             let unsaid = gone.saturating_sub(said);
             self.cold.back.fetch_add(unsaid, Ordering::AcqRel);
             said += unsaid;
-            let debt = owed.max(full).saturating_sub(back);
-            if debt == word.debt || debt > Word::DEBT_MAX {
-                break;
+            // A step of no cost: the capacity that arrives is missing, since the level stays below it until now.
+            let owed = match sync::planted(Bug::ArrivesFull) {
+                true => word.debt,
+                false => slot.at(now, held).step(word.debt, 0).debt,
+            };
+            let debt = owed.saturating_sub(back);
+            match debt == word.debt || debt > Word::DEBT_MAX {
+                true => Next::Keep(()),
+                false => Next::Swap(Word { debt, ..word }.pack(), ()),
             }
-            let next = Word { debt, ..word }.pack();
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            match self.hot.word.compare_exchange(seen, next, done, found) {
-                Ok(_) => break,
-                Err(found) => seen = found,
-            }
-        }
+        });
         self.thread_caches.release(capacity);
     }
 
@@ -224,32 +197,19 @@ impl Cell {
         } else {
             lease
         };
-        let mut seen = self.hot.word.load(Ordering::Acquire);
-        loop {
+        update(self, |seen| {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
-            let period = self.period(&slot, word.epoch);
-            let step = self.step(&slot, word, need, now, lease, ours);
-            match step.map(|debt| self.and_more(&slot, debt, most, now)) {
-                Ok((debt, more)) => {
+            match self.step(&slot, word, need, now, lease, ours) {
+                Ok(debt) => {
+                    let period = self.period(&slot, word.epoch);
+                    let (debt, more) = self.and_more(&slot, debt, most, now);
                     let next = Word { debt, ..word }.pack();
-                    let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-                    let swapped = self.hot.word.compare_exchange(seen, next, done, found);
-                    match swapped {
-                        Ok(_) => return Ok((more, word.epoch, period)),
-                        Err(found) => seen = found,
-                    }
+                    Next::Swap(next, Ok((more, word.epoch, period)))
                 }
-                Err(no) => {
-                    fence(Ordering::Acquire);
-                    let found = self.hot.word.load(Ordering::Acquire);
-                    if Word::unpack(found).epoch == word.epoch {
-                        return Err(no);
-                    }
-                    seen = found;
-                }
+                Err(no) => Next::Keep(Err(no)),
             }
-        }
+        })
     }
 
     /// Adds up to `most` further tokens to the debt, as many as are available. Returns the debt and their
@@ -309,20 +269,6 @@ impl Cell {
             self.thread_caches
                 .of(thread)
                 .fill(&content, more, epoch, now);
-        }
-    }
-
-    /// Records that one token was refused at `now`. `late` is the same instant on the late clock that
-    /// [`Cell::exhausted_until`] is compared with.
-    pub(crate) fn note_exhausted(&self, now: Tick, late: Tick) {
-        let word = self.hot.word.load(Ordering::Acquire);
-        let Word { epoch, debt, .. } = Word::unpack(word);
-        let slot = self.slot(epoch);
-        let due = debt.saturating_add(self.unit_cost(&slot));
-        // If the word has left this epoch by now, it never matches the recorded one.
-        if let Some(due) = slot.time_until(due.saturating_sub(slot.burst)) {
-            self.exhausted
-                .note(word, late.after(slot.base.after(due).since(now)));
         }
     }
 

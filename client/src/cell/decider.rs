@@ -9,6 +9,7 @@
 mod owed;
 mod own;
 
+use super::step::{Next, update};
 use super::{AdmissionMode, Cell, Slot, Word};
 use crate::key_state::KeyState;
 use crate::sync::{self, Bug, Ordering, fence};
@@ -143,11 +144,8 @@ impl CellDecider {
 
     fn begin<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
         let (hot, cold) = (&self.key_state.cell.hot, &self.key_state.cell.cold);
-        let mut seen = hot.word.load(Ordering::Acquire);
         let mut said = 0;
-        // Before the epoch begins: a thread that still finds the old name finds no word of a later epoch.
-        self.cell().rename();
-        loop {
+        let (plan, answer) = update(self.cell(), |seen| {
             let word = Word::unpack(seen);
             let old = self.cell().slot(word.epoch);
             let base = now.max(old.base);
@@ -176,7 +174,7 @@ impl CellDecider {
             let slot = Slot::new(plan.rate, plan.burst, base, mode, plan.kind);
             let debt = debt_of(&slot, plan.burst, missing);
             let step = u16::from(!sync::planted(Bug::SameEpoch));
-            let next = word.later(step, debt, slot.kind);
+            let next = word.later(step, debt);
             let at = usize::from(next.epoch & 1);
             // A thread that reads any of these stores also sees that the word has left the epoch before last.
             fence(Ordering::Release);
@@ -188,23 +186,10 @@ impl CellDecider {
             let before = cold.made[usize::from(word.epoch & 1)].load(Ordering::Relaxed);
             let made = old.grains(old.made(base).0);
             cold.made[at].store(before.wrapping_add(made), Ordering::Relaxed);
-            let next = next.pack();
-            if sync::planted(Bug::BlindStore) {
-                hot.word.store(next, Ordering::Release);
-                self.plan = plan;
-                return answer;
-            }
-            match hot
-                .word
-                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => {
-                    self.plan = plan;
-                    return answer;
-                }
-                Err(found) => seen = found,
-            }
-        }
+            Next::Swap(next.pack(), (plan, answer))
+        });
+        self.plan = plan;
+        answer
     }
 
     /// Replaces the share and the mode, then wakes waiting callers.

@@ -1,11 +1,14 @@
-//! A shared cache of the last refusal: until when one token is refused while the word stays unchanged.
+//! The last refusal of a bucket: until when one token is refused while the word stays as it is.
 //!
-//! That tick is TAT + one emission interval − burst tolerance. It follows from the word and its epoch alone:
-//! thread caches and the end of a lease only refuse more. So the entry holds for every thread. A thread that
-//! finds the word unchanged can refuse by any clock that is never ahead.
+//! That tick follows from the word and its epoch alone: it is when the supply reaches `debt + cost − burst`. Thread
+//! caches and the end of a lease only refuse more. So it holds for every thread that finds the word unchanged,
+//! and such a thread can refuse by any clock that is never ahead, such as the kernel's coarse one, which takes a
+//! fraction of the time of a precise reading. Whatever gives tokens back or changes the limit changes the word;
+//! a freeze is a change, too, since it begins an epoch.
 //!
 //! The pair (word, tick) is guarded by a seqlock: `turn` is odd while a thread writes.
 
+use super::{Cell, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::unit::Tick;
 
@@ -29,7 +32,7 @@ impl ExhaustedUntil {
 
     /// Returns until when `word` refuses one token, if that is known.
     #[inline]
-    pub(super) fn until(&self, word: u64) -> Option<Tick> {
+    fn until(&self, word: u64) -> Option<Tick> {
         let turn = self.turn.load(Ordering::Acquire);
         let noted = self.word.load(Ordering::Relaxed);
         if noted != word {
@@ -42,7 +45,7 @@ impl ExhaustedUntil {
     }
 
     /// Records that `word` refuses until `until`; does nothing while another thread records.
-    pub(super) fn note(&self, word: u64, until: Tick) {
+    fn note(&self, word: u64, until: Tick) {
         let turn = self.turn.load(Ordering::Relaxed);
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
         let free = turn & 1 == 0;
@@ -59,5 +62,28 @@ impl ExhaustedUntil {
         self.word.store(word, Ordering::Relaxed);
         self.until.store(until.nanos(), Ordering::Relaxed);
         self.turn.store(turn.wrapping_add(2), Ordering::Release);
+    }
+}
+
+impl Cell {
+    /// Returns until when the present word refuses one token, on the clock of [`Cell::note_exhausted`]'s `late`;
+    /// `None` if that is not known.
+    #[inline]
+    pub(crate) fn exhausted_until(&self) -> Option<Tick> {
+        self.exhausted.until(self.hot.word.load(Ordering::Acquire))
+    }
+
+    /// Records that one token was refused at `now`. `late` is a reading made before `now` of the clock that
+    /// [`Cell::exhausted_until`] is compared with.
+    pub(crate) fn note_exhausted(&self, now: Tick, late: Tick) {
+        let word = self.hot.word.load(Ordering::Acquire);
+        let Word { epoch, debt } = Word::unpack(word);
+        let slot = self.slot(epoch);
+        let due = debt.saturating_add(self.unit_cost(&slot));
+        // If the word has left this epoch by now, it does not match the recorded one.
+        if let Some(due) = slot.time_until(due.saturating_sub(slot.burst)) {
+            self.exhausted
+                .note(word, late.after(slot.base.after(due).since(now)));
+        }
     }
 }

@@ -14,8 +14,8 @@
 //! ([`super::reserve`]). The same bound holds if the burst was lowered below `c`.
 
 use super::reserve::{BucketCharge, WordView};
-use super::{AdmissionMode, Cell, Word};
-use crate::sync::{Ordering, fence};
+use super::{AdmissionMode, Cell};
+use crate::sync::Ordering;
 use aliquot_core::unit::{PeriodId, Tick};
 
 /// A place in line: how much was booked, and when it is due.
@@ -51,24 +51,10 @@ pub(crate) const fn beyond(a: u64, b: u64) -> i64 {
 }
 
 impl Cell {
-    fn steady<T>(&self, read: impl Fn(&WordView) -> T) -> T {
-        let mut seen = self.hot.word.load(Ordering::Acquire);
-        loop {
-            let view = self.word_view(seen);
-            let value = read(&view);
-            fence(Ordering::Acquire);
-            let found = self.hot.word.load(Ordering::Acquire);
-            if Word::unpack(found).epoch == view.word.epoch {
-                return value;
-            }
-            seen = found;
-        }
-    }
-
     /// Returns where the debt ends at `now`.
     pub(crate) fn booked_end(&self, now: Tick) -> End {
         let back = self.cold.back.load(Ordering::Acquire);
-        self.steady(|WordView { word, slot, before }| {
+        self.read(|WordView { word, slot, before }| {
             let burst = slot.grains(slot.burst);
             let debt = before.wrapping_add(slot.grains(word.debt));
             End {
@@ -84,7 +70,7 @@ impl Cell {
     /// Returns when the supply reaches `due` at the present rate; `None` for never. If it did so before the
     /// present epoch, returns the beginning of that.
     pub(crate) fn due_at(&self, due: u64) -> Option<Tick> {
-        self.steady(|WordView { slot, before, .. }| {
+        self.read(|WordView { slot, before, .. }| {
             let Ok(grains) = u64::try_from(beyond(due, *before)) else {
                 return Some(slot.base);
             };
@@ -95,14 +81,14 @@ impl Cell {
 
     /// Returns true if the supply reaches `due` in the present epoch.
     pub(crate) fn is_due_in_epoch(&self, due: u64) -> bool {
-        self.steady(|view| beyond(due, view.before) > 0)
+        self.read(|view| beyond(due, view.before) > 0)
     }
 
     /// Returns the charge of a place that is due: as if its tokens were taken just now.
     pub(crate) fn charge_of(&self, place: Booking, act_at: Tick) -> BucketCharge {
         let era = self.era();
         let back = self.cold.back.load(Ordering::Acquire);
-        self.steady(|WordView { word, slot, .. }| {
+        self.read(|WordView { word, slot, .. }| {
             let burst = slot.grains(slot.burst);
             BucketCharge {
                 grains: place.cost,

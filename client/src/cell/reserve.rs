@@ -21,14 +21,15 @@
 //! delayed. If the tokens were given to newcomers, both would act at once. Callers that wait in line have no
 //! such ticks: they move up (see [`super::places`]), so their debt is not subtracted.
 //!
-//! Atomics: a reservation loads `era`, `back` and the word, in this order (`Acquire`). A refund loads `back`, the
-//! word, the clock and then `era`. It first adds its amount to `back` and then swaps the word, so that concurrent
+//! Atomics: a reservation loads `era`, `back` and the word, in this order (`Acquire`). A refund loads the
+//! word, `back`, the clock and then `era`. It first adds its amount to `back` and then swaps the word, so that concurrent
 //! refunds see too little room rather than too much. The era changes before the epoch that forgets a debt, so
 //! that a refund of that debt finds another era or fails its swap. It changes again after that epoch has begun,
 //! and is odd in between. What is taken in an odd era may be of either epoch, and is never put back.
 
+use super::step::{Next, update};
 use super::{AdmissionMode, Cell, Need, No, Slot, Word};
-use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
+use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 
@@ -147,79 +148,59 @@ impl Cell {
         most: Span,
         lease: &AtomicU64,
     ) -> Result<BucketCharge, No> {
-        loop {
-            // The era is loaded first: tokens taken under one edge are not put back under the next.
-            let era = self.era();
-            let back = self.cold.back.load(Ordering::Acquire);
-            let seen = self.hot.word.load(Ordering::Acquire);
+        // The era is loaded first: tokens taken under one edge are not put back under the next.
+        let era = self.era();
+        let back = self.cold.back.load(Ordering::Acquire);
+        update(self, |seen| {
             let view = self.word_view(seen);
             let WordView { word, slot, before } = &view;
             let period = self.period(slot, word.epoch);
-            let step = self.step_for_later(&view, n, now, most, lease);
-            let (debt, grains, act_at) = match step {
+            let (debt, grains, act_at) = match self.step_for_later(&view, n, now, most, lease) {
                 Ok(step) => step,
-                Err(no) => {
-                    fence(Ordering::Acquire);
-                    let found = self.hot.word.load(Ordering::Acquire);
-                    if Word::unpack(found).epoch == word.epoch {
-                        return Err(no);
-                    }
-                    continue;
-                }
+                Err(no) => return Next::Keep(Err(no)),
             };
-            if self.swap(seen, Word { debt, ..*word }).is_ok() {
-                // Deferred tokens of others, charged as of now, may be charged again as of a later reading.
-                let position = debt.saturating_sub(self.deferred_of(slot, *word));
-                let burst = slot.grains(slot.burst);
-                return Ok(BucketCharge {
-                    grains,
-                    position: before.wrapping_add(slot.grains(position)),
-                    back,
-                    burst,
-                    due: before.wrapping_add(slot.grains(debt)).wrapping_sub(burst),
-                    behind: 0,
-                    era,
-                    epoch: word.epoch,
-                    at: now,
-                    period,
-                    act_at,
-                });
-            }
-        }
+            let burst = slot.grains(slot.burst);
+            let position = before.wrapping_add(slot.grains(debt));
+            let charge = BucketCharge {
+                grains,
+                position,
+                back,
+                burst,
+                due: position.wrapping_sub(burst),
+                behind: 0,
+                era,
+                epoch: word.epoch,
+                at: now,
+                period,
+                act_at,
+            };
+            Next::Swap(Word { debt, ..*word }.pack(), Ok(charge))
+        })
+    }
+
+    /// Returns what `read` makes of the word, its slot, and the rest of its epoch.
+    pub(super) fn read<T>(&self, mut read: impl FnMut(&WordView) -> T) -> T {
+        update(self, |seen| Next::Keep(read(&self.word_view(seen))))
     }
 
     /// Returns what [`Cell::decide`] would; takes nothing.
     pub(crate) fn would(&self, need: Need, now: Tick, lease: &AtomicU64) -> Result<(), No> {
-        let mut seen = self.hot.word.load(Ordering::Acquire);
-        loop {
-            let WordView { word, slot, .. } = self.word_view(seen);
-            let step = self.step(&slot, word, need, now, lease, 0);
-            fence(Ordering::Acquire);
-            let found = self.hot.word.load(Ordering::Acquire);
-            if Word::unpack(found).epoch == word.epoch {
-                return step.map(|_| ());
-            }
-            seen = found;
-        }
+        self.read(|WordView { word, slot, .. }| {
+            let step = self.step(slot, *word, need, now, lease, 0);
+            step.map(|_| ())
+        })
     }
 
     /// Returns an error if the right to the capacity has an end and that is past at `now`.
     pub(crate) fn in_time(&self, now: Tick, lease: &AtomicU64) -> Result<(), No> {
-        let mut seen = self.hot.word.load(Ordering::Acquire);
-        loop {
-            let WordView { word, slot, .. } = self.word_view(seen);
+        self.read(|WordView { word, slot, .. }| {
             let over = match slot.mode {
                 AdmissionMode::Leased => now.nanos() >= lease.load(Ordering::Acquire),
                 AdmissionMode::Floor => now >= self.until(word.epoch),
                 _ => false,
             };
-            fence(Ordering::Acquire);
-            let found = self.hot.word.load(Ordering::Acquire);
-            if Word::unpack(found).epoch == word.epoch {
-                return if over { Err(No::Lapsed) } else { Ok(()) };
-            }
-            seen = found;
-        }
+            if over { Err(No::Lapsed) } else { Ok(()) }
+        })
     }
 
     /// Returns the debt after `n`, their cost in grains, and when they may be used.
@@ -247,16 +228,12 @@ impl Cell {
         }
         let cost = self.cost(slot, need)?;
         let floor = self.floor(slot, 0);
-        // Thread caches may be spent at the same instant as this reservation, and deferred tokens may have
-        // been taken after this reading. Where there is no room for both beside `cost`, caches must be
-        // revoked and deferred tokens charged first.
-        let beside = floor.saturating_add(self.deferred_of(slot, *word));
-        if beside.saturating_add(cost) > slot.burst {
+        // Thread caches may be spent at the same instant as this reservation. Where there is no room for them
+        // beside `cost`, they must be revoked first.
+        if floor.saturating_add(cost) > slot.burst {
             return Err(no);
         }
-        // The cost fits beside those and was refused, so the bucket is not full and the debt is above the
-        // supply.
-        let debt = self.owed(slot, *word, floor, now).saturating_add(cost);
+        let debt = slot.at(now, floor).step(word.debt, cost).debt;
         match debt > Word::DEBT_MAX {
             true => Err(No::Aged),
             false => Ok((debt, slot.grains(cost), now.after(wait))),
@@ -312,83 +289,64 @@ impl Cell {
         // Amount that this call added to `back` without a refund, since another swap came first. It must not
         // reduce this call's room.
         let mut said_in_vain = 0_u64;
-        loop {
+        update(self, |seen| {
             let back = self.cold.back.load(Ordering::Acquire);
-            let seen = self.hot.word.load(Ordering::Acquire);
             let now = clock();
             let view = self.word_view(seen);
             let WordView { word, slot, .. } = &view;
             let units = room(&view, back.wrapping_sub(said_in_vain), now) >> slot.shift;
             if units == 0 {
-                return 0;
+                return Next::Keep(0);
             }
             // Added to `back` before the swap: a concurrent refund may find less room, never more.
-            let after = back.wrapping_add(slot.grains(units));
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+            let grains = slot.grains(units);
+            let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
+            let after = back.wrapping_add(grains);
             let said = self.cold.back.compare_exchange(back, after, done, found);
             if said.is_err() && !sync::planted(Bug::OthersUnseen) {
-                continue;
+                return Next::Again;
+            }
+            // In vain unless the swap succeeds.
+            if !sync::planted(Bug::SaidAgain) {
+                said_in_vain = said_in_vain.wrapping_add(grains);
             }
             let debt = word.debt.saturating_sub(units);
-            if self.swap(seen, Word { debt, ..*word }).is_ok() {
-                return slot.grains(units);
-            }
-            if !sync::planted(Bug::SaidAgain) {
-                said_in_vain = said_in_vain.wrapping_add(slot.grains(units));
-            }
-        }
+            Next::Swap(Word { debt, ..*word }.pack(), grains)
+        })
     }
 
     /// Charges up to `n` tokens more than were asked for, whether they are there or not: the true cost became
     /// known only now. Returns how many were charged: a quota has no more than it has, a debt no more than
     /// fits the word, and there is none if the right to the capacity is gone.
     pub(crate) fn exact(&self, charge: &BucketCharge, n: u64, now: Tick) -> u64 {
-        let mut seen = self.hot.word.load(Ordering::Acquire);
-        loop {
+        update(self, |seen| {
             // An odd era will do: tokens that are taken beyond what is due do no harm.
             if self.era() != charge.era {
-                return 0;
+                return Next::Keep(0);
             }
             let scale = self.hot.scale.load(Ordering::Relaxed);
             let WordView { word, slot, .. } = self.word_view(seen);
             let unknown = slot.mode == AdmissionMode::Cold;
             if unknown || self.period(&slot, word.epoch) != charge.period {
-                return 0;
+                return Next::Keep(0);
             }
             if slot.mode == AdmissionMode::Open {
-                return n;
+                return Next::Keep(n);
             }
-            let (now, floor) = (now.max(charge.at), self.floor(&slot, 0));
-            let (made, more) = slot.made(now);
-            let made = made.saturating_add(floor);
-            let owed = self.owed(&slot, word, floor, now);
-            let start = match owed > made {
-                true => owed,
-                false => made.saturating_add(u64::from(more)),
-            };
+            let bucket = slot.at(now.max(charge.at), self.floor(&slot, 0));
             let most = match slot.kind {
                 Kind::Quota => slot.burst,
                 _ => Word::DEBT_MAX,
             };
-            let room = most.saturating_sub(start);
-            let Some((tokens, cost)) = slot.affordable(n, scale, room) else {
-                return 0;
-            };
-            let debt = start + cost;
-            match self.swap(seen, Word { debt, ..word }) {
-                Ok(()) => return tokens,
-                Err(found) => seen = found,
+            let room = most.saturating_sub(bucket.step(word.debt, 0).debt);
+            match slot.affordable(n, scale, room) {
+                Some((tokens, cost)) => {
+                    let debt = bucket.step(word.debt, cost).debt;
+                    Next::Swap(Word { debt, ..word }.pack(), tokens)
+                }
+                None => Next::Keep(0),
             }
-        }
-    }
-
-    pub(super) fn swap(&self, seen: u64, next: Word) -> Result<(), u64> {
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let swapped = self
-            .hot
-            .word
-            .compare_exchange(seen, next.pack(), done, found);
-        swapped.map(|_| ())
+        })
     }
 }
 

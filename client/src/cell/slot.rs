@@ -10,6 +10,7 @@
 //! unit. It is zero where a unit is one grain, which holds for every budget below 2⁴⁰ grains per second and
 //! 2⁴⁶ grains of burst.
 
+use super::step::BucketAt;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Rate, Span, Tick, Tokens};
 
@@ -129,11 +130,6 @@ impl Slot {
         }
     }
 
-    /// Returns the number of binary places of the multiplier.
-    pub(super) const fn places(&self) -> u32 {
-        self.places
-    }
-
     /// Returns the supply at `now` in units, rounded down, and whether a fraction of a unit was cut off.
     #[inline(always)]
     pub(crate) fn made(&self, now: Tick) -> (u64, bool) {
@@ -147,6 +143,18 @@ impl Slot {
     pub(crate) fn made_up(&self, now: Tick) -> u64 {
         let (made, more) = self.made(now);
         made.saturating_add(u64::from(more))
+    }
+
+    /// Returns the bucket at `now`, of whose capacity thread caches hold `held`.
+    #[inline(always)]
+    pub(crate) fn at(&self, now: Tick, held: u64) -> BucketAt {
+        let (made, more) = self.made(now);
+        BucketAt {
+            burst: self.burst,
+            held,
+            made,
+            full: made.saturating_add(u64::from(more)),
+        }
     }
 
     /// Returns the least time from the base in which `units` are replenished; `None` for never.
@@ -208,20 +216,6 @@ impl Slot {
         units << self.shift
     }
 
-    /// Unpacks capacity, places and the number of the mode for the fast path. Returns `None` unless a unit is
-    /// one grain and `places` is not zero.
-    ///
-    /// One comparison checks that: the shift is packed above the places, so that a shift makes the places too
-    /// large. The kind is packed above the mode, so that for a quota or a concurrency budget the number is that
-    /// of no mode.
-    #[inline(always)]
-    pub(crate) fn unpack_fast(meta: u64) -> Option<(u64, u32, u64)> {
-        let burst = meta & ((1 << Self::BURST_BITS) - 1);
-        let places = (meta >> Self::BURST_BITS & 0xfff) as u32;
-        let fast = matches!(places, 1..=Self::PLACES_MAX);
-        fast.then_some((burst, places, meta >> Self::TAG_AT))
-    }
-
     /// Returns the number of tokens, of `n` with `scale` grains each, for which `room` units are enough, and
     /// their cost in units; `None` for none.
     pub(crate) fn affordable(&self, n: u64, scale: u64, room: u64) -> Option<(u64, u64)> {
@@ -264,7 +258,7 @@ impl Slot {
 /// The first form is for less than 64 places. Returns `None` if `nanos · 2^(64 − places)` does not fit a
 /// word; it fits for as long as the state machine leaves a slot unchanged.
 #[inline(always)]
-pub(super) fn made_in_a_word(nanos: u64, mult: u64, places: u32) -> Option<(u64, bool)> {
+fn made_in_a_word(nanos: u64, mult: u64, places: u32) -> Option<(u64, bool)> {
     if places < u64::BITS {
         if places == 0 || nanos >> places != 0 {
             return None;

@@ -1,7 +1,8 @@
 //! Read-only snapshots of a cell, for estimates and metrics.
 
-use super::{Cell, Slot, Word};
-use crate::sync::{Ordering, fence};
+use super::reserve::WordView;
+use super::{Cell, Slot};
+use crate::sync::Ordering;
 use aliquot_core::unit::{Span, Tick};
 
 /// State of a cell at one instant.
@@ -27,30 +28,19 @@ impl Cell {
 
     /// Returns the state at `now`. Consistent: all of it is from one epoch.
     pub(crate) fn view(&self, now: Tick) -> View {
-        let mut seen = self.hot.word.load(Ordering::Acquire);
-        loop {
-            let word = Word::unpack(seen);
-            let (slot, until) = (self.slot(word.epoch), self.until(word.epoch));
-            let scale = self.hot.scale.load(Ordering::Relaxed);
-            fence(Ordering::Acquire);
-            let found = self.hot.word.load(Ordering::Acquire);
-            if Word::unpack(found).epoch == word.epoch {
-                let (made, _) = slot.made(now);
-                let floor = self.floor(&slot, 0);
-                let debt = self.owed(&slot, word, floor, now);
-                let missing = debt.saturating_sub(made).max(floor);
-                return View {
-                    level: slot.grains(slot.burst.saturating_sub(missing)),
-                    missing: slot.grains(missing),
-                    slot,
-                    scale,
-                    until,
-                    made,
-                    debt,
-                };
+        self.read(|WordView { word, slot, .. }| {
+            let (made, _) = slot.made(now);
+            let missing = word.debt.saturating_sub(made).max(self.floor(slot, 0));
+            View {
+                level: slot.grains(slot.burst.saturating_sub(missing)),
+                missing: slot.grains(missing),
+                slot: *slot,
+                scale: self.hot.scale.load(Ordering::Relaxed),
+                until: self.until(word.epoch),
+                made,
+                debt: word.debt,
             }
-            seen = found;
-        }
+        })
     }
 }
 

@@ -1,14 +1,11 @@
 //! Decisions on keys: the fast path that most decisions take, and the slow path.
 
 use super::Keyed;
-use super::deferred::{self, Deferral};
 use super::name::{Spelled, by_words};
-use super::table::{Claimed, Found, Line, No};
+use super::table::{Claimed, Found, Line};
 use crate::cell::Slot;
-use crate::cell::fast_path::after;
-use crate::cell::prepared_limit::PreparedLimit;
+use crate::cell::step::Next;
 use crate::refused::{Reason, Refused};
-use crate::sync::{self, Bug};
 use aliquot_core::unit::Tick;
 use std::time::Duration;
 
@@ -28,33 +25,15 @@ impl Keyed {
         let Some(cost) = cost.filter(|&cost| cost <= slot.burst) else {
             return Err(Refused::from(Reason::ExceedsBurst));
         };
-        let (most, deferral) = (class.most, class.deferral);
-        Ok(Some(Price {
-            slot,
-            most,
-            cost,
-            deferral,
-        }))
+        let most = class.most;
+        Ok(Some(Price { slot, most, cost }))
     }
 
     /// Decides on a key of `W` words in class 0, now.
     #[inline(never)]
     pub(super) fn ask<const W: usize>(&self, key: &str, n: u64) -> Result<(), Refused> {
-        let charged = match self.deferral.is_any() {
-            true => self.charge_later::<W>(key, n, deferred::latest(), || {
-                let now = self.clock.in_place()?;
-                deferred::remember(now);
-                Some(now)
-            }),
-            false => {
-                let prepared = (&self.first, Deferral::default());
-                self.charge_at_once::<W>(0, prepared, key, n, || self.clock.in_place())
-            }
-        };
-        match charged {
-            Some(()) => Ok(()),
-            None => self.ask_now(key, n),
-        }
+        let decided = self.ask_at_home::<W>(0, key, n, || self.clock.in_place());
+        decided.unwrap_or_else(|| self.ask_now(key, n))
     }
 
     /// Decides on a key of `W` words in any class, at a given reading.
@@ -66,14 +45,8 @@ impl Keyed {
         n: u64,
         now: Tick,
     ) -> Result<(), Refused> {
-        let known = self.classes.get(usize::from(class));
-        let charged = known.and_then(|known| {
-            self.charge_at_once::<W>(class, known.prepared(), key, n, || Some(now))
-        });
-        match charged {
-            Some(()) => Ok(()),
-            None => self.ask_all(class, key, n, now),
-        }
+        let decided = self.ask_at_home::<W>(class, key, n, || Some(now));
+        decided.unwrap_or_else(|| self.ask_all(class, key, n, now))
     }
 
     /// Decides on a key of class 0 whose likely slot is known.
@@ -86,69 +59,34 @@ impl Keyed {
         now: Tick,
     ) -> Result<(), Refused> {
         let name = self.table.maker().name_at::<W>(0, 0, key);
-        let cost = self.first.cost(n);
-        let found = line.found_at_once(&name);
-        let charged = cost.zip(found).and_then(|(cost, found)| {
-            let word = found.word();
-            let next = self.deferral.at(&self.first, word, cost, now)?;
-            found.charge(word, next).ok()
-        });
-        match charged {
-            Some(()) => Ok(()),
+        let price = self.price(0, n).ok().flatten();
+        let decided = price
+            .zip(line.found_at_once(&name))
+            .and_then(|(price, found)| price.charge(found, now));
+        match decided {
+            Some(decided) => decided.map(|_| ()),
             None => self.ask_all(0, key, n, now),
         }
     }
 
-    /// Fast path: charges a key that is in its likely slot, has the tokens, and is not charged by another
-    /// thread at the same time. Otherwise takes nothing and returns `None`.
+    /// Decides on a key that is in its likely slot. Otherwise takes nothing and returns `None`.
     #[inline(always)]
-    fn charge_at_once<const W: usize>(
+    fn ask_at_home<const W: usize>(
         &self,
         class: u16,
-        (prepared, deferral): (&PreparedLimit, Deferral),
         key: &str,
         n: u64,
         clock: impl FnOnce() -> Option<Tick>,
-    ) -> Option<()> {
+    ) -> Option<Result<(), Refused>> {
         // The order matters. On some processors a clock reading waits for the instructions before it, and
         // those after it wait for the reading. So memory is requested before the reading, and everything that
         // does not need the time is computed before it.
         let name = self.table.maker().name::<W>(class, key);
         let home = self.table.fetched_home(name.hash);
-        let cost = prepared.cost(n)?;
+        let price = self.price(class, n).ok()??;
         let now = clock()?;
-        let found = home.find_at_once(&name)?;
-        let word = found.word();
-        let next = deferral.at(prepared, word, cost, now)?;
-        found.charge(word, next).ok()
-    }
-
-    /// Fast path for keys of class 0 with deferred charges. Reads the clock only if too many tokens are
-    /// deferred already, or if the key did not have enough tokens at the earlier reading `floor`.
-    #[inline(always)]
-    pub(super) fn charge_later<const W: usize>(
-        &self,
-        key: &str,
-        n: u64,
-        floor: Tick,
-        clock: impl Fn() -> Option<Tick>,
-    ) -> Option<()> {
-        let name = self.table.maker().name::<W>(0, key);
-        let home = self.table.fetched_home(name.hash);
-        let cost = self.first.cost(n)?;
-        let early = sync::planted(Bug::ReadBefore).then(&clock);
-        let found = home.find_at_once(&name)?;
-        let word = found.word();
-        let later = self.deferral.later(&self.first, word, (n, cost), floor);
-        let next = match later {
-            Some(later) => later,
-            // Read the clock after the word.
-            None => {
-                let now = early.unwrap_or_else(clock)?;
-                self.deferral.now(&self.first, word, cost, now)?
-            }
-        };
-        found.charge(word, next).ok()
+        let decided = price.charge(home.find_at_once(&name)?, now)?;
+        Some(decided.map(|_| ()))
     }
 
     #[cold]
@@ -157,8 +95,7 @@ impl Keyed {
         self.ask_all(0, key, n, self.clock.now())
     }
 
-    /// Slow path: for a key that is not in its likely slot (one in twenty), a refusal, a lost race, and all
-    /// other cases. It starts from the beginning, so that the fast path need not keep anything for it.
+    /// Slow path: for a key that is not in its likely slot (one in twenty), and all other cases. It starts from the beginning, so that the fast path need not keep anything for it.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_all(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
@@ -179,8 +116,8 @@ impl Keyed {
     ) -> Result<(), Refused> {
         let mut found = self.table.find(name);
         loop {
-            if let Some(answer) = price.charge(found, now) {
-                return answer.map(|_| ());
+            if let Some(decided) = found.and_then(|found| price.charge(found, now)) {
+                return decided.map(|_| ());
             }
             found = Some(self.claim(name, now)?);
         }
@@ -204,57 +141,34 @@ pub(super) struct Price<'a> {
     pub(super) slot: &'a Slot,
     pub(super) most: u64,
     pub(super) cost: u64,
-    pub(super) deferral: Deferral,
 }
 
 impl Price<'_> {
     /// Returns the debt that the found key would have after the charge; `None` if the slot belongs to another
     /// key by now.
     pub(super) fn after(&self, found: Found<'_>, now: Tick) -> Option<Result<u64, Refused>> {
-        let next = self.next(found.word(), now);
+        let next = self.next(found.debt(), now);
         found.is_still().then_some(next)
     }
 
-    /// Returns the word of a key after the charge.
-    pub(super) fn next(&self, word: u64, now: Tick) -> Result<u64, Refused> {
-        let Self { slot, cost, .. } = *self;
-        let made = slot.made(now);
-        let owed = self.owed(word, made);
-        let next = after(slot.burst, owed, cost, made);
-        let next = next.and_then(|debt| self.deferral.with(word, debt));
-        next.ok_or_else(|| throttled(slot, owed, cost, now))
-    }
-
-    /// Charges the found key and returns its debt; `None` if none was found, or if the slot belongs to
-    /// another key by now.
+    /// Returns the debt of a key after the charge.
     #[inline(always)]
-    pub(super) fn charge(
-        &self,
-        found: Option<Found<'_>>,
-        now: Tick,
-    ) -> Option<Result<u64, Refused>> {
-        let found = found?;
-        let mut word = found.word();
-        loop {
-            let next = match self.next(word, now) {
-                Ok(next) => next,
-                // The refusal is this key's only if the slot still belongs to it.
-                Err(refused) => return found.is_still().then_some(Err(refused)),
-            };
-            match found.charge(word, next) {
-                Ok(()) => return Some(Ok(self.deferral.debt(next))),
-                Err(No::Lost) => return None,
-                Err(No::Changed(seen)) => word = seen,
-            }
+    pub(super) fn next(&self, debt: u64, now: Tick) -> Result<u64, Refused> {
+        let bucket = self.slot.at(now, 0);
+        let step = bucket.step(self.sane(debt, bucket.made), self.cost);
+        match bucket.admits(step) {
+            true => Ok(step.debt),
+            false => Err(throttled(self.slot, step.due, now)),
         }
     }
 
-    /// Returns the debt of a word when `made` was made; `more` says that a fraction of a unit was made as
-    /// well.
+    /// Charges the found key and returns its debt; `None` if the slot belongs to another key by now.
     #[inline(always)]
-    pub(super) fn owed(&self, word: u64, (made, more): (u64, bool)) -> u64 {
-        let full = made.saturating_add(u64::from(more));
-        self.sane(self.deferral.owed(word, full), made)
+    pub(super) fn charge(&self, found: Found<'_>, now: Tick) -> Option<Result<u64, Refused>> {
+        found.update(|debt| match self.next(debt, now) {
+            Ok(next) => Next::Swap(next, Ok(next)),
+            Err(refused) => Next::Keep(Err(refused)),
+        })
     }
 
     /// Replaces a debt that is impossible for this class by that of an empty bucket. A debt that was charged
@@ -262,7 +176,7 @@ impl Price<'_> {
     ///
     /// A bucket owes at most its burst. `most` adds the tokens of an hour for a clock that steps back.
     #[inline(always)]
-    fn sane(&self, debt: u64, made: u64) -> u64 {
+    pub(super) fn sane(&self, debt: u64, made: u64) -> u64 {
         match debt.saturating_sub(made) > self.most {
             true => made.saturating_add(self.slot.burst),
             false => debt,
@@ -278,10 +192,9 @@ pub(super) fn no_room(soonest: Option<Tick>, now: Tick) -> Refused {
     }
 }
 
-/// Refusal of a bucket with this debt.
+/// Refusal until the supply reaches `due`.
 #[cold]
-fn throttled(slot: &Slot, debt: u64, cost: u64, now: Tick) -> Refused {
-    let due = debt.saturating_add(cost).saturating_sub(slot.burst);
+fn throttled(slot: &Slot, due: u64, now: Tick) -> Refused {
     let wait = slot.time_until(due).map(|whole| slot.base.after(whole));
     Refused {
         reason: Reason::Throttled,

@@ -1,9 +1,7 @@
 //! The settings of a store of keys.
 
-use super::deferred::Deferral;
 use super::table::Table;
 use super::{Class, Keyed};
-use crate::cell::prepared_limit::PreparedLimit;
 use crate::cell::{AdmissionMode, Slot};
 use crate::clock::{SharedClock, Source};
 use crate::limit::{Limit, LimitError};
@@ -19,9 +17,6 @@ pub struct KeyedBuilder {
     clock: Source,
     seed: Option<u64>,
     idle: Option<Span>,
-    /// Set by tests that defer charges with a clock other than the counter, where deferral gains nothing.
-    #[cfg(test)]
-    defers: bool,
 }
 
 impl KeyedBuilder {
@@ -32,26 +27,7 @@ impl KeyedBuilder {
             clock: Source::counter(),
             seed: None,
             idle: None,
-            #[cfg(test)]
-            defers: false,
         }
-    }
-
-    /// Defers charges with any clock.
-    #[cfg(test)]
-    pub(crate) const fn deferring(mut self) -> Self {
-        self.defers = true;
-        self
-    }
-
-    /// Returns true if charges may be deferred: the store reads the processor's counter itself, and such a
-    /// reading is slow.
-    const fn defers(&self) -> bool {
-        #[cfg(test)]
-        if self.defers {
-            return true;
-        }
-        matches!(self.clock, Source::InPlace(_))
     }
 
     /// Adds a class with a limit of its own. The first call adds class 1, the second one class 2, and so on.
@@ -133,43 +109,22 @@ impl KeyedBuilder {
             });
         }
         let now = self.clock.now();
-        let class = |(which, &(limit, burst)): (usize, &(Limit, u64))| {
+        let class = |&(limit, burst): &(Limit, u64)| {
             let fitted = limit.fit_for_long(burst)?;
             let mode = AdmissionMode::Forever;
             let slot = Slot::new(fitted.rate, fitted.burst, now, mode, Kind::Rate);
             let hour = slot.made(now.after(Span::from_secs(3_600))).0;
             let grains_per_token = fitted.scale.grains_per_token();
-            let deferral = match which == 0 && slot.shift == 0 && self.defers() {
-                true => Deferral::of(slot.burst, grains_per_token, slot.rate_grains()),
-                false => Deferral::default(),
-            };
-            let made_max = match deferral.is_any() {
-                true => Deferral::MADE_MAX,
-                false => PreparedLimit::MADE_MAX,
-            };
             Ok(Class {
                 limit,
-                prepared: match limit.is_unlimited() {
-                    true => PreparedLimit::default(),
-                    false => PreparedLimit::of(&slot, grains_per_token, made_max),
-                },
-                deferral,
                 most: slot.burst.saturating_add(hour),
                 slot: (!limit.is_unlimited()).then_some(slot),
                 grains_per_token,
             })
         };
-        let classes = self.limits.iter().enumerate().map(class);
+        let classes = self.limits.iter().map(class);
         let classes = classes.collect::<Result<Vec<_>, _>>()?;
         Ok(Keyed {
-            first: classes
-                .first()
-                .map(|class| class.prepared)
-                .unwrap_or_default(),
-            deferral: classes
-                .first()
-                .map(|class| class.deferral)
-                .unwrap_or_default(),
             classes,
             table: Table::new(keys, self.seed),
             clock: self.clock,

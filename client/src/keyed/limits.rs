@@ -1,38 +1,15 @@
 //! Answers of the store about the limits of its keys, for the table.
 
+use super::Keyed;
 use super::table::Limits;
-use super::{Class, Deferral, Keyed};
-use crate::cell::prepared_limit::PreparedLimit;
-use crate::sync::{self, Bug};
 use aliquot_core::unit::{Span, Tick};
 
-impl Class {
-    /// Returns the prepared limit, and how many may be charged later.
-    #[inline(always)]
-    pub(super) const fn prepared(&self) -> (&PreparedLimit, Deferral) {
-        (&self.prepared, self.deferral)
-    }
-}
-
 impl Limits for Keyed {
-    fn full_since(&self, class: u16, word: u64) -> Option<Tick> {
+    fn full_since(&self, class: u16, debt: u64) -> Option<Tick> {
         let class = self.classes.get(usize::from(class))?;
         let slot = class.slot.as_ref()?;
-        if class.deferral.deferred(word) > 0 && !sync::planted(Bug::FullByDebt) {
-            return None;
-        }
-        let whole = slot.time_until(class.deferral.debt(word));
+        let whole = slot.time_until(debt);
         whole.map(|span| slot.base.after(span))
-    }
-
-    fn charged(&self, class: u16, word: u64) -> Option<u64> {
-        let class = self.classes.get(usize::from(class))?;
-        let slot = class.slot.as_ref()?;
-        if class.deferral.deferred(word) == 0 {
-            return None;
-        }
-        let full = slot.made_up(self.clock.now());
-        Some(class.deferral.owed(word, full))
     }
 
     fn made_by(&self, class: u16, at: Tick) -> u64 {
@@ -60,13 +37,9 @@ impl Keyed {
 }
 
 impl Limits for IdleFor<'_> {
-    fn full_since(&self, class: u16, word: u64) -> Option<Tick> {
-        let since = self.store.full_since(class, word)?;
+    fn full_since(&self, class: u16, debt: u64) -> Option<Tick> {
+        let since = self.store.full_since(class, debt)?;
         (since <= self.now && self.now.since(since) >= self.idle).then_some(since)
-    }
-
-    fn charged(&self, class: u16, word: u64) -> Option<u64> {
-        self.store.charged(class, word)
     }
 
     fn made_by(&self, class: u16, at: Tick) -> u64 {

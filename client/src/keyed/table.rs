@@ -37,17 +37,12 @@ use group::Group;
 use line::{READY, class_of, vacated};
 use std::sync::{Mutex, PoisonError};
 
-pub(super) use line::{Found, Line, No};
+pub(super) use line::{Found, Line};
 
 /// Questions of a table about the limits of its keys.
 pub(super) trait Limits {
-    /// Returns when the bucket of a class and a word became full, or will. `None` if it never will, or if
-    /// deferred tokens must be charged first.
-    fn full_since(&self, class: u16, word: u64) -> Option<Tick>;
-
-    /// Returns the word with its deferred tokens charged as of a reading made now; `None` if none are
-    /// deferred.
-    fn charged(&self, class: u16, word: u64) -> Option<u64>;
+    /// Returns when a bucket of a class with this debt became full, or will; `None` for never.
+    fn full_since(&self, class: u16, debt: u64) -> Option<Tick>;
 
     /// Returns the amount that the class makes until a tick, in its units.
     fn made_by(&self, class: u16, at: Tick) -> u64;
@@ -323,7 +318,7 @@ impl Table {
             if owner & READY == 0 {
                 continue;
             }
-            let debt = Found { line, owner }.settled(limits);
+            let debt = Found { line, owner }.debt();
             let Some(since) = limits.full_since(class_of(owner), debt) else {
                 continue;
             };

@@ -2,8 +2,8 @@
 
 use super::ask::{Price, no_room};
 use super::name::by_words;
-use super::table::No;
 use super::{Class, Keyed};
+use crate::cell::step::Next;
 use crate::refused::Refused;
 use crate::sync::{self, Bug, Ordering};
 use crate::tier::{Receipt, Tier};
@@ -98,7 +98,7 @@ impl Keyed {
             loop {
                 // Read this before the debt: what is put back in between is then counted twice, never missed.
                 let back = self.table.put_back(name.hash).load(Ordering::Acquire);
-                if let Some((found, answer)) = found.zip(price.charge(found, now)) {
+                if let Some((found, answer)) = found.and_then(|found| Some((found, price.charge(found, now)?))) {
                     let debt = answer?;
                     let (place, owner) = found.identity();
                     let cost = price.cost;
@@ -142,7 +142,6 @@ impl Keyed {
         let Some(Class {
             slot: Some(slot),
             grains_per_token,
-            deferral,
             ..
         }) = self.classes.get(usize::from(class))
         else {
@@ -159,7 +158,7 @@ impl Keyed {
             let mut said_in_vain = 0_u64;
             loop {
                 let found = self.table.find(&name).filter(|found| found.identity() == identity);
-                let Some(seen) = found.map(|found| found.word()) else {
+                let Some(seen) = found.map(|found| found.debt()) else {
                     return 0;
                 };
                 // Read the clock after the debt: the reading must not be behind those of other charges.
@@ -167,13 +166,11 @@ impl Keyed {
                 // No more is lost than what was made since the charge.
                 let since = full.saturating_sub(slot.made(charged.at).0);
                 let mut same = true;
-                let lowered = self.table.hold(&name, identity, |word| {
-                    same = word == seen;
+                let lowered = self.table.hold(&name, identity, |debt| {
+                    same = debt == seen;
                     if !same {
-                        return word;
+                        return debt;
                     }
-                    // Deferred tokens are owed in any case.
-                    let debt = deferral.not_deferred(word);
                     // Counted before the debt is lowered: concurrent refunds may see less room than there is,
                     // never more.
                     let back = self.table.put_back(name.hash).fetch_add(n, Ordering::AcqRel);
@@ -185,7 +182,7 @@ impl Keyed {
                     if !sync::planted(Bug::SaidAgain) {
                         said_in_vain = said_in_vain.wrapping_add(n);
                     }
-                    word - room
+                    debt - room
                 });
                 if same {
                     break lowered;
@@ -211,17 +208,14 @@ impl Keyed {
             return n;
         };
         let (per_token, most) = (class_of.grains_per_token, class_of.most);
-        let deferral = class_of.deferral;
         let price = Price {
             slot,
             most,
             cost: 0,
-            deferral,
         };
         // The other half of the maximum debt is for a clock that steps back.
         let most = slot.burst + (most - slot.burst) / 2;
-        let (made, more) = slot.made(now);
-        let full = made.saturating_add(u64::from(more));
+        let bucket = slot.at(now, 0);
         by_words!(key, W => {
             let name = self.table.maker().name::<W>(class, key);
             let name = name.spelled();
@@ -230,18 +224,17 @@ impl Keyed {
                 let Ok(found) = found else {
                     return 0;
                 };
-                let word = found.word();
-                let owed = price.owed(word, (made, more)).max(full);
-                let room = made.saturating_add(most).saturating_sub(owed);
-                let Some((tokens, cost)) = slot.affordable(n, per_token, room) else {
-                    return 0;
-                };
-                let Some(next) = deferral.with(word, owed + cost) else {
-                    return 0;
-                };
-                match found.charge(word, next) {
-                    Ok(()) => return tokens,
-                    Err(No::Lost | No::Changed(_)) => {}
+                let owed = found.update(|debt| {
+                    let debt = price.sane(debt, bucket.made);
+                    let room = bucket.made.saturating_add(most);
+                    let room = room.saturating_sub(bucket.step(debt, 0).debt);
+                    match slot.affordable(n, per_token, room) {
+                        Some((tokens, cost)) => Next::Swap(bucket.step(debt, cost).debt, tokens),
+                        None => Next::Keep(0),
+                    }
+                });
+                if let Some(owed) = owed {
+                    return owed;
                 }
             }
         })

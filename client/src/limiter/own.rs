@@ -32,8 +32,6 @@ struct State {
     limit: Limit,
     burst: u64,
     scale: Scale,
-    /// Set once a handle without batches was made.
-    unbatched: bool,
 }
 
 impl Limiter {
@@ -104,7 +102,6 @@ impl Limiter {
             limit,
             burst,
             scale: fitted.scale,
-            unbatched: false,
         };
         let own = Own {
             state: Mutex::new(state),
@@ -159,7 +156,7 @@ impl Limiter {
     /// Sets the rate from now on. The level stays the same. From no limit to a limit, the bucket starts full.
     /// Callers that wait are served at the new rate; reservations keep their times.
     ///
-    /// Tokens that other threads took in advance ([`Batches`](crate::Batches)) are lost at a change: at most
+    /// Tokens that other threads took in advance ([`Limiter::unbatched`]) are lost at a change: at most
     /// a 64th of the burst for each of them.
     ///
     /// # Errors
@@ -239,9 +236,6 @@ impl Limiter {
         let Fitted { scale, .. } = fitted;
         let (was, share) = (admission_mode_of(state.limit), fitted.share());
         self.key_state.cell.empty_own_cache(&clock);
-        if state.unbatched {
-            state.decider.charge_deferred(clock(), || self.now());
-        }
         let (now, mode) = (clock(), admission_mode_of(limit));
         let scales = [state.scale, scale].map(Scale::grains_per_token);
         let decider = &mut state.decider;
@@ -320,8 +314,7 @@ impl Limiter {
         const TRIES: usize = 3;
         let mut answer = Err(no);
         for _ in 0..TRIES {
-            let charged = self.key_state.cell.charge_deferred(|| self.now());
-            if !self.key_state.cell.relieve(n, now, || self.now()) && !charged {
+            if !self.key_state.cell.relieve(n, now, || self.now()) {
                 break;
             }
             answer = again();
@@ -417,11 +410,6 @@ impl Own {
     /// Applies a changed mode.
     pub(super) fn switched(&self, now: Tick) {
         self.lock().decider.switched(now);
-    }
-
-    /// Returns true at the first call: for the first handle without batches.
-    pub(super) fn is_first_unbatched(&self) -> bool {
-        !std::mem::replace(&mut self.lock().unbatched, true)
     }
 
     /// Moves the base of the word, if it is far behind.

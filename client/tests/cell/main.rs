@@ -9,10 +9,10 @@
     reason = "the cell has more than these tests use"
 )]
 
-mod deferred;
 mod denied;
 mod jump;
 mod refunds;
+mod step;
 mod together;
 
 #[path = "../../src"]
@@ -31,7 +31,7 @@ use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
-use cell::{AdmissionMode, CellDecider, Need, No, Slot, Word};
+use cell::{AdmissionMode, CellDecider, Need, No, Slot};
 use key_state::KeyState;
 use proptest::prelude::*;
 use source::{cell, counters, key_state, native, switch, sync};
@@ -190,45 +190,6 @@ proptest! {
             admitted += u128::from(taken) * u128::from(tokens * grains);
             let made = u128::from(rate) * u128::from(greatest) / 1_000_000_000;
             prop_assert!(admitted <= made + u128::from(burst));
-        }
-    }
-
-    /// Invariant 12, bit by bit: two cells of the same share, one of which takes the fast path where it can.
-    #[test]
-    fn the_short_road_leaves_the_same_word_as_the_long_one(
-        part in share(), mode in prop_oneof![Just(AdmissionMode::Leased), Just(AdmissionMode::Forever), Just(AdmissionMode::Open)],
-        asked in prop::collection::vec((0..3_000_000_000_u64, 0..1_u64 << 20), 1..60),
-        lease in 0..120_000_000_000_u64,
-    ) {
-        let scale = Terms::from(&budget()).scale;
-        let start = 1 << 40;
-        let [short, long] = [(); 2].map(|()| {
-            let key_state = Arc::new(KeyState::new("a"));
-            let mut decider = CellDecider::new(Arc::clone(&key_state));
-            decider.rule(mode, scale, part, Tick::from_nanos(start));
-            key_state
-        });
-        let lease = AtomicU64::new(start + lease);
-        let mut nanos = start;
-        for (step, n) in asked {
-            // Sometimes back by as much as forward.
-            nanos = if step & 7 == 0 { nanos - (nanos - start).min(step) } else { nanos + step };
-            let now = Tick::from_nanos(nanos);
-            let word = short.cell.word();
-            let fast = match word >> Word::DEBT_BITS & 1 {
-                0 => short.cell.fast_path::<false>(word, n, &lease),
-                _ => short.cell.fast_path::<true>(word, n, &lease),
-            };
-            let mine = fast.is_some_and(|fast| short.cell.take_fast(fast, now).is_some());
-            let theirs = long.cell.decide(Need::Tokens(n), now, &lease);
-            let refused = (!mine).then(|| short.cell.decide(Need::Tokens(n), now, &lease));
-            prop_assert!(refused.is_none_or(|refused| refused == theirs), "{refused:?}, {theirs:?}");
-            prop_assert!(!mine || theirs.is_ok());
-            // Every lawful admission in grains takes the fast path.
-            let grains = unit_of(part.rate, part.burst) == 1;
-            prop_assert!(mine || theirs.is_err() || mode == AdmissionMode::Open || !grains);
-            let levels = [&short, &long].map(|key_state| format!("{:?}", key_state.cell.view(now)));
-            prop_assert_eq!(&levels[0], &levels[1]);
         }
     }
 

@@ -1,28 +1,114 @@
-//! One limit used in all ways at once: by the clock, by deferred charging, from thread caches, by
-//! reservations, with extra costs; refunded, drained and reconfigured.
+//! One limit used in all ways at once: by the clock, from thread caches, by reservations, with extra costs;
+//! refunded, drained and reconfigured.
 
-use super::cell::deferred::Known;
 use super::cell::reserve::BucketCharge;
-use super::deferred::{Limit, START, Used, judge};
+use super::cell::step::DebtWord;
+use super::cell::{AdmissionMode, CellDecider, Need, Word};
+use super::key_state::KeyState;
 use super::sync::AtomicU64;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{Frequency, Rate, Scale, Span, Tick, Tokens};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+const START: u64 = 1 << 40;
+const BILLION: u128 = 1_000_000_000;
+
+/// A local limit.
+struct Limit {
+    key_state: Arc<KeyState>,
+    decider: CellDecider,
+    per_sec: u64,
+    burst: u64,
+    /// The finest fixed-point scale used, in which everything is counted.
+    finest: u64,
+    scale: Scale,
+}
+
+impl Limit {
+    fn new(per_sec: u64, burst: u64) -> Self {
+        let key_state = Arc::new(KeyState::new("a"));
+        let decider = CellDecider::new(Arc::clone(&key_state));
+        let scale = fine(per_sec, burst);
+        let finest = scale.grains_per_token();
+        let mut limit = Self {
+            key_state,
+            decider,
+            per_sec,
+            burst,
+            finest,
+            scale,
+        };
+        let (share, now) = (limit.share(), Tick::from_nanos(START));
+        let (kind, mode) = (Kind::Rate, AdmissionMode::Forever);
+        limit.decider.own(kind, mode, scale, share, now);
+        limit
+    }
+
+    fn share(&self) -> Share {
+        let grains = self.scale.grains_per_token();
+        let tokens = Tokens::from_grains(self.burst * grains);
+        Share {
+            rate: Rate::from_grains(self.per_sec * grains),
+            burst: tokens,
+            tokens,
+        }
+    }
+
+    /// Begins an epoch of the same limit with a base that was read earlier, in whole tokens or in fractions.
+    fn turn(&mut self, whole: bool, base: Tick) {
+        self.scale = match whole {
+            true => Scale::WHOLE,
+            false => fine(self.per_sec, self.burst),
+        };
+        let (mode, share) = (AdmissionMode::Forever, self.share());
+        self.decider.amend(mode, self.scale, share, base);
+    }
+
+    fn takes(&self, n: u64, now: Tick) -> bool {
+        let lease = AtomicU64::new(u64::MAX);
+        let decided = self.key_state.cell.decide(Need::Tokens(n), now, &lease);
+        decided.is_ok()
+    }
+}
+
+fn fine(per_sec: u64, burst: u64) -> Scale {
+    let rate = Frequency::per_sec(per_sec).expect("a rate");
+    Scale::fit(rate, burst).expect("it fits")
+}
+
+/// Admissions that were really used: when, and how many grains of the finest scale.
+type Used = Vec<(u64, u64)>;
+
+/// Checks that no window contains more than one bucket admits, for windows that are `longer` than they seem.
+fn judge(used: &Used, limit: &Limit, longer: u64) -> Result<(), String> {
+    let [rate, burst] =
+        [limit.per_sec, limit.burst].map(|n| u128::from(n) * u128::from(limit.finest));
+    let mut used = used.clone();
+    used.sort_unstable();
+    for (from, &(start, _)) in used.iter().enumerate() {
+        let mut sum = 0_u128;
+        for &(end, n) in &used[from..] {
+            sum += u128::from(n);
+            let most = burst * BILLION + rate * u128::from(end - start + longer);
+            if sum * BILLION > most {
+                return Err(format!(
+                    "{sum} grains in {start}..={end}, of {most} billionths"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// One of two threads decides at a reading of the clock.
-    Reads {
-        thread: usize,
+    Asks {
         n: u64,
     },
-    /// That thread decides by what it knows of the word.
-    Knows {
-        thread: usize,
-        n: u64,
-    },
-    /// A thread decides with its cache, or gets one; the first thread takes `between` by what it knows while
-    /// this one reads the clock.
+    /// A thread decides with its cache, or gets one; another thread takes `between` while this one reads the
+    /// clock.
     Spends {
         thread: u32,
         n: u64,
@@ -44,7 +130,6 @@ enum Op {
         which: usize,
         between: u64,
     },
-    Charges,
     Drains,
     Turns {
         whole: bool,
@@ -60,23 +145,20 @@ fn op() -> impl Strategy<Value = Op> {
     let few = || prop_oneof![1 => Just(0_u64), 1 => 0..8_u64];
     let most = || prop_oneof![Just(0), Just(u64::MAX)];
     prop_oneof![
-        5 => (0..2_usize, amount()).prop_map(|(thread, n)| Op::Reads { thread, n }),
-        6 => (0..2_usize, 1..8_u64).prop_map(|(thread, n)| Op::Knows { thread, n }),
+        5 => amount().prop_map(|n| Op::Asks { n }),
         4 => (1..3_u32, 1..4_u64, 1..40_u32, few())
             .prop_map(|(thread, n, times, between)| Op::Spends { thread, n, times, between }),
         2 => (amount(), few()).prop_map(|(n, between)| Op::Relieves { n, between }),
         2 => (amount(), ago(), most()).prop_map(|(n, ago, most)| Op::Takes { n, ago, most }),
         2 => (0..3_usize, few()).prop_map(|(which, between)| Op::PutsBack { which, between }),
-        1 => Just(Op::Charges),
         2 => Just(Op::Drains),
         1 => (any::<bool>(), ago()).prop_map(|(whole, ago)| Op::Turns { whole, ago }),
     ]
 }
 
-/// The limit, what each thread knows, and what was used.
+/// The limit, and what was used.
 struct RequestAction {
     limit: Limit,
-    known: Cell<[Option<Known>; 2]>,
     used: RefCell<Used>,
     taken: Vec<(usize, u64, BucketCharge)>,
     /// Minimum reading: an earlier one counts as the base.
@@ -89,12 +171,8 @@ impl RequestAction {
         self.used.borrow_mut().push((at.nanos(), grains));
     }
 
-    fn knows(&self, thread: usize, n: u64, now: Tick) {
-        let mut known = self.known.get();
-        let after = known[thread].and_then(|known| self.limit.take_deferred(known, n));
-        if after.is_some() {
-            known[thread] = after;
-            self.known.set(known);
+    fn asks(&self, n: u64, now: Tick) {
+        if n > 0 && self.limit.takes(n, now) {
             self.uses(now, n);
         }
     }
@@ -107,7 +185,7 @@ impl RequestAction {
         }
         let between = Cell::new(between);
         let clock = || {
-            self.knows(0, between.take(), now);
+            self.asks(between.take(), now);
             now
         };
         let (_, took) = cell.decide_and_fill(thread, n, 2_048, &lease, clock);
@@ -133,8 +211,9 @@ impl RequestAction {
         if took.act_at <= now && took.act_at > took.at {
             return;
         }
+        let between = Cell::new(between);
         let grains = self.limit.key_state.cell.put_back_of(&took, n, || {
-            self.knows(0, between, now);
+            self.asks(between.take(), now);
             now
         });
         let finest = self.limit.finest / self.limit.scale.grains_per_token();
@@ -143,9 +222,7 @@ impl RequestAction {
 
     fn drains(&self, now: Tick) {
         for n in (0..18).rev().map(|places| 1 << places) {
-            if self.limit.takes(n, now) {
-                self.uses(now, n);
-            }
+            self.asks(n, now);
         }
     }
 
@@ -153,13 +230,7 @@ impl RequestAction {
         let (base, nanos) = (self.base, now.nanos());
         let then = |ago: u64| Tick::from_nanos(nanos.saturating_sub(ago).max(base));
         match op {
-            Op::Reads { thread, n } => {
-                if let Some(read) = self.limit.read(n, now) {
-                    self.known.get_mut()[thread] = Some(read);
-                    self.uses(now, n);
-                }
-            }
-            Op::Knows { thread, n } => self.knows(thread, n, now),
+            Op::Asks { n } => self.asks(n, now),
             Op::Spends {
                 thread,
                 n,
@@ -171,19 +242,16 @@ impl RequestAction {
             Op::Relieves { n, between } => {
                 let between = Cell::new(between);
                 self.limit.key_state.cell.relieve(n, now, || {
-                    self.knows(0, between.take(), now);
+                    self.asks(between.take(), now);
                     now
                 });
             }
             Op::Takes { n, ago, most } => self.takes(n.min(self.limit.burst), then(ago), most),
             Op::PutsBack { which, between } => self.puts_back(which, between, now),
-            Op::Charges => {
-                self.limit.key_state.cell.charge_deferred(|| now);
-            }
             Op::Drains => self.drains(now),
             Op::Turns { whole, ago } => {
                 let then = then(ago);
-                self.limit.turn(whole, then, now);
+                self.limit.turn(whole, then);
                 self.base = then.nanos();
             }
         }
@@ -193,7 +261,6 @@ impl RequestAction {
 fn follow(per_sec: u64, burst: u64, ops: &[(u64, Op)]) -> Result<(), String> {
     let mut asked = RequestAction {
         limit: Limit::new(per_sec, burst),
-        known: Cell::new([None; 2]),
         used: RefCell::new(Vec::new()),
         taken: Vec::new(),
         base: START,
@@ -305,4 +372,23 @@ fn a_reservation_never_counts_cached_tokens() {
         (0, spends(1, 14)),
     ];
     assert_eq!(follow(1_000, 1_000, &ops), Ok(()));
+}
+
+#[test]
+fn a_charge_is_void_when_its_epoch_number_recurs() {
+    let mut limit = Limit::new(1_000, 1_000);
+    let (lease, now) = (AtomicU64::new(u64::MAX), Tick::from_nanos(START));
+    let cell = &limit.key_state.cell;
+    let took = cell
+        .reserve(500, now, Span::ZERO, &lease)
+        .expect("it is full");
+    let first = cell.see() >> Word::DEBT_BITS;
+    // Everything was replenished, and most of it taken again.
+    let later = now.after(Span::from_secs(10));
+    assert!(limit.takes(900, later));
+    limit.turn(false, later);
+    while limit.key_state.cell.see() >> Word::DEBT_BITS != first {
+        limit.turn(false, later);
+    }
+    assert_eq!(limit.key_state.cell.put_back_of(&took, 500, || later), 0);
 }

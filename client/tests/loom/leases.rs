@@ -39,9 +39,9 @@ fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge() {
     );
 }
 
-/// The same on the fast path, for a rate.
+/// The same for a rate.
 #[test]
-fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge_on_the_short_road() {
+fn a_lease_that_was_taken_away_admits_nothing_of_the_next_rate() {
     explore(
         || {
             let (shared, mut decider) = dealt(0, 2);
@@ -50,13 +50,8 @@ fn a_lease_that_was_taken_away_admits_nothing_of_the_next_edge_on_the_short_road
             let decides = {
                 let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let cell = &key_state.cell;
-                    let word = cell.word();
-                    let fast = match word >> 48 & 1 {
-                        0 => cell.fast_path::<false>(word, 1, &lease),
-                        _ => cell.fast_path::<true>(word, 1, &lease),
-                    };
-                    u64::from(fast.is_some_and(|fast| cell.take_fast(fast, NOW).is_some()))
+                    let decided = key_state.cell.decide(Need::Tokens(1), NOW, &lease);
+                    u64::from(decided.is_ok())
                 })
             };
             lease.store(0, Ordering::Release);
@@ -109,7 +104,7 @@ fn cached_tokens_of_one_edge_are_not_spent_under_the_next() {
                         seen.set(shared.lease.load(Ordering::Acquire));
                         NOW.nanos() >= seen.get()
                     };
-                    let spent = shared.key_state.cell.spend(1, over, |_| false);
+                    let spent = shared.key_state.cell.spend(1, over);
                     spent.map(|_| seen.get())
                 })
             };

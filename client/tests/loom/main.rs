@@ -26,7 +26,6 @@ mod source {
     pub(crate) mod tier;
 }
 mod changes;
-mod deferred;
 mod keys;
 mod leases;
 mod log;

@@ -2,7 +2,7 @@
 
 use super::{NOW, PERIOD, explore};
 use crate::cell::thread_cache::ThreadCaches;
-use crate::cell::{CellDecider, Need, Word};
+use crate::cell::{CellDecider, Need};
 use crate::key_state::KeyState;
 use crate::sync::{self, AtomicU64, Bug};
 use aliquot_core::budget::BudgetDraft;
@@ -65,7 +65,7 @@ impl Shared {
     fn ask(&self, thread: u32, n: u64, now: Tick) -> u64 {
         sync::set_thread_id(thread);
         let (cell, clock) = (&self.key_state.cell, || now);
-        if cell.spend(n, || false, |_| false).is_some() {
+        if cell.spend(n, || false).is_some() {
             return n;
         }
         let (_, took) = cell.decide_and_fill(thread, n, ThreadCaches::NARROW, &self.lease, clock);
@@ -84,7 +84,7 @@ impl Shared {
         let key_state = Arc::clone(&self.key_state);
         thread::spawn(move || {
             sync::set_thread_id(thread);
-            let one = |_: &u64| key_state.cell.spend(1, || false, |_| false).is_some();
+            let one = |_: &u64| key_state.cell.spend(1, || false).is_some();
             (0..times).filter(one).count() as u64
         })
     }
@@ -110,9 +110,9 @@ fn thread_caches_hold_only_available_tokens() {
     );
 }
 
-/// One token on the fast path, while a thread opens a cache and the state machine begins an epoch.
+/// One token from the word, while a thread opens a cache and the state machine begins an epoch.
 #[test]
-fn the_fast_path_takes_only_available_tokens() {
+fn a_decision_on_the_word_takes_only_available_tokens() {
     explore(
         || {
             let (shared, mut decider) = dealt(0, 4);
@@ -120,22 +120,18 @@ fn the_fast_path_takes_only_available_tokens() {
                 let shared = shared.clone();
                 thread::spawn(move || shared.asks(1, 1, NOW))
             };
-            let short = {
+            let word = {
                 let shared = shared.clone();
                 thread::spawn(move || {
                     let cell = &shared.key_state.cell;
-                    let word = cell.word();
-                    let fast = match word >> Word::DEBT_BITS & 1 {
-                        0 => cell.fast_path::<false>(word, 1, &shared.lease),
-                        _ => cell.fast_path::<true>(word, 1, &shared.lease),
-                    };
-                    fast.map_or(0, |fast| u64::from(cell.take_fast(fast, NOW).is_some()))
+                    let decided = cell.decide(Need::Tokens(1), NOW, &shared.lease);
+                    u64::from(decided.is_ok())
                 })
             };
             let cut = decider.withdraw(Rate::ZERO, part(0, 1, 0).burst, NOW);
             let grains = terms().scale.grains_per_token();
             let cut = cut.tokens.grains() / grains;
-            let admitted = other.join().expect("no panic") + short.join().expect("no panic");
+            let admitted = other.join().expect("no panic") + word.join().expect("no panic");
             let rest = shared.asks(1, 4, NOW) + shared.asks(2, 4, NOW);
             assert!(admitted + rest + cut <= 4);
         },
@@ -250,7 +246,7 @@ fn a_cached_refusal_matches_its_word() {
                 let key_state = Arc::clone(&shared.key_state);
                 thread::spawn(move || key_state.cell.note_exhausted(NOW, NOW))
             };
-            if let Some(until) = cell.exhausted_until(cell.word()) {
+            if let Some(until) = cell.exhausted_until() {
                 assert!(until <= NOW.after(Span::from_millis(100)));
             }
             other.join().expect("no panic");

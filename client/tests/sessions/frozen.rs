@@ -2,14 +2,13 @@
 
 use super::node::{FakeNode, rate};
 use super::until;
-use aliquot_client::{Batches, Client, Clock, HostClock, Limiter, Span};
+use aliquot_client::{Client, Clock, HostClock, Limiter, Span};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use tokio::task::block_in_place;
 
 const NODE: &str = "ALIQUOT_FROZEN_NODE";
-const BATCHES: &str = "ALIQUOT_FROZEN_SESSION";
 const THREADS: u64 = 3;
 /// Length of the lease; no client gets a longer one than its node.
 const LEASE: Span = Span::from_millis(1_500);
@@ -51,11 +50,7 @@ fn decide(limiter: &Limiter) -> u64 {
 #[ignore = "the process that the others stop"]
 async fn child() {
     let node = std::env::var(NODE).expect("started by the others");
-    let batches = match std::env::var(BATCHES).as_deref() {
-        Ok("relaxed") => Batches::Relaxed,
-        _ => Batches::Strict,
-    };
-    let client = Client::builder().addresses([node]).batches(batches);
+    let client = Client::builder().addresses([node]);
     let client = client.connect().expect("a client");
     let limiter = client.limiter("a").expect("a key");
     until("all of it", || limiter.peek().burst >= 1_000_000).await;
@@ -69,14 +64,12 @@ async fn child() {
     say(&format!("late {late} of all"));
 }
 
-/// Returns how many tokens a process with these batches admits after its lease, when its node is gone and
-/// gives no other one.
-async fn late(batches: &str) -> u64 {
+/// Returns how many tokens a process admits after its lease, when its node is gone and gives no other one.
+async fn late() -> u64 {
     let node = FakeNode::start(1, vec![rate("a", 100_000_000)]).await;
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "frozen::child", "--ignored", "--nocapture"])
         .env(NODE, &node.address)
-        .env(BATCHES, batches)
         .stdout(Stdio::piped())
         .spawn()
         .expect("a child");
@@ -107,11 +100,5 @@ async fn late(batches: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_frozen_in_mid_batch_admits_nothing_under_its_former_edge() {
-    assert_eq!(late("strict").await, 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn relaxed_threads_admit_at_most_a_batch_each_after_a_freeze() {
-    let late = late("relaxed").await;
-    assert!(late <= THREADS * 64, "{late}");
+    assert_eq!(late().await, 0);
 }

@@ -28,13 +28,6 @@ impl CellDecider {
         !self.agreed && self.plan.mode == mode
     }
 
-    /// Charges deferred tokens before the limit changes. Nothing is admitted from here until
-    /// [`CellDecider::amend`].
-    pub(crate) fn charge_deferred(&mut self, now: Tick, clock: impl Fn() -> Tick) {
-        self.set_mode(AdmissionMode::Cold, now);
-        self.cell().charge_deferred(clock);
-    }
-
     /// Changes the parameters of a local limit. The level stays, in tokens; added capacity arrives empty. If
     /// the fixed-point scale changes, nothing is admitted meanwhile, and earlier admissions can no longer be
     /// refunded.

@@ -4,8 +4,6 @@ use super::ThreadCache;
 use crate::sync::{self, Ordering};
 
 impl ThreadCache {
-    const OFTEN: u64 = 256;
-
     /// Counts a refusal, if `thread` counts here already or no thread does. Returns `None` if it could not be
     /// counted. Returns true if no thread counted here before: the session then looks at this counter only if
     /// the key is marked.
@@ -19,19 +17,6 @@ impl ThreadCache {
         let denied = self.denied.load(Ordering::Relaxed);
         self.denied.store(denied.wrapping_add(1), Ordering::Relaxed);
         Some(!mine)
-    }
-
-    /// Counts a refusal of the thread that counted here a moment ago. Returns false once in
-    /// [`ThreadCache::OFTEN`] times, so that the caller checks again that it still does. If another thread
-    /// counts here by now, some refusals are lost.
-    #[inline(always)]
-    pub(crate) fn deny_repeated(&self) -> bool {
-        let denied = self.denied.load(Ordering::Relaxed);
-        if denied.is_multiple_of(Self::OFTEN) {
-            return false;
-        }
-        self.denied.store(denied.wrapping_add(1), Ordering::Relaxed);
-        true
     }
 
     #[cold]

@@ -24,8 +24,8 @@ impl Table {
         let mut freed = 0;
         for (place, line) in group.lines.iter().enumerate() {
             let owner = line.owner.load(Ordering::Acquire);
-            let since = |word| idle.full_since(class_of(owner), word);
-            if owner & READY == 0 || since(Found { line, owner }.settled(idle)).is_none() {
+            let since = |debt| idle.full_since(class_of(owner), debt);
+            if owner & READY == 0 || since(Found { line, owner }.debt()).is_none() {
                 continue;
             }
             if !line.make_busy(owner) {

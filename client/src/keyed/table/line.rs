@@ -2,7 +2,7 @@
 
 use super::super::name::{Name, Spelled, WORDS};
 use super::super::prefetch::fetch;
-use super::Limits;
+use crate::cell::step::{DebtWord, Next, update};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 
 pub(super) const READY: u64 = 1;
@@ -31,15 +31,6 @@ pub(super) const fn vacated(owner: u64) -> u64 {
 pub(in super::super) struct Found<'a> {
     pub(super) line: &'a Line,
     pub(super) owner: u64,
-}
-
-/// Reason why a charge was not made.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) enum No {
-    /// Another thread charged the key: its word is now this one.
-    Changed(u64),
-    /// The slot belongs to another key by now.
-    Lost,
 }
 
 impl Line {
@@ -126,9 +117,9 @@ impl Line {
 }
 
 impl Found<'_> {
-    /// Returns the word: the debt, and how much of it is deferred.
+    /// Returns the debt.
     #[inline(always)]
-    pub(in super::super) fn word(&self) -> u64 {
+    pub(in super::super) fn debt(&self) -> u64 {
         self.line.debt.load(Ordering::Acquire)
     }
 
@@ -146,27 +137,12 @@ impl Found<'_> {
         if !line.make_busy(owner) {
             return None;
         }
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let mut debt = self.word();
-        let lowered = loop {
+        let lowered = update(&line.debt, |debt| {
             let next = lower(debt);
-            match line.debt.compare_exchange(debt, next, done, found) {
-                Ok(_) => break (debt, next),
-                Err(seen) => debt = seen,
-            }
-        };
+            Next::Swap(next, (debt, next))
+        });
         line.owner.store(owner, Ordering::Release);
         Some(lowered)
-    }
-
-    /// Charges the deferred tokens, unless another thread holds the slot, and returns the word.
-    pub(in super::super) fn settled(&self, limits: &impl Limits) -> u64 {
-        let (word, class) = (self.word(), class_of(self.owner));
-        if limits.charged(class, word).is_none() {
-            return word;
-        }
-        let mut charge = |word| limits.charged(class, word).unwrap_or(word);
-        self.hold(&mut charge).map_or(word, |(_, charged)| charged)
     }
 
     /// Returns true if the slot still belongs to the key. What was read from it before is then the key's.
@@ -176,27 +152,42 @@ impl Found<'_> {
         self.line.settled() == self.owner
     }
 
-    /// Changes the word from `debt` to `next`, if it and the owner are unchanged.
+    /// Changes the debt as `look` says, and returns its value; `None` if the slot belongs to another key by now.
+    /// `look` sees only debts of the key.
     #[inline(always)]
-    pub(in super::super) fn charge(&self, debt: u64, next: u64) -> Result<(), No> {
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let swapped = self.line.debt.compare_exchange(debt, next, done, found);
-        if let Err(seen) = swapped {
-            return match self.is_still() {
-                true => Err(No::Changed(seen)),
-                false => Err(No::Lost),
-            };
-        }
+    pub(in super::super) fn update<T>(&self, mut look: impl FnMut(u64) -> Next<T>) -> Option<T> {
+        update(self, |debt| {
+            match self.is_still() || sync::planted(Bug::OwnerUnseen) {
+                true => look(debt).map(Some),
+                false => Next::Keep(None),
+            }
+        })
+    }
+}
+
+impl DebtWord for Found<'_> {
+    #[inline(always)]
+    fn see(&self) -> u64 {
+        self.debt()
+    }
+
+    /// Also returns false if another key has the slot now. That key keeps the charge, which cannot be undone: the
+    /// debt may be as it was written here, or be the same by a charge of the other key.
+    #[inline(always)]
+    fn try_swap(&self, seen: u64, next: u64) -> bool {
         // If the owner is unchanged, what was read before the swap was this key's: a thread that takes the
         // slot away swaps the debt before it writes another key, so its swap came after this one, and the
         // other key's words after that.
-        let same = self.line.owner.load(Ordering::Acquire) == self.owner;
-        if same || self.is_still() || sync::planted(Bug::OwnerUnseen) {
-            return Ok(());
-        }
-        // Another key has the slot now, and keeps this charge. The charge cannot be undone: the word may be
-        // as it was written here, or be the same by a charge of the other key.
-        Err(No::Lost)
+        self.line.debt.try_swap(seen, next)
+            && (self.line.owner.load(Ordering::Acquire) == self.owner
+                || self.is_still()
+                || sync::planted(Bug::OwnerUnseen))
+    }
+
+    /// The owner was read after the debt.
+    #[inline(always)]
+    fn is_current(&self, _: u64) -> bool {
+        true
     }
 }
 

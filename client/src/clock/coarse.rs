@@ -27,13 +27,11 @@ impl HostClock {
         tick.nanos().saturating_sub(early)
     }
 
-    /// Returns two ticks between which the present time lies.
+    /// Returns a tick that has come: at most [`HostClock::LATE`] before the present one.
     #[inline]
-    pub(crate) fn bounds() -> (Tick, Tick) {
-        let least = Self::coarse();
-        let least = least.saturating_add(SUSPENDED.load(Ordering::Relaxed));
-        let most = least.saturating_add(Self::LATE);
-        (Tick::from_nanos(least), Tick::from_nanos(most))
+    pub(crate) fn late() -> Tick {
+        let coarse = Self::coarse();
+        Tick::from_nanos(coarse.saturating_add(SUSPENDED.load(Ordering::Relaxed)))
     }
 
     /// Measures how long the host was suspended. The session calls this each time it runs.
