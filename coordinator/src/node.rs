@@ -14,18 +14,22 @@
 //! ```
 
 mod actor;
+mod balance;
 mod central;
 mod clock_jump;
+mod context;
 mod counts;
-mod gossip_out;
 mod handle;
 mod inbox;
 mod initial_contents;
 mod joining;
+mod key_names;
 mod leadership;
+mod leaving;
 mod longest_turn;
 mod machine;
 mod options;
+mod peers;
 mod presence;
 mod replica;
 mod report_coalescer;

@@ -1,9 +1,10 @@
 //! Initial contents of a new cluster: its settings and its first budgets.
 
-use super::actor::Actor;
+use super::context::Context;
 use aliquot_core::budget::Budget;
 use aliquot_core::command::Command;
-use aliquot_core::unit::{Drift, RequestId, Span, Tick};
+use aliquot_core::state::State;
+use aliquot_core::unit::{Drift, Incarnation, RequestId, Span, Tick};
 use rand::RngExt;
 
 /// Initial contents of a new cluster, proposed by its first leader.
@@ -31,36 +32,45 @@ const AGAIN: Span = Span::from_millis(500);
 /// Maximum number of entries in the log of a new cluster.
 const YOUNG: u64 = 200;
 
-impl Actor {
-    /// Proposes the settings and then the budgets while this node leads a new cluster, each until it is
-    /// applied. Afterwards only operators change them.
-    pub(super) fn propose_initial_contents(&mut self) {
-        let ready = self.leadership.machine().is_ready();
+impl Progress {
+    /// Proposes the settings and then the budgets of a new cluster, each until it is applied. Afterwards
+    /// only operators change them. The caller leads the cluster. `creator` is the incarnation of this
+    /// node, if it has joined: it may hold all tokens of the first budgets at once.
+    pub(super) fn propose(
+        &mut self,
+        creator: Option<Incarnation>,
+        state: &State,
+        context: &mut Context,
+    ) {
         let waits = self
-            .initial_contents
             .asked
-            .is_some_and(|asked| self.now.since(asked) < AGAIN);
-        if self.initial_contents.done || !ready || waits {
+            .is_some_and(|asked| context.now.since(asked) < AGAIN);
+        if self.done || waits {
             return;
         }
-        self.initial_contents.asked = Some(self.now);
-        match self.next_initial_command() {
-            Some(command) => self.propose_anywhere(command),
-            None => self.initial_contents.done = true,
+        self.asked = Some(context.now);
+        match self.next_command(creator, state, context) {
+            Some(command) => context.propose_anywhere(command),
+            None => self.done = true,
         }
     }
 
-    fn next_initial_command(&mut self) -> Option<Command> {
+    fn next_command(
+        &mut self,
+        creator: Option<Incarnation>,
+        state: &State,
+        context: &mut Context,
+    ) -> Option<Command> {
         let InitialContents {
             drift,
             lease,
             budgets,
-        } = &self.options.initial_contents;
-        let ruled = self.state.rules().next().is_some();
-        if self.state.applied() > YOUNG || ruled {
+        } = &context.options.initial_contents;
+        let ruled = state.rules().next().is_some();
+        if state.applied() > YOUNG || ruled {
             return None;
         }
-        if (self.state.drift(), self.state.lease()) != (*drift, *lease) {
+        if (state.drift(), state.lease()) != (*drift, *lease) {
             return Some(Command::Configure {
                 drift: *drift,
                 lease: *lease,
@@ -69,21 +79,15 @@ impl Actor {
         if budgets.is_empty() {
             return None;
         }
-        let rng = &mut self.rng;
-        let request = self.initial_contents.request;
-        let request = *self
-            .initial_contents
+        let rng = &mut context.rng;
+        let request = self
             .request
-            .insert(request.unwrap_or_else(|| RequestId::new(rng.random())));
+            .get_or_insert_with(|| RequestId::new(rng.random()));
         Some(Command::Apply {
-            request,
+            request: *request,
             deletes: Vec::new(),
             puts: budgets.clone(),
-            // If this node has joined, it may hold all tokens of the first budgets at once.
-            creator: self
-                .node
-                .as_ref()
-                .map(aliquot_core::node::Node::incarnation),
+            creator,
         })
     }
 }

@@ -1,13 +1,13 @@
-//! Joining the cluster: the request for an incarnation, and commands to whichever node leads.
+//! Joining the cluster: the request for an incarnation, and the end of one.
 
-use super::actor::Actor;
-use super::leadership::entry;
+use super::context::Context;
 use aliquot_core::command::Command;
-use aliquot_core::state::Effect;
-use aliquot_core::unit::{Incarnation, RequestId, Span, Tick};
+use aliquot_core::message::{Answer, Heard, Verdict};
+use aliquot_core::node::Node;
+use aliquot_core::state::{Effect, State};
+use aliquot_core::unit::{Incarnation, RequestId, Seq, Span, Tick};
 use rand::RngExt;
 use rand::rngs::StdRng;
-use std::time::Duration;
 
 /// The request for an incarnation.
 #[derive(Debug)]
@@ -18,6 +18,9 @@ pub(super) struct Joining {
 }
 
 impl Joining {
+    /// Time after which the request to join is repeated.
+    const AGAIN: Span = Span::from_millis(500);
+
     pub(super) fn new(rng: &mut StdRng) -> Self {
         Self {
             request: RequestId::new(rng.random()),
@@ -49,61 +52,48 @@ impl Joining {
         }
     }
 
+    /// Requests an incarnation until this node gets one.
+    pub(super) fn keep(&mut self, context: &Context) {
+        let waits = self
+            .asked
+            .is_some_and(|asked| context.now.since(asked) < Self::AGAIN);
+        let formed = context.status.formed && context.status.failed.is_none();
+        if !self.wanted || waits || !formed {
+            return;
+        }
+        self.asked = Some(context.now);
+        context.propose_anywhere(Command::Join {
+            node: context.options.node,
+            request: self.request,
+        });
+    }
+
     fn is_mine(&self, request: RequestId) -> bool {
         self.wanted && request == self.request
     }
 }
 
-/// Maximum time for which a proposal looks for a leader.
-const TRY_FOR: Duration = Duration::from_secs(2);
-
-/// Time after which the request to join is repeated.
-const AGAIN: Span = Span::from_millis(500);
-
-impl Actor {
-    /// Requests an incarnation until this node gets one.
-    pub(super) fn keep_joining(&mut self) {
-        let waits = self
-            .join
-            .asked
-            .is_some_and(|asked| self.now.since(asked) < AGAIN);
-        let formed = self.status.formed && self.status.failed.is_none();
-        if !self.join.wanted || waits || !formed || self.departs {
-            return;
-        }
-        self.join.asked = Some(self.now);
-        self.propose_anywhere(Command::Join {
-            node: self.options.node,
-            request: self.join.request,
-        });
-    }
-
-    /// Hands a command to the leader, whichever node that is. A caller that needs the command applied
-    /// checks the state, and asks again if it was not.
-    pub(super) fn propose_anywhere(&self, command: Command) {
-        let Some(raft) = self.raft.clone() else {
-            return;
+/// Closes the incarnation of `node` if the log has ended it. Its reports would be stored by no node, so
+/// that no leader could tell it.
+pub(super) fn close_if_ended(node: &mut Node, state: &State, now: Tick) {
+    let incarnation = node.incarnation();
+    if state.member(incarnation).is_none() && state.has_issued(incarnation) {
+        let over = Answer {
+            edge: node.holder().edge(),
+            number: Heard::default(),
+            answers: Seq::new(0),
+            taken: Seq::new(0),
+            lease: Span::ZERO,
+            verdict: Verdict::Closed,
+            lines: Vec::new(),
         };
-        let command = match entry(command) {
-            Ok(command) => command,
-            Err(error) => {
-                tracing::error!(%error, "a command was not proposed: it cannot be decoded");
-                return;
-            }
-        };
-        tokio::spawn(async move {
-            let proposed = raft.propose_anywhere(command, TRY_FOR).await;
-            if let Err(error) = proposed {
-                tracing::debug!(%error, "a command was not taken yet");
-            }
-        });
+        node.handle_answer(&over, now);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aliquot_core::state::State;
     use aliquot_core::unit::NodeId;
     use rand::SeedableRng;
 

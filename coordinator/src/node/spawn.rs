@@ -1,8 +1,8 @@
 //! Start and end of an actor.
 
-use super::actor::{Actor, Control};
+use super::actor::Actor;
 use super::handle::NodeHandle;
-use super::inbox::{Class, Inbox};
+use super::inbox::{Class, Control, Inbox};
 use super::machine::ActorMachine;
 use super::options::Options;
 use crate::raft::{Machine, Raft};
