@@ -5,17 +5,18 @@ use super::clock_jump::ClockJumpDetector;
 use super::context::Context;
 use super::inbox::{Control, Forwarded, Inbox, Input, Open, Query, take_some};
 use super::initial_contents::Progress;
-use super::joining::{Joining, close_if_ended};
 use super::leadership::Leadership;
 use super::leaving::Leaving;
 use super::longest_turn::LongestTurn;
 use super::machine::Log;
 use super::options::Options;
+use super::own_node::OwnNode;
 use super::peers::Peers;
 use super::presence::OwnPresence;
 use super::replica::{Applied, Replica};
 use super::reporting::Reporting;
 use super::sessions::Sessions;
+use super::ticks::Ticks;
 use super::view::View;
 use super::writes::Writers;
 use crate::gossip;
@@ -23,9 +24,9 @@ use crate::raft::Status;
 use crate::session::{self, Event};
 use crate::timer;
 use aliquot_core::message::{Answer, Report};
-use aliquot_core::node::{Node, NodeOutput};
+use aliquot_core::node::NodeOutput;
 use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{BudgetId, Incarnation, Span, Tick};
+use aliquot_core::unit::{BudgetId, Tick};
 use aliquot_wire::gossip::{Record, Topic};
 use aliquot_wire::session::NodeMessage;
 use aliquot_wire::{Sealed, WireError};
@@ -43,8 +44,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// | `context` | the options, the time, the status of Raft, the way to the log, the counters, the random numbers |
 /// | `replica` | the replicated state, and the entries that are half applied |
 /// | `leadership` | the leader's state machine, its term, and the rates of requests that nodes report |
-/// | `node` | the node's state machine, once it has joined; the actor lends it to the others |
-/// | `joining` | the request for an incarnation |
+/// | `own` | the node's state machine, which is lent to the others, and the request for an incarnation |
 /// | `leaving` | the order to leave, and its callers |
 /// | `reporting` | the times of this node's reports |
 /// | `presence` | the presence record that was published last |
@@ -53,14 +53,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// | `central` | the channels to home nodes, and the limit on forwarded requests |
 /// | `writers` | the operators' calls that wait |
 /// | `initial_contents` | the progress of the first proposals of a new cluster |
+/// | `ticks` | the time of the last tick, and of the last overload |
 /// | `clock_jumps`, `longest_turn` | the latest readings of both clocks; the longest turns |
-/// | `ticked`, `behind` | the time of the last tick, and of the last overload |
 pub(super) struct Actor {
     context: Context,
     replica: Replica,
     leadership: Leadership,
-    node: Option<Node>,
-    joining: Joining,
+    own: OwnNode,
     leaving: Leaving,
     reporting: Reporting,
     presence: OwnPresence,
@@ -69,27 +68,12 @@ pub(super) struct Actor {
     central: Central,
     writers: Writers,
     initial_contents: Progress,
+    ticks: Ticks,
     clock_jumps: ClockJumpDetector,
     longest_turn: LongestTurn,
-    ticked: Tick,
-    /// The last time at which this node had more work than it could do.
-    behind: Option<Tick>,
 }
 
 impl Actor {
-    /// Time between two ticks.
-    const TICK: Span = Span::from_millis(20);
-
-    /// Time between two ticks while nothing is pending.
-    const REST: Span = Span::from_millis(100);
-
-    /// A tick that is later than this shows that the node is overloaded.
-    const LATE: Span = Span::from_millis(300);
-
-    /// Time after an overload during which no session is ended for silence: a message that the client
-    /// sent in time may still be unread in a socket.
-    const CAUGHT_UP: Span = Span::from_secs(2);
-
     /// Maximum number of inputs that are handled before the outputs that follow from them.
     const BATCH: usize = 256;
 
@@ -103,8 +87,7 @@ impl Actor {
         Self {
             replica: Replica::new(),
             leadership: Leadership::new(context.options.pace),
-            node: None,
-            joining: Joining::new(&mut context.rng),
+            own: OwnNode::new(&mut context.rng),
             leaving: Leaving::default(),
             reporting: Reporting::new(now),
             presence: OwnPresence::new(now),
@@ -113,10 +96,9 @@ impl Actor {
             central: Central::default(),
             writers: Writers::default(),
             initial_contents: Progress::default(),
+            ticks: Ticks::new(now),
             clock_jumps: ClockJumpDetector::default(),
             longest_turn: LongestTurn::new(now),
-            ticked: now,
-            behind: None,
             context,
         }
     }
@@ -188,7 +170,10 @@ impl Actor {
     fn next_due(&self) -> Duration {
         let now = self.context.now;
         let round = self.leadership.machine().urgent_at();
-        let report = self.reporting.urgent_at().filter(|_| self.node.is_some());
+        let report = self
+            .reporting
+            .urgent_at()
+            .filter(|_| self.own.machine().is_some());
         let urgent = [round, report, self.sessions.due(now)];
         let due = urgent
             .into_iter()
@@ -198,13 +183,16 @@ impl Actor {
     }
 
     fn next_tick(&self) -> Tick {
-        let node = self.node.as_ref();
-        let rests = node.is_some_and(|node| node.is_at_rest(self.context.now))
+        self.ticks.next(self.rests())
+    }
+
+    /// Returns true while nothing is pending.
+    fn rests(&self) -> bool {
+        let node = self.own.machine();
+        node.is_some_and(|node| node.is_at_rest(self.context.now))
             && self.leadership.machine().is_at_rest()
             && self.sessions.names.is_empty()
-            && !self.leaving.has_begun();
-        self.ticked
-            .after(if rests { Self::REST } else { Self::TICK })
+            && !self.leaving.has_begun()
     }
 
     fn time_passes(&mut self, inbox: &Inbox) -> &'static str {
@@ -240,7 +228,7 @@ impl Actor {
             now: self.context.now,
             state: self.replica.state(),
             leader: self.leadership.machine(),
-            node: self.node.as_ref(),
+            node: self.own.machine(),
             sessions: self.sessions.registry(),
             book: self.peers.book(),
             links_up: self.peers.links_up(),
@@ -337,7 +325,7 @@ impl Actor {
     }
 
     fn handle_forwarded(&mut self, forwarded: Forwarded) {
-        let (node, state) = (self.node.as_mut(), self.replica.state());
+        let (node, state) = (self.own.machine_mut(), self.replica.state());
         match forwarded {
             Forwarded::DecisionRequest(ask, reply) => {
                 Central::ask_for_peer(&ask, reply, node, state, self.context.now);
@@ -369,7 +357,7 @@ impl Actor {
             context,
             ..
         } = self;
-        let (node, state) = (self.node.as_mut(), self.replica.state());
+        let (node, state) = (self.own.machine_mut(), self.replica.state());
         match event {
             Event::Opening(opening) => {
                 let leaving = self.leaving.has_begun();
@@ -413,12 +401,9 @@ impl Actor {
                 self.take_report(record.report()?.value());
             }
             Topic::Report => self.leadership.note_report(incarnation, now),
-            Topic::Answer => {
-                let node = self.node.as_mut();
-                if let Some(node) = node.filter(|node| node.incarnation() == incarnation) {
-                    let ended = |budget| self.replica.state().has_ended(budget);
-                    node.handle_answer_but(record.answer()?.value(), now, ended);
-                }
+            Topic::Answer if self.own.incarnation() == Some(incarnation) => {
+                let (answer, state) = (record.answer()?, self.replica.state());
+                self.own.hear(answer.value(), state, now);
             }
             Topic::Presence => self.sessions.balance.hear(incarnation, now),
             _ => {}
@@ -449,16 +434,11 @@ impl Actor {
 impl Actor {
     /// Does the work that depends on time alone. `waiting` is the number of queued session events.
     fn tick(&mut self, waiting: usize) {
-        let now = self.context.now;
-        if waiting >= Self::BATCH || now.since(self.next_tick()) >= Self::LATE {
-            self.behind = Some(now);
-        }
-        let behind = self.behind.map(|at| now.since(at));
-        let all_heard = behind.is_none_or(|since| since >= Self::CAUGHT_UP);
-        self.ticked = now;
+        let (now, rests) = (self.context.now, self.rests());
+        let all_heard = self.ticks.begin(rests, waiting >= Self::BATCH, now);
         let wall_ms = self.context.options.clock.wall_ms();
         let jumped = self.clock_jumps.check(now, wall_ms);
-        if let Some(node) = &mut self.node {
+        if let Some(node) = self.own.machine_mut() {
             if jumped {
                 tracing::warn!("the wall clock jumped ahead: the lease of this node has ended");
                 node.clock_jumped(now);
@@ -473,23 +453,25 @@ impl Actor {
         let (leaving, state) = (self.leaving.has_begun(), self.replica.state());
         let context = &mut self.context;
         if self.leadership.machine().is_ready() {
-            let creator = self.node.as_ref().map(Node::incarnation);
+            let creator = self.own.incarnation();
             self.initial_contents.propose(creator, state, context);
         }
         if !leaving {
-            self.joining.keep(context);
+            self.own.keep_joining(context);
         }
-        let (node, book) = (self.node.as_ref(), self.peers.book());
+        let (node, book) = (self.own.machine(), self.peers.book());
         self.sessions.keep(node, leaving, book, state, context);
         self.publish_presence();
         if self.leaving.is_awaited() {
             self.reporting.urge();
-            self.leaving.resolve(self.node.as_ref());
+            self.leaving.resolve(self.own.machine());
         }
     }
 
     fn publish_presence(&mut self) {
-        let Some(node) = &self.node else { return };
+        let Some(node) = self.own.machine() else {
+            return;
+        };
         let (state, sessions) = (self.replica.state(), self.sessions.registry().connected());
         let takes_clients = !self.leaving.has_begun();
         let record = self
@@ -502,8 +484,8 @@ impl Actor {
 
     /// Produces the outputs that follow from the inputs: plans, answers, reports and records.
     fn settle(&mut self) {
-        let (node, state) = (self.node.as_ref(), self.replica.state());
-        self.sessions.settle(node, state, &mut self.context);
+        let (own, state) = (self.own.incarnation(), self.replica.state());
+        self.sessions.settle(own, state, &mut self.context);
         self.settle_leader();
         self.settle_node();
         self.report_if_due();
@@ -523,22 +505,23 @@ impl Actor {
     }
 
     fn settle_node(&mut self) {
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = self.own.machine_mut() else {
+            return;
+        };
         node.flush_urgent(self.context.now);
         for output in node.poll_outputs() {
             match output {
                 NodeOutput::Answer(answer) => self.sessions.answer(answer, &mut self.context),
-                NodeOutput::Rejoin => {
-                    tracing::warn!("this incarnation has ended; joining again");
-                    self.joining = Joining::new(&mut self.context.rng);
-                }
+                NodeOutput::Rejoin => self.own.rejoin(&mut self.context.rng),
             }
         }
     }
 
     /// Reports if a regular or an urgent report is due.
     fn report_if_due(&mut self) {
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = self.own.machine_mut() else {
+            return;
+        };
         let Some(report) = self.reporting.next(node, &self.context) else {
             return;
         };
@@ -567,12 +550,9 @@ impl Actor {
 
     /// Gives an answer to a node: to the state machine here, or to other nodes by gossip.
     fn tell_node(&mut self, answer: &Answer) {
-        let incarnation = answer.edge.child;
-        let node = self.node.as_mut();
-        if let Some(node) = node.filter(|node| node.incarnation() == incarnation) {
-            let ended = |budget| self.replica.state().has_ended(budget);
-            node.handle_answer_but(answer, self.context.now, ended);
-            return;
+        if self.own.incarnation() == Some(answer.edge.child) {
+            let state = self.replica.state();
+            return self.own.hear(answer, state, self.context.now);
         }
         match Sealed::seal(answer).map(|sealed| Record::of_answer(&sealed)) {
             Ok(record) => self.peers.publish(&record),
@@ -595,9 +575,9 @@ impl Actor {
         if !self.replica.is_applying() {
             return;
         }
-        self.close_if_ended();
-        let (book, state) = (self.peers.book(), self.replica.state());
-        let answers = self.leadership.warm_up(book, state, self.context.now);
+        let (book, state, now) = (self.peers.book(), self.replica.state(), self.context.now);
+        self.own.close_if_ended(state, now);
+        let answers = self.leadership.warm_up(book, state, now);
         self.tell_nodes(&answers);
         self.replica.reply_if_done();
     }
@@ -613,7 +593,8 @@ impl Actor {
         for effect in effects.iter() {
             self.follow_effect(effect);
             if let Some(budget) = effect.ended() {
-                self.forget(budget);
+                self.leadership.forget(budget);
+                self.own.forget(budget);
             }
         }
         self.context.counts.applied += 1;
@@ -621,18 +602,21 @@ impl Actor {
     }
 
     fn follow_effect(&mut self, effect: &Effect) {
-        if let Some(incarnation) = self.joining.follow(effect, &mut self.context.rng) {
-            self.joined(incarnation);
+        let (state, context) = (self.replica.state(), &mut self.context);
+        if let Some(incarnation) = self.own.follow(effect, state, &mut context.rng) {
+            self.peers.begin_incarnation(incarnation);
+            self.reporting.begin_incarnation(context.now);
+            self.sessions.begin_incarnation(incarnation);
         }
         match effect {
-            Effect::Leaving(incarnation) if self.is_own(*incarnation) => {
+            Effect::Leaving(incarnation) if self.own.incarnation() == Some(*incarnation) => {
                 tracing::error!(
                     "this node was removed from the cluster: it takes no clients any more, and hands back what it has; \
                      stop it, and empty its data_dir if it is to be let in again, which gives it another id"
                 );
                 self.depart();
             }
-            Effect::Configured => self.adopt_settings(),
+            Effect::Configured => self.own.adopt_settings(state),
             Effect::RuleChanged(_) => self.sessions.names.all_changed(),
             // The key of a generation that ended has no budget any more, but sessions may still have
             // its name.
@@ -649,28 +633,9 @@ impl Actor {
         }
     }
 
-    fn is_own(&self, incarnation: Incarnation) -> bool {
-        let node = self.node.as_ref();
-        node.is_some_and(|node| node.incarnation() == incarnation)
-    }
-
-    /// Goes on as another incarnation, which holds nothing yet.
-    fn joined(&mut self, incarnation: Incarnation) {
-        tracing::info!(incarnation = incarnation.get(), "joined");
-        let state = self.replica.state();
-        let mut machine = Node::new(incarnation, state.drift());
-        machine.set_lease(state.lease());
-        self.node = Some(machine);
-        self.peers.begin_incarnation(incarnation);
-        self.reporting.begin_incarnation(self.context.now);
-        self.sessions.begin_incarnation(incarnation);
-    }
-
     /// Takes no new clients from now on, and begins to hand back all tokens.
     fn depart(&mut self) {
-        if let Some(node) = &mut self.node {
-            node.leave(self.context.now);
-        }
+        self.own.leave(self.context.now);
         self.leaving.begin();
         self.sessions.depart();
     }
@@ -679,39 +644,17 @@ impl Actor {
     fn restore(&mut self, state: Box<State>) -> Box<State> {
         let former = self.replica.restore(state);
         // A snapshot has no effects to follow, so everything derived from the state is computed again.
-        self.adopt_settings();
-        self.close_if_ended();
+        let state = self.replica.state();
+        self.own.adopt_settings(state);
+        self.own.close_if_ended(state, self.context.now);
         self.sessions.names.all_changed();
-        if let Some(node) = &mut self.node {
-            node.sweep(|budget| self.replica.state().has_ended(budget));
-        }
-        let budgets = self.replica.state().budgets();
+        self.own.sweep(state);
+        let budgets = state.budgets();
         let budgets: Vec<_> = budgets.map(|(budget, _)| budget).collect();
         for budget in budgets {
             self.reweigh(budget);
         }
         former
-    }
-
-    fn adopt_settings(&mut self) {
-        if let Some(node) = &mut self.node {
-            node.set_drift(self.replica.state().drift());
-            node.set_lease(self.replica.state().lease());
-        }
-    }
-
-    fn close_if_ended(&mut self) {
-        if let Some(node) = &mut self.node {
-            close_if_ended(node, self.replica.state(), self.context.now);
-        }
-    }
-
-    /// Drops everything about a generation that has ended.
-    fn forget(&mut self, budget: BudgetId) {
-        self.leadership.forget(budget);
-        if let Some(node) = &mut self.node {
-            node.forget(budget);
-        }
     }
 
     /// Marks a generation's key as one whose name may have changed.
@@ -722,7 +665,7 @@ impl Actor {
     }
 
     fn reweigh(&mut self, budget: BudgetId) {
-        let (node, state) = (self.node.as_mut(), self.replica.state());
+        let (node, state) = (self.own.machine_mut(), self.replica.state());
         self.sessions.reweigh(budget, node, state);
     }
 }

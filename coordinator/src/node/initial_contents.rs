@@ -1,24 +1,13 @@
-//! Initial contents of a new cluster: its settings and its first budgets.
+//! The proposals of a new cluster's initial contents: its settings and its first budgets.
 
 use super::context::Context;
-use aliquot_core::budget::Budget;
+use super::options::InitialContents;
 use aliquot_core::command::Command;
 use aliquot_core::state::State;
-use aliquot_core::unit::{Drift, Incarnation, RequestId, Span, Tick};
+use aliquot_core::unit::{Incarnation, RequestId, Span, Tick};
 use rand::RngExt;
 
-/// Initial contents of a new cluster, proposed by its first leader.
-#[derive(Clone, Debug, Default)]
-pub struct InitialContents {
-    /// Maximum drift of any clock.
-    pub drift: Drift,
-    /// Length of the lease of nodes.
-    pub lease: Span,
-    /// The first budgets.
-    pub budgets: Vec<Budget>,
-}
-
-/// Progress of these proposals.
+/// Progress of the proposals.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     asked: Option<Tick>,

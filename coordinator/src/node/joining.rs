@@ -1,11 +1,9 @@
-//! Joining the cluster: the request for an incarnation, and the end of one.
+//! Joining the cluster: the request for an incarnation.
 
 use super::context::Context;
 use aliquot_core::command::Command;
-use aliquot_core::message::{Answer, Heard, Verdict};
-use aliquot_core::node::Node;
-use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{Incarnation, RequestId, Seq, Span, Tick};
+use aliquot_core::state::Effect;
+use aliquot_core::unit::{Incarnation, RequestId, Span, Tick};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -73,27 +71,10 @@ impl Joining {
     }
 }
 
-/// Closes the incarnation of `node` if the log has ended it. Its reports would be stored by no node, so
-/// that no leader could tell it.
-pub(super) fn close_if_ended(node: &mut Node, state: &State, now: Tick) {
-    let incarnation = node.incarnation();
-    if state.member(incarnation).is_none() && state.has_issued(incarnation) {
-        let over = Answer {
-            edge: node.holder().edge(),
-            number: Heard::default(),
-            answers: Seq::new(0),
-            taken: Seq::new(0),
-            lease: Span::ZERO,
-            verdict: Verdict::Closed,
-            lines: Vec::new(),
-        };
-        node.handle_answer(&over, now);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aliquot_core::state::State;
     use aliquot_core::unit::NodeId;
     use rand::SeedableRng;
 

@@ -1,10 +1,10 @@
 //! Options of an actor.
 
-use super::initial_contents::InitialContents;
 use crate::clock::SharedClock;
 use crate::gossip::Connector;
+use aliquot_core::budget::Budget;
 use aliquot_core::leader::Pace;
-use aliquot_core::unit::{NodeId, Span};
+use aliquot_core::unit::{Drift, NodeId, Span};
 use std::fmt;
 
 /// Options of an actor.
@@ -32,6 +32,17 @@ pub struct Options {
     pub session_keys: usize,
     /// Address at which clients reach this node, as other nodes tell them.
     pub address: String,
+}
+
+/// Initial contents of a new cluster, proposed by its first leader.
+#[derive(Clone, Debug, Default)]
+pub struct InitialContents {
+    /// Maximum drift of any clock.
+    pub drift: Drift,
+    /// Length of the lease of nodes.
+    pub lease: Span,
+    /// The first budgets.
+    pub budgets: Vec<Budget>,
 }
 
 impl fmt::Debug for Options {

@@ -201,12 +201,17 @@ impl Sessions {
     }
 
     /// Tells sessions the names that they wait for, and requests the budgets that do not exist yet.
-    pub(super) fn settle(&mut self, node: Option<&Node>, state: &State, context: &mut Context) {
+    /// `own` is the incarnation of this node.
+    pub(super) fn settle(
+        &mut self,
+        own: Option<Incarnation>,
+        state: &State,
+        context: &mut Context,
+    ) {
         let registry = &mut self.registry;
         self.names.tell_more(registry, state, &mut context.counts);
         self.names.refresh(registry, state, context.now);
-        let creator = node.map(Node::incarnation);
-        self.names.request_budgets(creator, state, context);
+        self.names.request_budgets(own, state, context);
     }
 
     /// Drops sessions whose leases have expired, and balances those that are left.
