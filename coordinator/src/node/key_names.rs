@@ -242,3 +242,58 @@ impl KeyNames {
         self.wanted.landed(batch, context.now, &mut context.rng);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::tests::context;
+    use super::*;
+    use crate::session::{Outbox, Remote, StreamId};
+    use aliquot_core::budget::Labels;
+    use aliquot_core::unit::Edge;
+
+    fn key(number: usize) -> Key {
+        Key::try_from(format!("k/{number:05}").as_str()).unwrap()
+    }
+
+    #[test]
+    fn keys_beyond_a_turn_are_looked_up_in_later_turns() {
+        let (mut names, mut counts) = (KeyNames::default(), context().counts);
+        let mut registry = Registry::new(usize::MAX);
+        let edge = Edge {
+            parent: Incarnation::new(1),
+            child: Incarnation::new(2),
+        };
+        let caller = Caller {
+            edge,
+            stream: StreamId::new(1),
+        };
+        let (outbox, _outgoing) = Outbox::new();
+        let remote = Remote::default();
+        registry.open(caller, outbox, remote, Labels::new(), Tick::default());
+        let state = State::new();
+        let keys = (0..2 * KEYS_A_TURN + 1).map(key).collect();
+        let told = names.names(caller, keys, &mut registry, &state, &mut counts);
+        assert_eq!(told.len(), KEYS_A_TURN);
+        assert_eq!(told[0].budget, Err(KeyRefusal::NoRule));
+        for left in [KEYS_A_TURN + 1, 1, 0] {
+            assert_eq!((names.unresolved_keys, names.is_behind()), (left, left > 0));
+            names.tell_more(&mut registry, &state, &mut counts);
+        }
+        assert!(names.is_empty());
+    }
+
+    #[test]
+    fn a_change_during_a_sweep_leads_to_another_sweep() {
+        let mut stale = StaleKeys::default();
+        stale.all();
+        stale.all();
+        assert_eq!(stale.sweep.take(), Some(None), "one sweep has not begun");
+        stale.swept(Some(key(1)));
+        stale.all();
+        assert_eq!(stale.sweep.take(), Some(Some(key(1))), "it goes on");
+        stale.swept(None);
+        assert_eq!(stale.sweep.take(), Some(None), "another one follows");
+        stale.swept(None);
+        assert!(stale.is_empty());
+    }
+}

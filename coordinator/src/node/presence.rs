@@ -66,3 +66,30 @@ impl OwnPresence {
         Some(Record::of_presence(&sealed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::tests::{context, joined, pass};
+    use super::*;
+
+    #[test]
+    fn a_node_without_a_lease_tells_no_address_and_repeats_its_presence_each_second() {
+        let mut context = context();
+        let (state, incarnation) = joined();
+        let node = Node::new(incarnation, state.drift());
+        let mut own = OwnPresence::new(context.now);
+        let mut next = |state: &State, sessions, context: &Context| {
+            let record = own.next(&node, state, sessions, true, context)?;
+            Some(record.presence().unwrap().into_value())
+        };
+        assert_eq!(next(&State::new(), 3, &context), None, "not a member");
+        let first = next(&state, 3, &context).expect("the first");
+        assert_eq!((first.address.as_str(), first.sessions), ("", 3));
+        assert_eq!(next(&state, 3, &context), None, "nothing is new");
+        let second = next(&state, 4, &context).expect("another count");
+        assert!(second.number > first.number);
+        pass(&mut context, PRESENCE);
+        let third = next(&state, 4, &context).expect("a second later");
+        assert!(third.number > second.number);
+    }
+}
