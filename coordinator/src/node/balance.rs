@@ -128,3 +128,70 @@ fn redirect(nodes: &[ServingNode], registry: &mut Registry, now: Tick) {
         registry.ask_to_move(count, &node.address, now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::tests::{context, pass};
+    use super::*;
+    use aliquot_core::command::Command;
+    use aliquot_core::state::Effect;
+    use aliquot_core::unit::{NodeId, Number, RequestId};
+    use aliquot_wire::gossip::Record;
+
+    /// Lets a node join, and returns its incarnation.
+    fn join(state: &mut State, node: u64) -> Incarnation {
+        let index = state.applied() + 1;
+        let join = Command::Join {
+            node: NodeId::new(node),
+            request: RequestId::new(index),
+        };
+        let effects = state.apply(index, Some(&join));
+        let joined = effects.iter().find_map(|effect| match effect {
+            Effect::Joined { incarnation, .. } => Some(*incarnation),
+            _ => None,
+        });
+        joined.expect("it joins")
+    }
+
+    fn announce(book: &mut Book, incarnation: Incarnation, address: &str) {
+        let presence = Presence {
+            incarnation,
+            number: Number::new(1),
+            address: address.to_owned(),
+            sessions: 7,
+        };
+        let record = Record::of_presence(&Sealed::seal(&presence).unwrap());
+        book.publish(Sealed::seal(&record).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn clients_are_sent_only_to_other_nodes_that_serve_and_were_heard_lately() {
+        let (mut context, mut state) = (context(), State::new());
+        let mut balance = Balance::new();
+        let mut book = Book::new(Incarnation::default());
+        let nodes = [
+            (1, "own"),
+            (2, "former"),
+            (2, "b"),
+            (3, "c"),
+            (4, ""),
+            (5, "late"),
+        ];
+        let incarnations = nodes.map(|(node, address)| {
+            let incarnation = join(&mut state, node);
+            announce(&mut book, incarnation, address);
+            incarnation
+        });
+        announce(&mut book, Incarnation::new(99), "no member");
+        balance.hear(incarnations[5], context.now);
+        pass(&mut context, Rebalancer::SILENCE);
+        for incarnation in &incarnations[..5] {
+            balance.hear(*incarnation, context.now);
+        }
+        let serving = balance.serving_nodes(&book, &state, &context);
+        let serving = serving
+            .iter()
+            .map(|node| (node.address.as_str(), node.sessions));
+        assert_eq!(serving.collect::<Vec<_>>(), [("b", 7), ("c", 7)]);
+    }
+}

@@ -276,3 +276,57 @@ fn begin(node: Option<&mut Node>, leaving: bool, context: &Context) -> Result<Ed
     let opened = node.open_session(context.now);
     opened.ok_or_else(|| not_serving("it has no more names for clients; restart it"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::tests::context;
+    use super::*;
+    use crate::session::{Outbox, Remote, StreamId};
+    use aliquot_core::unit::Drift;
+    use tokio::sync::oneshot;
+
+    /// Opens a session, and returns the reply and the number of clients refused.
+    fn open(
+        sessions: &mut Sessions,
+        node: Option<&mut Node>,
+        leaving: bool,
+        resume: Option<Edge>,
+    ) -> (Result<SessionOpened, Refused>, u64) {
+        let (reply, mut opened) = oneshot::channel();
+        let opening = Opening {
+            stream: StreamId::new(1),
+            open: SessionOpen {
+                resume,
+                ..SessionOpen::default()
+            },
+            remote: Remote::default(),
+            outbox: Outbox::new().0,
+            reply,
+        };
+        let mut context = context();
+        sessions.open(opening, node, leaving, &State::new(), &mut context);
+        (opened.try_recv().unwrap(), context.counts.refused)
+    }
+
+    #[test]
+    fn a_node_that_has_not_joined_or_leaves_opens_no_session() {
+        let mut sessions = Sessions::new(10, Tick::default());
+        let (reply, refused) = open(&mut sessions, None, false, None);
+        assert!(matches!(reply, Err(Refused::NotServing { .. })) && refused == 1);
+        let mut node = Node::new(Incarnation::new(1), Drift::default());
+        let (reply, refused) = open(&mut sessions, Some(&mut node), true, None);
+        assert!(reply == Err(Refused::Stopping) && refused == 1);
+        assert!(sessions.registry().is_empty());
+    }
+
+    #[test]
+    fn a_leaving_node_still_resumes_the_sessions_that_it_has() {
+        let mut sessions = Sessions::new(10, Tick::default());
+        let mut node = Node::new(Incarnation::new(1), Drift::default());
+        let (opened, _) = open(&mut sessions, Some(&mut node), false, None);
+        let edge = opened.unwrap().edge;
+        let (resumed, _) = open(&mut sessions, Some(&mut node), true, Some(edge));
+        assert_eq!(resumed.unwrap().edge, edge);
+        assert_eq!(sessions.registry().len(), 1);
+    }
+}
