@@ -12,26 +12,49 @@
 //! streams ─open, keys, reports─►│  state · leader · node│ ──names, answers───────► streams
 //!    API ──queries────────────► └───────────────────────┘ ──a view───────────────► API
 //! ```
+//!
+//! The actor keeps the loop. Everything else is owned by a part, one file each, that knows neither the
+//! actor nor the other parts. A part is lent the input, the state and the `Context` (time, options, status
+//! of Raft, counters), and returns what others must do. The field table of the actor says which part owns
+//! what.
+//!
+//! A turn of the loop is one input, or a few of one kind, and then the outputs that follow, in this order:
+//!
+//! 1. Names of keys go to sessions, and budgets for new keys are requested.
+//! 2. The leader makes its rounds, barriers and answers.
+//! 3. The node distributes tokens, and its answers go to sessions.
+//! 4. This node reports to the leader, if a report is due. If that made the leader's work urgent, steps 2
+//!    and 3 are repeated.
+//! 5. Records go to peers.
+//!
+//! A client's messages pass in one direction: its stream, the sessions, the node's state machine, and the
+//! outbox of its session.
 
 mod actor;
+mod balance;
 mod central;
 mod clock_jump;
+mod context;
 mod counts;
-mod gossip_out;
 mod handle;
 mod inbox;
 mod initial_contents;
 mod joining;
+mod key_names;
 mod leadership;
+mod leaving;
 mod longest_turn;
 mod machine;
 mod options;
+mod own_node;
+mod peers;
 mod presence;
 mod replica;
 mod report_coalescer;
 mod reporting;
 mod sessions;
 mod spawn;
+mod ticks;
 mod traffic;
 mod view;
 mod wanted;
@@ -39,8 +62,7 @@ mod writes;
 
 pub use counts::Counts;
 pub use handle::{NodeHandle, Stopped};
-pub use initial_contents::InitialContents;
-pub use options::Options;
+pub use options::{InitialContents, Options};
 pub use spawn::{ActorControl, Spawned, spawn};
 pub use traffic::{Rates, Traffic};
 pub use view::View;

@@ -7,7 +7,9 @@
 //! Log indices count from 1. 0 means that there is none.
 
 mod bootstrap;
+mod calls;
 mod connect;
+mod halt;
 mod heartbeat_read_index;
 mod log;
 mod machine;
@@ -31,10 +33,11 @@ mod conformance;
 
 pub use aliquot_wire::peer::{Change, PeerAddress};
 pub use connect::{ConnectError, Connector, TcpConnector, endpoint, server};
+pub use halt::Halt;
 pub use machine::{Committed, Encode, Machine, MachineError};
 pub use options::{CHANGE_WITHIN, Options, Timing};
 pub use outcome::{BarrierError, ChangeError, Leader, Outcome, ProposeError, RaftError};
-pub use skip::{Halt, Skips, checksum};
+pub use skip::{Skips, checksum};
 pub use status::Status;
 
 use crate::store::Disk;
@@ -47,7 +50,7 @@ use bytes::Bytes;
 use connect::Links;
 use futures_util::future::BoxFuture;
 use log::LogStore;
-use machine::{Applier, Skipping};
+use machine::{Applier, Core, Skipping};
 use network::Network;
 use peer::{PeerError, PeerService, address_in};
 use service::RaftService;
@@ -58,7 +61,6 @@ use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 use tonic::service::Routes;
 use tonic::transport::Channel;
-use types::Core;
 
 /// This node's member of the Raft group. Clones share it.
 ///

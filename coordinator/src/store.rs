@@ -15,7 +15,6 @@ mod identity;
 mod memory;
 mod sled;
 
-pub(crate) use identity::START_ANEW;
 pub use identity::{DataDir, DataDirError};
 pub use memory::{MemoryDisk, MemoryImage};
 pub use sled::SledDisk;
@@ -76,6 +75,11 @@ pub struct SnapshotItem {
     /// Contents of the snapshot.
     pub data: Bytes,
 }
+
+/// Instructions to the operator for a directory that cannot be used any more.
+pub(crate) const START_ANEW: &str = "move the node's data directory away and start it again: it joins as a new \
+     node and gets everything from the others, at its old address by itself, at another one \
+     by `aliquot cluster replace OLD NEW`";
 
 /// Maximum number of bytes of a named value.
 pub const VALUE_BYTES_MAX: usize = 4096;

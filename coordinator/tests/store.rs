@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests as well")]
 
+#[path = "store/closing.rs"]
+mod closing;
 #[path = "store/completions.rs"]
 mod completions;
 #[path = "store/conformance.rs"]

@@ -7,6 +7,7 @@
 
 pub mod allowed;
 pub mod banned;
+pub mod circles;
 pub mod counts;
 pub mod dead;
 pub mod floors;

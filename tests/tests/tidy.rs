@@ -2,8 +2,8 @@
 //! rule can fail.
 
 use aliquot_tests::tidy::{
-    Allowed, Finding, Tree, assert_none, banned, counts, dead, floors, glossary, modules, openings,
-    pure, retired, size, words,
+    Allowed, Finding, Tree, assert_none, banned, circles, counts, dead, floors, glossary, modules,
+    openings, pure, retired, size, words,
 };
 use std::env;
 use std::fs;
@@ -48,6 +48,11 @@ fn crates_depend_only_on_floors_below() {
 #[test]
 fn modules_import_only_from_floors_below() {
     holds(modules::modules_keep_to_their_floor);
+}
+
+#[test]
+fn files_of_the_coordinator_import_in_no_circle() {
+    holds(circles::files_import_in_no_circle);
 }
 
 #[test]

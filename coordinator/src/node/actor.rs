@@ -1,121 +1,79 @@
 //! The actor: one task, one loop, one clock.
 
-use super::central::Homes;
-use super::counts::Counts;
-use super::inbox::{Inbox, Input, Open, take_some};
+use super::central::Central;
+use super::clock_jump::ClockJumpDetector;
+use super::context::Context;
+use super::inbox::{Control, Forwarded, Inbox, Input, Open, Query, take_some};
+use super::initial_contents::Progress;
 use super::leadership::Leadership;
-use super::longest_turn::{LongestTurn, SLICE};
+use super::leaving::Leaving;
+use super::longest_turn::LongestTurn;
 use super::machine::Log;
 use super::options::Options;
-use super::replica::Applying;
-use super::report_coalescer::ReportCoalescer;
-use super::sessions::PendingKeys;
-use super::traffic::Traffic;
+use super::own_node::OwnNode;
+use super::peers::Peers;
+use super::presence::OwnPresence;
+use super::replica::{Applied, Replica};
+use super::reporting::Reporting;
+use super::sessions::Sessions;
+use super::ticks::Ticks;
 use super::view::View;
 use super::writes::Writers;
-use crate::gossip::{self, Book, Link};
-use crate::raft::{ProposeError, Raft, Status};
-use crate::session::{self, Rebalancer, Registry};
+use crate::gossip;
+use crate::raft::Status;
+use crate::session::{self, Event};
 use crate::timer;
-use aliquot_core::central::{DecisionReply, DecisionRequest, Release};
-use aliquot_core::leadership::Barrier;
-use aliquot_core::node::Node;
-use aliquot_core::state::State;
-use aliquot_core::unit::{Incarnation, NodeId, RequestId, Span, Term, Tick};
+use aliquot_core::message::{Answer, Report};
+use aliquot_core::node::NodeOutput;
+use aliquot_core::state::{Effect, State};
+use aliquot_core::unit::{BudgetId, Tick};
+use aliquot_wire::gossip::{Record, Topic};
 use aliquot_wire::session::NodeMessage;
-use bytes::Bytes;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use std::collections::BTreeMap;
+use aliquot_wire::{Sealed, WireError};
 use std::future::poll_fn;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Inputs that must not wait behind those of clients.
-pub(super) enum Control {
-    /// The Raft log has been opened.
-    Raft(Raft),
-    /// The home node's decision on a client's request, or a refusal if it did not answer.
-    DecisionReply(DecisionReply),
-    /// The proposal of a batch of new keys has ended, whether or not it was taken.
-    Instantiated { batch: u64 },
-    /// The actor must stop.
-    Stop,
-    /// The barrier has ended. `held` is true if a quorum acknowledged it.
-    Barrier { barrier: Barrier, held: bool },
-    /// The proposal of a round, made in `term`, has ended.
-    Round {
-        term: Term,
-        command: Bytes,
-        result: Result<(), ProposeError>,
-    },
-    /// An operator's command was not taken, or its fate is unknown.
-    WriteFailed {
-        request: RequestId,
-        error: ProposeError,
-    },
-}
-
-/// Central requests that a peer forwarded.
-pub(super) enum Forwarded {
-    /// A request for a decision.
-    DecisionRequest(DecisionRequest, oneshot::Sender<DecisionReply>),
-    /// Permits that a client returns.
-    Release(Release),
-}
-
-/// State of one coordinator node: the replica, the state machines, the connections and the clock.
+/// State of one coordinator node.
+///
+/// Each field has one owner, which alone changes it. The actor hands every input to the owner of the state
+/// that it concerns, and what the owner returns to the next one.
+///
+/// | field | owns |
+/// |---|---|
+/// | `context` | the options, the time, the status of Raft, the way to the log, the counters, the random numbers |
+/// | `replica` | the replicated state, and the entries that are half applied |
+/// | `leadership` | the leader's state machine, its term, and the rates of requests that nodes report |
+/// | `own` | the node's state machine, which is lent to the others, and the request for an incarnation |
+/// | `leaving` | the order to leave, and its callers |
+/// | `reporting` | the times of this node's reports |
+/// | `presence` | the presence record that was published last |
+/// | `peers` | the gossip records, and the links to peers |
+/// | `sessions` | the sessions, the names of their keys, their balance, and the pause between reports |
+/// | `central` | the channels to home nodes, and the limit on forwarded requests |
+/// | `writers` | the operators' calls that wait |
+/// | `initial_contents` | the progress of the first proposals of a new cluster |
+/// | `ticks` | the time of the last tick, and of the last overload |
+/// | `clock_jumps`, `longest_turn` | the latest readings of both clocks; the longest turns |
 pub(super) struct Actor {
-    pub(super) options: Options,
-    pub(super) control: mpsc::UnboundedSender<Control>,
-    pub(super) raft: Option<Raft>,
-    pub(super) status: Status,
-    pub(super) state: State,
-    pub(super) leadership: Leadership,
-    pub(super) node: Option<Node>,
-    pub(super) join: super::joining::Joining,
-    pub(super) book: Book,
-    pub(super) links: BTreeMap<NodeId, Link>,
-    pub(super) links_in: mpsc::Sender<gossip::Event>,
-    pub(super) sessions: Registry,
-    pub(super) pending: PendingKeys,
-    pub(super) rebalancer: Rebalancer,
-    pub(super) traffic: Traffic,
-    pub(super) counts: Counts,
-    pub(super) writers: Writers,
-    /// Entries of which only a part is applied so far.
-    pub(super) applying: Option<Applying>,
+    context: Context,
+    replica: Replica,
+    leadership: Leadership,
+    own: OwnNode,
+    leaving: Leaving,
+    reporting: Reporting,
+    presence: OwnPresence,
+    peers: Peers,
+    sessions: Sessions,
+    central: Central,
+    writers: Writers,
+    initial_contents: Progress,
+    ticks: Ticks,
+    clock_jumps: ClockJumpDetector,
     longest_turn: LongestTurn,
-    clock_jumps: super::clock_jump::ClockJumpDetector,
-    pub(super) homes: Homes,
-    pub(super) initial_contents: super::initial_contents::Progress,
-    pub(super) send_times: super::reporting::SendTimes,
-    /// Set once this node was told to leave. It never serves clients again.
-    pub(super) departs: bool,
-    /// Callers that wait until this node has left.
-    pub(super) leaving: Vec<oneshot::Sender<()>>,
-    pub(super) rng: StdRng,
-    report_coalescer: ReportCoalescer,
-    ticked: Tick,
-    /// The last time at which this node had more work than it could do.
-    behind: Option<Tick>,
-    pub(super) now: Tick,
 }
 
 impl Actor {
-    /// Time between two ticks.
-    const TICK: Span = Span::from_millis(20);
-
-    /// Time between two ticks while nothing is pending.
-    const REST: Span = Span::from_millis(100);
-
-    /// A tick that is later than this shows that the node is overloaded.
-    const LATE: Span = Span::from_millis(300);
-
-    /// Time after an overload during which no session is ended for silence: a message that the client
-    /// sent in time may still be unread in a socket.
-    const CAUGHT_UP: Span = Span::from_secs(2);
-
     /// Maximum number of inputs that are handled before the outputs that follow from them.
     const BATCH: usize = 256;
 
@@ -124,39 +82,24 @@ impl Actor {
         control: mpsc::UnboundedSender<Control>,
         links_in: mpsc::Sender<gossip::Event>,
     ) -> Self {
-        let now = options.clock.now();
-        let mut rng = StdRng::seed_from_u64(options.seed);
+        let mut context = Context::new(options, control);
+        let now = context.now;
         Self {
-            control,
-            raft: None,
-            status: Status::default(),
-            state: State::new(),
-            leadership: Leadership::new(options.pace),
-            node: None,
-            join: super::joining::Joining::new(&mut rng),
-            book: Book::new(Incarnation::default()),
-            links: BTreeMap::new(),
-            links_in,
-            sessions: Registry::new(options.session_keys),
-            pending: PendingKeys::default(),
-            rebalancer: Rebalancer::new(Incarnation::default()),
-            traffic: Traffic::default(),
-            counts: Counts::default(),
-            writers: Writers::new(),
-            applying: None,
+            replica: Replica::new(),
+            leadership: Leadership::new(context.options.pace),
+            own: OwnNode::new(&mut context.rng),
+            leaving: Leaving::default(),
+            reporting: Reporting::new(now),
+            presence: OwnPresence::new(now),
+            peers: Peers::new(links_in, now),
+            sessions: Sessions::new(context.options.session_keys, now),
+            central: Central::default(),
+            writers: Writers::default(),
+            initial_contents: Progress::default(),
+            ticks: Ticks::new(now),
+            clock_jumps: ClockJumpDetector::default(),
             longest_turn: LongestTurn::new(now),
-            clock_jumps: super::clock_jump::ClockJumpDetector::default(),
-            homes: Homes::default(),
-            initial_contents: super::initial_contents::Progress::default(),
-            send_times: super::reporting::SendTimes::new(now),
-            departs: false,
-            leaving: Vec::new(),
-            rng,
-            report_coalescer: ReportCoalescer::new(now),
-            ticked: now,
-            behind: None,
-            now,
-            options,
+            context,
         }
     }
 
@@ -183,14 +126,14 @@ impl Actor {
                         Some(Control::Raft(raft)) => {
                             status = raft.coarse_status();
                             status.mark_changed();
-                            self.raft = Some(raft);
+                            self.context.raft = Some(raft);
                             continue;
                         }
                         Some(input) => self.handle_control(input),
                     },
                     Ok(()) = status.changed() => {
                         let latest = status.borrow_and_update().clone();
-                        self.read_clock();
+                        self.context.read_clock();
                         self.follow_raft(latest);
                         "a change of the Raft status"
                     }
@@ -205,7 +148,7 @@ impl Actor {
                     () = timer::sleep(due) => self.time_passes(&inbox),
                 }
             };
-            let settles = self.options.clock.now();
+            let settles = self.context.options.clock.now();
             self.settle();
             self.turn_ends(cause, settles);
             // Messages to other nodes are sent on the same thread. Without this yield, an endless
@@ -217,22 +160,93 @@ impl Actor {
 
     fn listens(&self) -> Open {
         Open {
-            applying: self.applying.is_some(),
-            sessions: self.now >= self.report_coalescer.next() && self.pending.has_room(),
+            applying: self.replica.is_applying(),
+            sessions: self.sessions.listens(self.context.now),
         }
     }
 
+    /// Returns the time until the loop must act even if no input arrives: for the next tick, a round
+    /// that clients wait for, this node's report, or work on sessions.
+    fn next_due(&self) -> Duration {
+        let now = self.context.now;
+        let round = self.leadership.machine().urgent_at();
+        let report = self
+            .reporting
+            .urgent_at()
+            .filter(|_| self.own.machine().is_some());
+        let urgent = [round, report, self.sessions.due(now)];
+        let due = urgent
+            .into_iter()
+            .flatten()
+            .fold(self.next_tick(), Tick::min);
+        Duration::from_nanos(due.since(now).nanos())
+    }
+
+    fn next_tick(&self) -> Tick {
+        self.ticks.next(self.rests())
+    }
+
+    /// Returns true while nothing is pending.
+    fn rests(&self) -> bool {
+        let node = self.own.machine();
+        node.is_some_and(|node| node.is_at_rest(self.context.now))
+            && self.leadership.machine().is_at_rest()
+            && self.sessions.names.is_empty()
+            && !self.leaving.has_begun()
+    }
+
     fn time_passes(&mut self, inbox: &Inbox) -> &'static str {
-        self.read_clock();
-        if self.now >= self.next_tick() {
+        self.context.read_clock();
+        if self.context.now >= self.next_tick() {
             self.tick(inbox.sessions.len());
         }
         "the clock"
     }
 
+    /// Records the duration of this turn under the name of its longest part.
+    fn turn_ends(&mut self, cause: &'static str, settled_from: Tick) {
+        let (began, now) = (self.context.now, self.context.options.clock.now());
+        let (took, settled) = (now.since(began), now.since(settled_from));
+        let cause = match settled.times_or_max(2) > took {
+            true if settled_from > began => "planning and reporting",
+            _ => cause,
+        };
+        self.longest_turn.note(cause, took, now);
+    }
+
+    fn answer(&mut self, query: Query) {
+        self.context.read_clock();
+        if let Some(raft) = &self.context.raft {
+            self.context.status.advance(&raft.status().borrow());
+        }
+        query(&self.view());
+        self.turn_ends("an API query", self.context.now);
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            now: self.context.now,
+            state: self.replica.state(),
+            leader: self.leadership.machine(),
+            node: self.own.machine(),
+            sessions: self.sessions.registry(),
+            book: self.peers.book(),
+            links_up: self.peers.links_up(),
+            counts: &self.context.counts,
+            traffic: self.leadership.traffic(),
+            status: &self.context.status,
+            longest_turn: self.longest_turn.longest(),
+            keys_waiting: self.sessions.names.waiting(),
+            leaving: self.leaving.has_begun(),
+        }
+    }
+}
+
+/// Inputs, each handed to the owner of the state that it concerns.
+impl Actor {
     /// Handles an input. Returns its name, for the warning about a loop that was held for long.
     fn handle(&mut self, input: Input, inbox: &mut Inbox) -> &'static str {
-        self.read_clock();
+        self.context.read_clock();
         match input {
             Input::Link(event) => {
                 self.handle_gossip(event);
@@ -244,11 +258,11 @@ impl Actor {
                 "entries applied"
             }
             Input::Forwarded(forwarded) => {
-                self.take_forwarded(forwarded);
+                self.handle_forwarded(forwarded);
                 "a central request of a peer"
             }
             Input::Write(command, reply) => {
-                self.write(command, reply);
+                self.writers.write(command, reply, &self.context);
                 "a write"
             }
             Input::Leave(reply) => {
@@ -263,15 +277,44 @@ impl Actor {
         }
     }
 
+    fn handle_control(&mut self, input: Control) -> &'static str {
+        self.context.read_clock();
+        let state = self.replica.state();
+        match input {
+            Control::DecisionReply(told) => {
+                let client = told.edge.child;
+                self.sessions.send(client, NodeMessage::DecisionReply(told));
+            }
+            Control::Raft(_) | Control::Stop => {}
+            Control::Barrier { barrier, held } => {
+                let now = self.context.now;
+                let answers = self.leadership.barrier_done(barrier, held, state, now);
+                self.tell_nodes(&answers);
+            }
+            Control::Round {
+                term,
+                command,
+                result,
+            } => self
+                .leadership
+                .round_done(term, command, result, state, &self.context),
+            Control::WriteFailed { request, error } => self.writers.failed(request, &error),
+            Control::Instantiated { batch } => {
+                self.sessions.names.landed(batch, &mut self.context);
+            }
+        }
+        "a control message"
+    }
+
     fn handle_log(&mut self, log: Log) -> &'static str {
         match log {
             Log::Apply { entries, reply } => {
-                self.applying = Some(Applying::new(entries, reply));
+                self.replica.begin(entries, reply);
                 self.apply_on();
                 "entries applied"
             }
             Log::Freeze { reply } => {
-                let _ = reply.send(Ok(self.state.freeze()));
+                let _ = reply.send(Ok(self.replica.state().freeze()));
                 "a snapshot taken"
             }
             Log::Restore { state, reply } => {
@@ -281,174 +324,348 @@ impl Actor {
         }
     }
 
-    fn answer(&mut self, query: super::handle::Query) {
-        self.read_clock();
-        if let Some(raft) = &self.raft {
-            self.status.advance(&raft.status().borrow());
+    fn handle_forwarded(&mut self, forwarded: Forwarded) {
+        let (node, state) = (self.own.machine_mut(), self.replica.state());
+        match forwarded {
+            Forwarded::DecisionRequest(ask, reply) => {
+                Central::ask_for_peer(&ask, reply, node, state, self.context.now);
+            }
+            Forwarded::Release(release) => {
+                self.central.release(&release, node, state, &self.context);
+            }
         }
-        query(&self.view());
-        self.turn_ends("an API query", self.now);
-    }
-
-    /// Records the duration of this turn under the name of its longest part.
-    fn turn_ends(&mut self, cause: &'static str, settled_from: Tick) {
-        let now = self.options.clock.now();
-        let (took, settled) = (now.since(self.now), now.since(settled_from));
-        let cause = match settled.times_or_max(2) > took {
-            true if settled_from > self.now => "planning and reporting",
-            _ => cause,
-        };
-        self.longest_turn.note(cause, took, now);
-    }
-
-    /// Returns true if the current work has used up its slice of the turn.
-    pub(super) fn slice_is_over(&self) -> bool {
-        self.options.clock.now().since(self.now) >= SLICE
     }
 
     /// Handles queued session events: at most one batch, and no more than fit into a slice.
-    fn handle_sessions(
-        &mut self,
-        first: session::Event,
-        more: &mut mpsc::Receiver<session::Event>,
-    ) {
+    fn handle_sessions(&mut self, first: Event, more: &mut mpsc::Receiver<Event>) {
         let (mut reports, mut lines) = (0, 0);
         take_some(first, more, Self::BATCH, |event| {
-            if let session::Event::Report { report, .. } = &event {
+            if let Event::Report { report, .. } = &event {
                 reports += 1;
                 lines += report.lines.len() as u64;
             }
             self.handle_session(event);
-            !self.slice_is_over()
+            !self.context.slice_is_over()
         });
-        self.report_coalescer.note(reports, lines, self.now);
+        self.sessions.note_reports(reports, lines, self.context.now);
     }
 
-    /// Reads the clock once for all inputs that are handled together. Ticks never go back.
-    fn read_clock(&mut self) {
-        self.now = self.now.max(self.options.clock.now());
-    }
-
-    /// Returns the time until the loop must act even if no input arrives: for the next tick, a round
-    /// that clients wait for, this node's report, keys that wait to be looked up, or the end of the
-    /// pause in which client reports are collected.
-    fn next_due(&self) -> Duration {
-        let round = self.leadership.machine().urgent_at();
-        let reports = Some(self.report_coalescer.next()).filter(|&at| at > self.now);
-        let names = self.pending.is_behind().then_some(self.now);
-        let urgent = [round, self.urgent_report_at(), reports, names]
-            .into_iter()
-            .flatten();
-        let due = urgent.fold(self.next_tick(), Tick::min);
-        Duration::from_nanos(due.since(self.now).nanos())
-    }
-
-    fn next_tick(&self) -> Tick {
-        let node = self.node.as_ref();
-        let rests = node.is_some_and(|node| node.is_at_rest(self.now))
-            && self.leadership.machine().is_at_rest()
-            && self.pending.is_empty()
-            && !self.departs;
-        self.ticked
-            .after(if rests { Self::REST } else { Self::TICK })
-    }
-
-    fn take_forwarded(&mut self, forwarded: Forwarded) {
-        match forwarded {
-            Forwarded::DecisionRequest(ask, reply) => self.ask_for_peer(&ask, reply),
-            Forwarded::Release(release) => self.release(&release),
-        }
-    }
-
-    fn handle_control(&mut self, input: Control) -> &'static str {
-        self.read_clock();
-        match input {
-            Control::DecisionReply(told) => {
-                let client = told.edge.child;
-                self.sessions.send(client, NodeMessage::DecisionReply(told));
+    fn handle_session(&mut self, event: Event) {
+        let Self {
+            sessions,
+            central,
+            context,
+            ..
+        } = self;
+        let (node, state) = (self.own.machine_mut(), self.replica.state());
+        match event {
+            Event::Opening(opening) => {
+                let leaving = self.leaving.has_begun();
+                sessions.open(*opening, node, leaving, state, context);
             }
-            Control::Raft(_) | Control::Stop => {}
-            Control::Barrier { barrier, held } => self.barrier_done(barrier, held),
-            Control::Round {
-                term,
-                command,
-                result,
-            } => self.round_done(term, command, result),
-            Control::WriteFailed { request, error } => self.write_failed(request, &error),
-            Control::Instantiated { batch } => self.batch_landed(batch),
+            Event::Intern { caller, keys } if sessions.is_current(&caller) => {
+                sessions.intern(caller, keys, state, context);
+            }
+            Event::Report { caller, report } if sessions.is_current(&caller) => {
+                sessions.report(caller, &report, node, state, context);
+            }
+            Event::DecisionRequest { caller, ask } if sessions.is_current(&caller) => {
+                if let Some(told) = central.ask(ask, node, state, context) {
+                    sessions.send(told.edge.child, NodeMessage::DecisionReply(told));
+                }
+            }
+            Event::Release { release } => central.release(&release, node, state, context),
+            Event::Gone { caller } => sessions.gone(&caller),
+            Event::Intern { .. } | Event::Report { .. } | Event::DecisionRequest { .. } => {}
         }
-        "a control message"
     }
 
+    /// Handles an event of gossip, and takes in a peer's records: reports if this node leads, and answers to
+    /// this incarnation.
+    fn handle_gossip(&mut self, event: gossip::Event) {
+        let Some((peer, records)) = self.peers.handle(event) else {
+            return;
+        };
+        for record in records {
+            self.context.counts.records += 1;
+            if let Err(error) = self.take_record(record.value()) {
+                tracing::warn!(peer = peer.get(), %error, "a record was ignored: it cannot be decoded");
+            }
+        }
+    }
+
+    fn take_record(&mut self, record: &Record) -> Result<(), WireError> {
+        let (incarnation, now) = (record.head.incarnation, self.context.now);
+        match record.head.topic {
+            Topic::Report if self.leadership.leads() => {
+                self.take_report(record.report()?.value());
+            }
+            Topic::Report => self.leadership.note_report(incarnation, now),
+            Topic::Answer if self.own.incarnation() == Some(incarnation) => {
+                let (answer, state) = (record.answer()?, self.replica.state());
+                self.own.hear(answer.value(), state, now);
+            }
+            Topic::Presence => self.sessions.balance.hear(incarnation, now),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Follows a change of Raft's status: an election won or lost, or a change of members.
+    fn follow_raft(&mut self, status: Status) {
+        let context = &mut self.context;
+        self.leadership
+            .follow(&status, self.replica.state(), context);
+        context.counts.leader_changes += u64::from(status.leader != context.status.leader);
+        context.status = status;
+        self.central.follow_members(&context.status);
+        self.peers.follow_members(context);
+    }
+
+    /// Begins to leave: all tokens are handed back.
+    fn leave(&mut self, reply: oneshot::Sender<()>) {
+        self.depart();
+        self.reporting.urge();
+        self.leaving.wait(reply);
+    }
+}
+
+/// Time, and the outputs that follow from inputs.
+impl Actor {
     /// Does the work that depends on time alone. `waiting` is the number of queued session events.
     fn tick(&mut self, waiting: usize) {
-        if waiting >= Self::BATCH || self.now.since(self.next_tick()) >= Self::LATE {
-            self.behind = Some(self.now);
-        }
-        let behind = self.behind.map(|at| self.now.since(at));
-        let all_heard = behind.is_none_or(|since| since >= Self::CAUGHT_UP);
-        self.ticked = self.now;
-        let jumped = self
-            .clock_jumps
-            .check(self.now, self.options.clock.wall_ms());
-        if let Some(node) = &mut self.node {
+        let (now, rests) = (self.context.now, self.rests());
+        let all_heard = self.ticks.begin(rests, waiting >= Self::BATCH, now);
+        let wall_ms = self.context.options.clock.wall_ms();
+        let jumped = self.clock_jumps.check(now, wall_ms);
+        if let Some(node) = self.own.machine_mut() {
             if jumped {
                 tracing::warn!("the wall clock jumped ahead: the lease of this node has ended");
-                node.clock_jumped(self.now);
+                node.clock_jumped(now);
             }
             match all_heard {
-                true => node.tick(self.now),
-                false => node.tick_behind(self.now),
+                true => node.tick(now),
+                false => node.tick_behind(now),
             }
-            self.send_times.log_lease_change(node.is_leased(self.now));
+            self.reporting.log_lease_change(node.is_leased(now));
         }
-        self.traffic.sample(self.now);
-        self.propose_initial_contents();
-        self.keep_joining();
-        self.keep_sessions();
+        self.leadership.sample_traffic(now);
+        let (leaving, state) = (self.leaving.has_begun(), self.replica.state());
+        let context = &mut self.context;
+        if self.leadership.machine().is_ready() {
+            let creator = self.own.incarnation();
+            self.initial_contents.propose(creator, state, context);
+        }
+        if !leaving {
+            self.own.keep_joining(context);
+        }
+        let (node, book) = (self.own.machine(), self.peers.book());
+        self.sessions.keep(node, leaving, book, state, context);
         self.publish_presence();
-        self.keep_leaving();
+        if self.leaving.is_awaited() {
+            self.reporting.urge();
+            self.leaving.resolve(self.own.machine());
+        }
+    }
+
+    fn publish_presence(&mut self) {
+        let Some(node) = self.own.machine() else {
+            return;
+        };
+        let (state, sessions) = (self.replica.state(), self.sessions.registry().connected());
+        let takes_clients = !self.leaving.has_begun();
+        let record = self
+            .presence
+            .next(node, state, sessions, takes_clients, &self.context);
+        if let Some(record) = record {
+            self.peers.publish(&record);
+        }
     }
 
     /// Produces the outputs that follow from the inputs: plans, answers, reports and records.
     fn settle(&mut self) {
-        self.name_more();
-        self.refresh_names();
-        self.ask_for_keys();
-        self.tick_leader();
+        let (own, state) = (self.own.incarnation(), self.replica.state());
+        self.sessions.settle(own, state, &mut self.context);
+        self.settle_leader();
         self.settle_node();
         self.report_if_due();
         // This node's own report may just have asked the leader for urgent work.
         let urgent = self.leadership.machine().urgent_at();
-        if urgent.is_some_and(|at| at <= self.now) {
-            self.tick_leader();
+        if urgent.is_some_and(|at| at <= self.context.now) {
+            self.settle_leader();
             self.settle_node();
         }
-        self.send_gossip();
+        self.peers.send(self.context.now);
+    }
+
+    fn settle_leader(&mut self) {
+        let state = self.replica.state();
+        let answers = self.leadership.tick(state, &mut self.context);
+        self.tell_nodes(&answers);
     }
 
     fn settle_node(&mut self) {
-        if let Some(node) = &mut self.node {
-            node.flush_urgent(self.now);
+        let Some(node) = self.own.machine_mut() else {
+            return;
+        };
+        node.flush_urgent(self.context.now);
+        for output in node.poll_outputs() {
+            match output {
+                NodeOutput::Answer(answer) => self.sessions.answer(answer, &mut self.context),
+                NodeOutput::Rejoin => self.own.rejoin(&mut self.context.rng),
+            }
         }
-        self.drain_node();
     }
 
-    pub(super) fn view(&self) -> View<'_> {
-        View {
-            now: self.now,
-            state: &self.state,
-            leader: self.leadership.machine(),
-            node: self.node.as_ref(),
-            sessions: &self.sessions,
-            book: &self.book,
-            links_up: self.links.values().filter(|link| link.is_up()).count(),
-            counts: &self.counts,
-            traffic: &self.traffic,
-            status: &self.status,
-            longest_turn: self.longest_turn.longest(),
-            keys_waiting: self.pending.waiting(),
-            leaving: self.departs,
+    /// Reports if a regular or an urgent report is due.
+    fn report_if_due(&mut self) {
+        let Some(node) = self.own.machine_mut() else {
+            return;
+        };
+        let Some(report) = self.reporting.next(node, &self.context) else {
+            return;
+        };
+        match Sealed::seal(&report) {
+            Ok(sealed) => {
+                self.peers.publish(&Record::of_report(&sealed));
+                self.take_report(&report);
+            }
+            Err(error) => tracing::error!(%error, "a report was not sent: it cannot be decoded"),
         }
+    }
+
+    /// Hands a report of this or another node to the leader, and its answer to the node.
+    fn take_report(&mut self, report: &Report) {
+        let (state, now) = (self.replica.state(), self.context.now);
+        if let Some(answer) = self.leadership.take_report(report, state, now) {
+            self.tell_node(&answer);
+        }
+    }
+
+    fn tell_nodes(&mut self, answers: &[Answer]) {
+        for answer in answers {
+            self.tell_node(answer);
+        }
+    }
+
+    /// Gives an answer to a node: to the state machine here, or to other nodes by gossip.
+    fn tell_node(&mut self, answer: &Answer) {
+        if self.own.incarnation() == Some(answer.edge.child) {
+            let state = self.replica.state();
+            return self.own.hear(answer, state, self.context.now);
+        }
+        match Sealed::seal(answer).map(|sealed| Record::of_answer(&sealed)) {
+            Ok(record) => self.peers.publish(&record),
+            Err(error) => tracing::error!(%error, "an answer was not sent: it cannot be decoded"),
+        }
+    }
+}
+
+/// Entries of the log, and their effects on everything that follows from the state.
+impl Actor {
+    /// Applies entries in order, as many as fit into a slice. The reply follows the last entry.
+    fn apply_on(&mut self) {
+        while let Some(applied) = self.replica.apply_next() {
+            self.follow(&applied);
+            if self.context.slice_is_over() {
+                break;
+            }
+        }
+        // An entry that cannot be read has ended the log.
+        if !self.replica.is_applying() {
+            return;
+        }
+        let (book, state, now) = (self.peers.book(), self.replica.state(), self.context.now);
+        self.own.close_if_ended(state, now);
+        let answers = self.leadership.warm_up(book, state, now);
+        self.tell_nodes(&answers);
+        self.replica.reply_if_done();
+    }
+
+    fn follow(&mut self, applied: &Applied) {
+        let Applied {
+            term,
+            command,
+            effects,
+        } = applied;
+        let (command, state, now) = (command.as_ref(), self.replica.state(), self.context.now);
+        self.leadership.applied(*term, command, effects, state, now);
+        for effect in effects.iter() {
+            self.follow_effect(effect);
+            if let Some(budget) = effect.ended() {
+                self.leadership.forget(budget);
+                self.own.forget(budget);
+            }
+        }
+        self.context.counts.applied += 1;
+        self.writers.applied(command, effects);
+    }
+
+    fn follow_effect(&mut self, effect: &Effect) {
+        let (state, context) = (self.replica.state(), &mut self.context);
+        if let Some(incarnation) = self.own.follow(effect, state, &mut context.rng) {
+            self.peers.begin_incarnation(incarnation);
+            self.reporting.begin_incarnation(context.now);
+            self.sessions.begin_incarnation(incarnation);
+        }
+        match effect {
+            Effect::Leaving(incarnation) if self.own.incarnation() == Some(*incarnation) => {
+                tracing::error!(
+                    "this node was removed from the cluster: it takes no clients any more, and hands back what it has; \
+                     stop it, and empty its data_dir if it is to be let in again, which gives it another id"
+                );
+                self.depart();
+            }
+            Effect::Configured => self.own.adopt_settings(state),
+            Effect::RuleChanged(_) => self.sessions.names.all_changed(),
+            // The key of a generation that ended has no budget any more, but sessions may still have
+            // its name.
+            Effect::Ended(budget) => self.sessions.budget_ended(*budget),
+            Effect::Created { budget, .. } | Effect::Restarted { budget, .. } => {
+                self.renamed(*budget);
+            }
+            Effect::Changed(budget) => {
+                self.renamed(*budget);
+                self.reweigh(*budget);
+            }
+            Effect::Reclaimed(incarnation) => self.peers.forget(*incarnation),
+            _ => {}
+        }
+    }
+
+    /// Takes no new clients from now on, and begins to hand back all tokens.
+    fn depart(&mut self) {
+        self.own.leave(self.context.now);
+        self.leaving.begin();
+        self.sessions.depart();
+    }
+
+    /// Replaces the state by that of a snapshot, and returns the former state.
+    fn restore(&mut self, state: Box<State>) -> Box<State> {
+        let former = self.replica.restore(state);
+        // A snapshot has no effects to follow, so everything derived from the state is computed again.
+        let state = self.replica.state();
+        self.own.adopt_settings(state);
+        self.own.close_if_ended(state, self.context.now);
+        self.sessions.names.all_changed();
+        self.own.sweep(state);
+        let budgets = state.budgets();
+        let budgets: Vec<_> = budgets.map(|(budget, _)| budget).collect();
+        for budget in budgets {
+            self.reweigh(budget);
+        }
+        former
+    }
+
+    /// Marks a generation's key as one whose name may have changed.
+    fn renamed(&mut self, budget: BudgetId) {
+        if let Some(generation) = self.replica.state().budget(budget) {
+            self.sessions.names.changed(&generation.key);
+        }
+    }
+
+    fn reweigh(&mut self, budget: BudgetId) {
+        let (node, state) = (self.own.machine_mut(), self.replica.state());
+        self.sessions.reweigh(budget, node, state);
     }
 }

@@ -8,15 +8,17 @@
 //!            refused, to be retried; and the home node learns that the request was given up
 //! ```
 
-use super::actor::{Actor, Control};
+use super::context::Context;
+use super::inbox::Control;
+use crate::raft::Status;
 use crate::timer;
 use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, Reason, Release, Route};
-use aliquot_core::node::{Released, RequestAction};
-use aliquot_core::unit::{Incarnation, Span};
+use aliquot_core::node::{Node, Released, RequestAction};
+use aliquot_core::state::State;
+use aliquot_core::unit::{Incarnation, Span, Tick};
 use aliquot_wire::Wire;
 use aliquot_wire::central::{AskForward, ReleaseForward};
 use aliquot_wire::pb::central_client::CentralClient;
-use aliquot_wire::session::NodeMessage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,15 +36,15 @@ const AGAIN: Span = Span::from_millis(200);
 /// busy node, at a round trip of a few milliseconds.
 const FORWARDED_MAX: usize = 1_024;
 
-/// Connections to the home nodes of keys.
+/// Central requests of this node's clients and of peers, and the connections to the home nodes of keys.
 #[derive(Debug)]
-pub(super) struct Homes {
+pub(super) struct Central {
     /// One channel for each address of a member.
-    pub(super) channels: BTreeMap<String, Channel>,
+    channels: BTreeMap<String, Channel>,
     room: Arc<Semaphore>,
 }
 
-impl Default for Homes {
+impl Default for Central {
     fn default() -> Self {
         Self {
             channels: BTreeMap::new(),
@@ -51,27 +53,31 @@ impl Default for Homes {
     }
 }
 
-impl Actor {
-    /// Handles a client's request. The decision is sent to its session.
-    pub(super) fn ask(&mut self, ask: DecisionRequest) {
-        match self.decide(&ask) {
-            RequestAction::Reply(told) => self.tell(told),
-            RequestAction::Forward { to, ask } => self.pass_on(to, ask),
+impl Central {
+    /// Handles a client's request. Returns the decision, unless the home node was asked for it. Then
+    /// [`Control::DecisionReply`] follows.
+    pub(super) fn ask(
+        &mut self,
+        ask: DecisionRequest,
+        node: Option<&mut Node>,
+        state: &State,
+        context: &Context,
+    ) -> Option<DecisionReply> {
+        match decide(&ask, node, state, context.now) {
+            RequestAction::Reply(told) => Some(told),
+            RequestAction::Forward { to, ask } => self.pass_on(to, ask, state, context),
         }
-    }
-
-    fn tell(&self, told: DecisionReply) {
-        self.sessions
-            .send(told.edge.child, NodeMessage::DecisionReply(told));
     }
 
     /// Handles a request that a peer forwarded.
     pub(super) fn ask_for_peer(
-        &mut self,
         ask: &DecisionRequest,
         reply: oneshot::Sender<DecisionReply>,
+        node: Option<&mut Node>,
+        state: &State,
+        now: Tick,
     ) {
-        let told = match self.decide(ask) {
+        let told = match decide(ask, node, state, now) {
             RequestAction::Reply(told) => told,
             // A forwarded request is never forwarded again.
             RequestAction::Forward { to, .. } => ask.reply(Outcome::Moved { home: Some(to) }),
@@ -80,21 +86,20 @@ impl Actor {
         let _ = reply.send(told);
     }
 
-    fn decide(&mut self, ask: &DecisionRequest) -> RequestAction {
-        match &mut self.node {
-            Some(node) => node.handle_ask(ask, &self.state, self.now),
-            None => RequestAction::Reply(ask.reply(Outcome::refused(Reason::NoLease, Some(AGAIN)))),
-        }
-    }
-
     /// Releases permits, here or at the home node that booked them. Delivery is not confirmed: if a
     /// release is lost, the permits end with their maximum hold.
-    pub(super) fn release(&mut self, release: &Release) {
-        let Some(node) = &mut self.node else { return };
-        let released = node.handle_release(release, self.now);
+    pub(super) fn release(
+        &mut self,
+        release: &Release,
+        node: Option<&mut Node>,
+        state: &State,
+        context: &Context,
+    ) {
+        let Some(node) = node else { return };
+        let released = node.handle_release(release, context.now);
         if let Released::Forward { to, release } = released
             && let Some(room) = self.room()
-            && let Some(home) = self.home(to)
+            && let Some(home) = self.home(to, state, context)
         {
             tokio::spawn(async move {
                 give_up(home, release).await;
@@ -103,19 +108,31 @@ impl Actor {
         }
     }
 
+    /// Drops the channels to addresses that no member has any more. A home node that moved is connected
+    /// anew.
+    pub(super) fn follow_members(&mut self, status: &Status) {
+        let addresses = || status.voters.values().chain(status.learners.values());
+        self.channels
+            .retain(|address, _| addresses().any(|known| known == address));
+    }
+
     /// Forwards a request to the home node. Its decision, or a refusal if it does not answer, comes
-    /// back to the actor and goes to the client.
-    fn pass_on(&mut self, to: Incarnation, ask: DecisionRequest) {
+    /// back to the actor and goes to the client. Returns a refusal if the request cannot be forwarded.
+    fn pass_on(
+        &mut self,
+        to: Incarnation,
+        ask: DecisionRequest,
+        state: &State,
+        context: &Context,
+    ) -> Option<DecisionReply> {
         let Some(room) = self.room() else {
-            self.tell(ask.reply(Outcome::refused(Reason::Busy, Some(AGAIN))));
-            return;
+            return Some(ask.reply(Outcome::refused(Reason::Busy, Some(AGAIN))));
         };
         let unknown = ask.reply(Outcome::refused(Reason::NoLease, Some(AGAIN)));
-        let Some(home) = self.home(to) else {
-            self.tell(unknown);
-            return;
+        let Some(home) = self.home(to, state, context) else {
+            return Some(unknown);
         };
-        let control = self.control.clone();
+        let control = context.control.clone();
         tokio::spawn(async move {
             let told = forward(home.clone(), ask).await;
             // If the actor is gone, the decision is dropped.
@@ -133,26 +150,43 @@ impl Actor {
             }
             drop(room);
         });
+        None
     }
 
     fn room(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.homes.room).try_acquire_owned().ok()
+        Arc::clone(&self.room).try_acquire_owned().ok()
     }
 
     /// Returns a connection to the node of an incarnation.
-    fn home(&mut self, incarnation: Incarnation) -> Option<CentralClient<Channel>> {
-        let node = self.state.member(incarnation)?.node.get();
-        let address = self.status.address(node)?;
-        let channels = &mut self.homes.channels;
-        let channel = match channels.get(address) {
+    fn home(
+        &mut self,
+        incarnation: Incarnation,
+        state: &State,
+        context: &Context,
+    ) -> Option<CentralClient<Channel>> {
+        let node = state.member(incarnation)?.node.get();
+        let address = context.status.address(node)?;
+        let channel = match self.channels.get(address) {
             Some(channel) => channel.clone(),
             None => {
-                let channel = (self.options.connect)(address);
-                channels.insert(address.clone(), channel.clone());
+                let channel = (context.options.connect)(address);
+                self.channels.insert(address.clone(), channel.clone());
                 channel
             }
         };
         Some(CentralClient::new(channel))
+    }
+}
+
+fn decide(
+    ask: &DecisionRequest,
+    node: Option<&mut Node>,
+    state: &State,
+    now: Tick,
+) -> RequestAction {
+    match node {
+        Some(node) => node.handle_ask(ask, state, now),
+        None => RequestAction::Reply(ask.reply(Outcome::refused(Reason::NoLease, Some(AGAIN)))),
     }
 }
 

@@ -1,8 +1,7 @@
 //! Access to the actor for the rest of the process.
 
-use super::actor::Forwarded;
+use super::inbox::{Forwarded, Query, Written};
 use super::view::View;
-use super::writes::Written;
 use crate::raft::ProposeError;
 use crate::{gossip, session};
 use aliquot_core::central::{DecisionReply, DecisionRequest, Release};
@@ -15,9 +14,6 @@ use tokio::sync::{mpsc, oneshot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node is stopping")]
 pub struct Stopped;
-
-/// A query that the actor runs between two inputs.
-pub(super) type Query = Box<dyn FnOnce(&View<'_>) + Send>;
 
 /// Handle of an actor.
 #[derive(Clone, Debug)]

@@ -1,15 +1,58 @@
 //! Inputs of the actor, and the order in which they are polled.
 
-use super::actor::Forwarded;
-use super::handle::Query;
 use super::machine::Log;
-use super::writes::Written;
+use super::view::View;
+use crate::raft::{ProposeError, Raft};
 use crate::{gossip, session};
+use aliquot_core::central::{DecisionReply, DecisionRequest, Release};
 use aliquot_core::command::Command;
+use aliquot_core::leadership::Barrier;
+use aliquot_core::state::Effect;
+use aliquot_core::unit::{RequestId, Term};
+use bytes::Bytes;
 use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 
-/// Inputs of the actor except [`Control`](super::actor::Control), which is rare and comes first.
+/// Inputs that must not wait behind those of clients.
+pub(super) enum Control {
+    /// The Raft log has been opened.
+    Raft(Raft),
+    /// The home node's decision on a client's request, or a refusal if it did not answer.
+    DecisionReply(DecisionReply),
+    /// The proposal of a batch of new keys has ended, whether or not it was taken.
+    Instantiated { batch: u64 },
+    /// The actor must stop.
+    Stop,
+    /// The barrier has ended. `held` is true if a quorum acknowledged it.
+    Barrier { barrier: Barrier, held: bool },
+    /// The proposal of a round, made in `term`, has ended.
+    Round {
+        term: Term,
+        command: Bytes,
+        result: Result<(), ProposeError>,
+    },
+    /// An operator's command was not taken, or its fate is unknown.
+    WriteFailed {
+        request: RequestId,
+        error: ProposeError,
+    },
+}
+
+/// A query that the actor runs between two inputs.
+pub(super) type Query = Box<dyn FnOnce(&View<'_>) + Send>;
+
+/// Central requests that a peer forwarded.
+pub(super) enum Forwarded {
+    /// A request for a decision.
+    DecisionRequest(DecisionRequest, oneshot::Sender<DecisionReply>),
+    /// Permits that a client returns.
+    Release(Release),
+}
+
+/// Result of a write: the effects of the command, or the reason that there are none.
+pub(super) type Written = Result<Vec<Effect>, ProposeError>;
+
+/// Inputs of the actor except [`Control`], which is rare and comes first.
 ///
 /// There are three classes, which take turns: messages of peers, which renew leases; the log; and
 /// everything else. However many inputs one class has, the others wait for at most one of them.

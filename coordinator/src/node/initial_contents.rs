@@ -1,23 +1,13 @@
-//! Initial contents of a new cluster: its settings and its first budgets.
+//! The proposals of a new cluster's initial contents: its settings and its first budgets.
 
-use super::actor::Actor;
-use aliquot_core::budget::Budget;
+use super::context::Context;
+use super::options::InitialContents;
 use aliquot_core::command::Command;
-use aliquot_core::unit::{Drift, RequestId, Span, Tick};
+use aliquot_core::state::State;
+use aliquot_core::unit::{Incarnation, RequestId, Span, Tick};
 use rand::RngExt;
 
-/// Initial contents of a new cluster, proposed by its first leader.
-#[derive(Clone, Debug, Default)]
-pub struct InitialContents {
-    /// Maximum drift of any clock.
-    pub drift: Drift,
-    /// Length of the lease of nodes.
-    pub lease: Span,
-    /// The first budgets.
-    pub budgets: Vec<Budget>,
-}
-
-/// Progress of these proposals.
+/// Progress of the proposals.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     asked: Option<Tick>,
@@ -31,36 +21,45 @@ const AGAIN: Span = Span::from_millis(500);
 /// Maximum number of entries in the log of a new cluster.
 const YOUNG: u64 = 200;
 
-impl Actor {
-    /// Proposes the settings and then the budgets while this node leads a new cluster, each until it is
-    /// applied. Afterwards only operators change them.
-    pub(super) fn propose_initial_contents(&mut self) {
-        let ready = self.leadership.machine().is_ready();
+impl Progress {
+    /// Proposes the settings and then the budgets of a new cluster, each until it is applied. Afterwards
+    /// only operators change them. The caller leads the cluster. `creator` is the incarnation of this
+    /// node, if it has joined: it may hold all tokens of the first budgets at once.
+    pub(super) fn propose(
+        &mut self,
+        creator: Option<Incarnation>,
+        state: &State,
+        context: &mut Context,
+    ) {
         let waits = self
-            .initial_contents
             .asked
-            .is_some_and(|asked| self.now.since(asked) < AGAIN);
-        if self.initial_contents.done || !ready || waits {
+            .is_some_and(|asked| context.now.since(asked) < AGAIN);
+        if self.done || waits {
             return;
         }
-        self.initial_contents.asked = Some(self.now);
-        match self.next_initial_command() {
-            Some(command) => self.propose_anywhere(command),
-            None => self.initial_contents.done = true,
+        self.asked = Some(context.now);
+        match self.next_command(creator, state, context) {
+            Some(command) => context.propose_anywhere(command),
+            None => self.done = true,
         }
     }
 
-    fn next_initial_command(&mut self) -> Option<Command> {
+    fn next_command(
+        &mut self,
+        creator: Option<Incarnation>,
+        state: &State,
+        context: &mut Context,
+    ) -> Option<Command> {
         let InitialContents {
             drift,
             lease,
             budgets,
-        } = &self.options.initial_contents;
-        let ruled = self.state.rules().next().is_some();
-        if self.state.applied() > YOUNG || ruled {
+        } = &context.options.initial_contents;
+        let ruled = state.rules().next().is_some();
+        if state.applied() > YOUNG || ruled {
             return None;
         }
-        if (self.state.drift(), self.state.lease()) != (*drift, *lease) {
+        if (state.drift(), state.lease()) != (*drift, *lease) {
             return Some(Command::Configure {
                 drift: *drift,
                 lease: *lease,
@@ -69,21 +68,70 @@ impl Actor {
         if budgets.is_empty() {
             return None;
         }
-        let rng = &mut self.rng;
-        let request = self.initial_contents.request;
-        let request = *self
-            .initial_contents
+        let rng = &mut context.rng;
+        let request = self
             .request
-            .insert(request.unwrap_or_else(|| RequestId::new(rng.random())));
+            .get_or_insert_with(|| RequestId::new(rng.random()));
         Some(Command::Apply {
-            request,
+            request: *request,
             deletes: Vec::new(),
             puts: budgets.clone(),
-            // If this node has joined, it may hold all tokens of the first budgets at once.
-            creator: self
-                .node
-                .as_ref()
-                .map(aliquot_core::node::Node::incarnation),
+            creator,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::tests::{context, pass};
+    use super::*;
+    use aliquot_core::budget::{Budget, BudgetDraft};
+
+    fn budget() -> Budget {
+        let draft = BudgetDraft {
+            key: "k".into(),
+            rate: Some("10/s".into()),
+            ..BudgetDraft::default()
+        };
+        draft.validate().unwrap()
+    }
+
+    #[test]
+    fn the_settings_come_first_and_then_the_budgets_under_one_request() {
+        let (mut progress, mut context) = (Progress::default(), context());
+        context.options.initial_contents.budgets = vec![budget()];
+        let creator = Some(Incarnation::new(4));
+        let mut state = State::new();
+        let settings = progress.next_command(creator, &state, &mut context);
+        assert!(matches!(settings, Some(Command::Configure { .. })));
+        state.apply(1, settings.as_ref());
+        let first = progress.next_command(creator, &state, &mut context);
+        let again = progress.next_command(creator, &state, &mut context);
+        assert!(matches!(
+            first,
+            Some(Command::Apply {
+                creator: Some(_),
+                ..
+            })
+        ));
+        assert_eq!(first, again);
+        state.apply(2, first.as_ref());
+        assert_eq!(progress.next_command(creator, &state, &mut context), None);
+    }
+
+    #[test]
+    fn nothing_is_proposed_again_within_half_a_second_or_once_all_is_applied() {
+        let (mut progress, mut context) = (Progress::default(), context());
+        let mut state = State::new();
+        progress.propose(None, &state, &mut context);
+        let asked = progress.asked;
+        pass(&mut context, Span::from_millis(499));
+        progress.propose(None, &state, &mut context);
+        assert_eq!(progress.asked, asked);
+        let settings = progress.next_command(None, &state, &mut context);
+        state.apply(1, settings.as_ref());
+        pass(&mut context, Span::from_millis(1));
+        progress.propose(None, &state, &mut context);
+        assert!(progress.asked > asked && progress.done);
     }
 }

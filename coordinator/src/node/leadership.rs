@@ -1,24 +1,26 @@
 //! The leader's side of the actor: elections, barriers, rounds and answers to nodes.
 
-use super::actor::{Actor, Control};
+use super::context::{Context, entry};
+use super::inbox::Control;
+use super::traffic::Traffic;
+use crate::gossip::Book;
 use crate::raft::{ProposeError, Status};
 use crate::timer;
 use aliquot_core::command::{Changes, Command};
 use aliquot_core::leader::{Leader, LeaderOutput, Pace};
 use aliquot_core::leadership::Barrier;
-use aliquot_core::message::Answer;
+use aliquot_core::message::{Answer, Report};
 use aliquot_core::planted::{self, Bug};
-use aliquot_core::unit::{Term, Tick};
-use aliquot_wire::gossip::{Record, Topic};
-use aliquot_wire::log::LogEntry;
-use aliquot_wire::{Sealed, WireError};
+use aliquot_core::state::{Effect, State};
+use aliquot_core::unit::{BudgetId, Incarnation, Term, Tick};
+use aliquot_wire::gossip::Topic;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// The leader's state machine, and what the actor keeps beside it.
+/// The leader's state machine, and what is kept beside it.
 ///
 /// After an election, the machine is ready to lead once an entry of its own term is applied
-/// (`Leader::is_ready`).
+/// (`Leader::is_ready`). The answers that the methods return go to nodes.
 #[derive(Debug)]
 pub(super) struct Leadership {
     machine: Leader,
@@ -27,15 +29,21 @@ pub(super) struct Leadership {
     elected: Tick,
     /// True once the reports received before this leader was ready were taken in.
     warm: bool,
+    traffic: Traffic,
 }
 
 impl Leadership {
+    /// Number of report intervals after an election within which every node has reported to the new
+    /// leader.
+    const SETTLING: u64 = 3;
+
     pub(super) fn new(pace: Pace) -> Self {
         Self {
             machine: Leader::new(pace),
             leads: None,
             elected: Tick::default(),
             warm: false,
+            traffic: Traffic::default(),
         }
     }
 
@@ -47,87 +55,108 @@ impl Leadership {
         self.leads.is_some()
     }
 
-    pub(super) const fn machine_mut(&mut self) -> &mut Leader {
-        &mut self.machine
+    /// Returns the rates of requests, as far as this node knows them.
+    pub(super) const fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
-}
 
-impl Actor {
-    /// Number of report intervals after an election within which every node has reported to the new
-    /// leader.
-    const SETTLING: u64 = 3;
-
-    /// Follows a change of Raft's status: an election won or lost, or a change of members.
-    pub(super) fn follow_raft(&mut self, status: Status) {
+    /// Follows a change of Raft's status: an election won or lost.
+    pub(super) fn follow(&mut self, status: &Status, state: &State, context: &Context) {
         let leads = status.leads.then(|| Term::new(status.term));
-        if leads != self.leadership.leads {
-            if self.leadership.leads.is_some() {
-                self.leadership.machine.deposed();
-            }
-            // A node that does not lead receives only a part of the reports.
-            self.traffic.begin();
-            (self.leadership.leads, self.leadership.warm) = (leads, false);
-            if let Some(term) = leads {
-                tracing::info!(term = term.get(), "elected");
-                self.leadership.elected = self.now;
-                self.leadership.machine.elected(term, &self.state, self.now);
-                // The entry that begins the term may have been applied before this node learned that it
-                // leads. This proposal ensures that another entry of the term follows.
-                self.propose_changes(Command::Round(Changes::default()));
-            }
+        if leads == self.leads {
+            return;
         }
-        self.counts.leader_changes += u64::from(status.leader != self.status.leader);
-        self.status = status;
-        self.follow_members();
+        if self.leads.is_some() {
+            self.machine.deposed();
+        }
+        // A node that does not lead receives only a part of the reports.
+        self.traffic.begin();
+        (self.leads, self.warm) = (leads, false);
+        if let Some(term) = leads {
+            tracing::info!(term = term.get(), "elected");
+            self.elected = context.now;
+            self.machine.elected(term, state, context.now);
+            // The entry that begins the term may have been applied before this node learned that it
+            // leads. This proposal ensures that another entry of the term follows.
+            self.propose_changes(Command::Round(Changes::default()), state, context);
+        }
+    }
+
+    /// Follows an entry that was applied to `state`.
+    pub(super) fn applied(
+        &mut self,
+        term: Term,
+        command: Option<&Command>,
+        effects: &[Effect],
+        state: &State,
+        now: Tick,
+    ) {
+        self.machine.applied(term, command, effects, state, now);
+        if !self.warm && self.machine.is_ready() {
+            tracing::info!(at = now.nanos(), "ready to lead");
+        }
     }
 
     /// Takes in the latest report of every node once this leader is ready. Each report builds on what an
     /// earlier leader knew, so that the answer asks the node for all of its demand.
-    pub(super) fn warm_up(&mut self) {
-        if self.leadership.warm || !self.leadership.machine.is_ready() {
-            return;
+    pub(super) fn warm_up(&mut self, book: &Book, state: &State, now: Tick) -> Vec<Answer> {
+        if self.warm || !self.machine.is_ready() {
+            return Vec::new();
         }
-        self.leadership.warm = true;
-        let records = self.book.records();
+        self.warm = true;
+        let records = book.records();
         let reports = records.filter(|record| record.value().head.topic == Topic::Report);
-        let reports: Vec<_> = reports
-            .filter_map(|record| record.value().report().ok())
-            .collect();
-        for report in reports {
-            self.lead_report(report.value());
-        }
+        let reports = reports.filter_map(|record| record.value().report().ok());
+        reports
+            .filter_map(|report| self.take_report(report.value(), state, now))
+            .collect()
     }
 
-    pub(super) fn tick_leader(&mut self) {
-        let outputs = self.leadership.machine.tick(&self.state, self.now);
-        for output in outputs {
+    /// Makes the plans, rounds and barriers that are due.
+    pub(super) fn tick(&mut self, state: &State, context: &mut Context) -> Vec<Answer> {
+        for output in self.machine.tick(state, context.now) {
             match output {
                 LeaderOutput::Barrier(barrier) => {
-                    self.counts.barriers += 1;
-                    self.start_barrier(barrier);
+                    context.counts.barriers += 1;
+                    self.start_barrier(barrier, context);
                 }
                 LeaderOutput::Propose(command) => {
-                    self.counts.rounds += 1;
-                    self.propose_changes(command);
+                    context.counts.rounds += 1;
+                    self.propose_changes(command, state, context);
                 }
             }
         }
-        for answer in self.leadership.machine.poll_answers(&self.state, self.now) {
-            self.tell_node(&answer);
-        }
+        self.machine.poll_answers(state, context.now)
+    }
+
+    /// Computes the rates of requests, if that is due.
+    pub(super) fn sample_traffic(&mut self, now: Tick) {
+        self.traffic.sample(now);
+    }
+
+    /// Notes a report that another node leads.
+    pub(super) fn note_report(&mut self, incarnation: Incarnation, now: Tick) {
+        self.traffic.note(incarnation, now);
     }
 
     /// Takes in a node's report, and answers it if this node leads.
-    pub(super) fn lead_report(&mut self, report: &aliquot_core::message::Report) {
-        self.traffic.note(report.edge.child, self.now);
-        if self.leadership.leads.is_none() {
-            return;
+    pub(super) fn take_report(
+        &mut self,
+        report: &Report,
+        state: &State,
+        now: Tick,
+    ) -> Option<Answer> {
+        self.traffic.note(report.edge.child, now);
+        if self.leads.is_none() {
+            return None;
         }
         self.traffic.hear(report);
-        let machine = &mut self.leadership.machine;
-        if let Some(answer) = machine.handle_report(report, &self.state, self.now) {
-            self.tell_node(&answer);
-        }
+        self.machine.handle_report(report, state, now)
+    }
+
+    /// Drops everything about a budget that has ended.
+    pub(super) fn forget(&mut self, budget: BudgetId) {
+        self.traffic.forget(budget);
     }
 
     /// Starts a barrier, which begins after every report that it covers has arrived.
@@ -138,17 +167,17 @@ impl Actor {
     ///
     /// Shortly after an election, leases are nearly over, so that the barrier does not wait for a
     /// heartbeat.
-    fn start_barrier(&self, barrier: Barrier) {
+    fn start_barrier(&self, barrier: Barrier, context: &Context) {
         const AGAIN: Duration = Duration::from_millis(20);
-        let (Some(raft), Some(term)) = (&self.raft, self.leadership.leads) else {
+        let (Some(raft), Some(term)) = (&context.raft, self.leads) else {
             return;
         };
-        let settled = self.options.pace.report.times_or_max(Self::SETTLING);
-        let asked = match self.now.since(self.leadership.elected) < settled {
+        let settled = context.options.pace.report.times_or_max(Self::SETTLING);
+        let asked = match context.now.since(self.elected) < settled {
             true => raft.barrier(term.get()),
             false => raft.heartbeat_barrier(term.get()),
         };
-        let control = self.control.clone();
+        let control = context.control.clone();
         tokio::spawn(async move {
             let held = planted::is(Bug::BarrierUnasked) || asked.await.is_ok();
             if !held {
@@ -159,34 +188,38 @@ impl Actor {
         });
     }
 
-    pub(super) fn barrier_done(&mut self, barrier: Barrier, held: bool) {
-        if !held {
-            self.leadership.machine.failed(barrier);
-            return;
+    /// Handles the end of a barrier.
+    pub(super) fn barrier_done(
+        &mut self,
+        barrier: Barrier,
+        held: bool,
+        state: &State,
+        now: Tick,
+    ) -> Vec<Answer> {
+        if held {
+            return self.machine.acknowledged(barrier, state, now);
         }
-        let machine = &mut self.leadership.machine;
-        for answer in machine.acknowledged(barrier, &self.state, self.now) {
-            self.tell_node(&answer);
-        }
+        self.machine.failed(barrier);
+        Vec::new()
     }
 
     /// Proposes a round. A round that no replica could read would stop all of them for good. Such a
     /// round is not proposed, and the next ones are half as large.
-    fn propose_changes(&mut self, command: Command) {
+    fn propose_changes(&mut self, command: Command, state: &State, context: &Context) {
         match entry(command) {
-            Ok(command) => self.propose_round_after(command, Duration::ZERO),
+            Ok(command) => self.propose_round_after(command, Duration::ZERO, context),
             Err(error) => {
                 tracing::error!(%error, "a round was not proposed: it cannot be decoded");
-                self.leadership.machine.halve(&self.state, self.now);
+                self.machine.halve(state, context.now);
             }
         }
     }
 
-    fn propose_round_after(&self, command: Bytes, delay: Duration) {
-        let (Some(raft), Some(term)) = (self.raft.clone(), self.leadership.leads) else {
+    fn propose_round_after(&self, command: Bytes, delay: Duration, context: &Context) {
+        let (Some(raft), Some(term)) = (context.raft.clone(), self.leads) else {
             return;
         };
-        let control = self.control.clone();
+        let control = context.control.clone();
         tokio::spawn(async move {
             if !delay.is_zero() {
                 timer::sleep(delay).await;
@@ -211,63 +244,25 @@ impl Actor {
         term: Term,
         command: Bytes,
         result: Result<(), ProposeError>,
+        state: &State,
+        context: &Context,
     ) {
         match result {
             Ok(()) | Err(ProposeError::Stopped) => {}
-            Err(_) if self.leadership.leads != Some(term) => {}
+            Err(_) if self.leads != Some(term) => {}
             Err(error @ ProposeError::TooLarge { .. }) => {
                 tracing::error!(%error, "a round was not taken");
-                self.leadership.machine.halve(&self.state, self.now);
+                self.machine.halve(state, context.now);
             }
             Err(ProposeError::NotLeader { .. }) => {
-                self.leadership.machine.refused(&self.state, self.now);
+                self.machine.refused(state, context.now);
                 // A leader that no quorum has acknowledged yet also refuses. The first entry of its
                 // term must be applied before it is ready, so it is proposed again.
-                if !self.leadership.machine.is_ready() {
-                    self.propose_round_after(command, Duration::from_millis(50));
+                if !self.machine.is_ready() {
+                    self.propose_round_after(command, Duration::from_millis(50), context);
                 }
             }
-            Err(_) => self.propose_round_after(command, Duration::from_millis(100)),
+            Err(_) => self.propose_round_after(command, Duration::from_millis(100), context),
         }
     }
-
-    /// Gives an answer to a node: to the state machine here, or to other nodes by gossip.
-    fn tell_node(&mut self, answer: &Answer) {
-        let incarnation = answer.edge.child;
-        if let Some(node) = self
-            .node
-            .as_mut()
-            .filter(|node| node.incarnation() == incarnation)
-        {
-            let ended = |budget| self.state.has_ended(budget);
-            node.handle_answer_but(answer, self.now, ended);
-            return;
-        }
-        match Sealed::seal(answer).map(|sealed| Record::of_answer(&sealed)) {
-            Ok(record) => self.publish(&record),
-            Err(error) => tracing::error!(%error, "an answer was not sent: it cannot be decoded"),
-        }
-    }
-}
-
-impl Leadership {
-    /// Logs once when this leader is ready.
-    pub(super) fn log_when_ready(&self, now: Tick) {
-        if !self.warm && self.machine.is_ready() {
-            tracing::info!(at = now.nanos(), "ready to lead");
-        }
-    }
-}
-
-/// Encodes a command as the log carries it, and reads it back once. An entry that cannot be read would
-/// be committed all the same, and would stop every replica.
-///
-/// # Errors
-///
-/// The reader's error. The command must not be proposed.
-pub(super) fn entry(command: Command) -> Result<Bytes, WireError> {
-    let entry = LogEntry {
-        command: Some(command),
-    };
-    Sealed::seal(&entry).map(Sealed::into_bytes)
 }

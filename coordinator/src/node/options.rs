@@ -1,10 +1,10 @@
 //! Options of an actor.
 
-use super::initial_contents::InitialContents;
 use crate::clock::SharedClock;
 use crate::gossip::Connector;
+use aliquot_core::budget::Budget;
 use aliquot_core::leader::Pace;
-use aliquot_core::unit::{NodeId, Span};
+use aliquot_core::unit::{Drift, NodeId, Span};
 use std::fmt;
 
 /// Options of an actor.
@@ -34,11 +34,66 @@ pub struct Options {
     pub address: String,
 }
 
+/// Initial contents of a new cluster, proposed by its first leader.
+#[derive(Clone, Debug, Default)]
+pub struct InitialContents {
+    /// Maximum drift of any clock.
+    pub drift: Drift,
+    /// Length of the lease of nodes.
+    pub lease: Span,
+    /// The first budgets.
+    pub budgets: Vec<Budget>,
+}
+
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("cluster", &self.cluster)
             .field("node", &self.node)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use aliquot_core::unit::Tick;
+    use std::sync::Arc;
+    use tonic::transport::Endpoint;
+
+    /// A clock that stands still.
+    #[derive(Debug)]
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> Tick {
+            Tick::default()
+        }
+
+        fn wall_ms(&self) -> i64 {
+            0
+        }
+    }
+
+    /// Returns the options of node 1, on a clock that stands still.
+    pub(in crate::node) fn options() -> Options {
+        Options {
+            cluster: "test".to_owned(),
+            node: NodeId::new(1),
+            connect: Arc::new(|_| Endpoint::from_static("http://127.0.0.1:1").connect_lazy()),
+            clock: Arc::new(Still),
+            seed: 1,
+            report_every: Span::from_millis(250),
+            client_report_every: Span::from_secs(1),
+            pace: Pace::default(),
+            initial_contents: InitialContents {
+                drift: Drift::from_ppm(500).unwrap(),
+                lease: Span::from_secs(3),
+                budgets: Vec::new(),
+            },
+            session_keys: 1_024,
+            address: "127.0.0.1:1".to_owned(),
+        }
     }
 }

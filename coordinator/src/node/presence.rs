@@ -1,72 +1,95 @@
-//! Presence of this node: where it serves clients, and its departure.
+//! Presence of this node: where it serves clients, as other nodes are told.
 
-use super::actor::Actor;
-use aliquot_core::unit::{Number, Span};
+use super::context::Context;
+use aliquot_core::node::Node;
+use aliquot_core::state::State;
+use aliquot_core::unit::{Number, Span, Tick};
 use aliquot_wire::Sealed;
 use aliquot_wire::gossip::{Presence, Record};
-use tokio::sync::oneshot;
 
 /// Interval at which the presence record is repeated.
 const PRESENCE: Span = Span::from_secs(1);
 
-impl Actor {
-    /// Publishes this node's presence: its address, and the number of its sessions.
-    pub(super) fn publish_presence(&mut self) {
-        let Some(node) = &self.node else {
-            return;
-        };
-        // Records of an incarnation that is over are not stored.
-        if self.state.member(node.incarnation()).is_none() {
-            return;
+/// The presence record that this node published last.
+#[derive(Debug)]
+pub(super) struct OwnPresence {
+    latest: Presence,
+    published: Tick,
+}
+
+impl OwnPresence {
+    pub(super) fn new(now: Tick) -> Self {
+        Self {
+            latest: Presence::default(),
+            published: now,
         }
+    }
+
+    /// Returns the record to publish, if it is due or differs from the last one. `sessions` are the
+    /// connected sessions of this node, and `takes_clients` is false while it leaves.
+    pub(super) fn next(
+        &mut self,
+        node: &Node,
+        state: &State,
+        sessions: usize,
+        takes_clients: bool,
+        context: &Context,
+    ) -> Option<Record> {
+        // Records of an incarnation that is over are not stored.
+        state.member(node.incarnation())?;
         // While this node has no lease, it publishes no address: new clients would have to wait for the
         // lease.
-        let serving = !self.departs && node.is_leased(self.now);
+        let serving = takes_clients && node.is_leased(context.now);
         let latest = Presence {
             incarnation: node.incarnation(),
-            number: self.send_times.presence.number,
+            number: self.latest.number,
             address: match serving {
-                true => self.options.address.clone(),
+                true => context.options.address.clone(),
                 false => String::new(),
             },
-            sessions: self.sessions.connected() as u64,
+            sessions: sessions as u64,
         };
-        let old = self.now.since(self.send_times.last_presence) >= PRESENCE;
-        if latest == self.send_times.presence && !old {
-            return;
+        let old = context.now.since(self.published) >= PRESENCE;
+        if latest == self.latest && !old {
+            return None;
         }
-        if latest.incarnation != self.send_times.presence.incarnation {
-            self.send_times.presence.number = Number::new(0);
+        if latest.incarnation != self.latest.incarnation {
+            self.latest.number = Number::new(0);
         }
-        let number = self.send_times.presence.number.next();
-        self.send_times.presence = Presence {
+        let number = self.latest.number.next();
+        self.latest = Presence {
             number: number.unwrap_or(latest.number),
             ..latest
         };
-        self.send_times.last_presence = self.now;
-        if let Ok(sealed) = Sealed::seal(&self.send_times.presence) {
-            self.publish(&Record::of_presence(&sealed));
-        }
+        self.published = context.now;
+        let sealed = Sealed::seal(&self.latest).ok()?;
+        Some(Record::of_presence(&sealed))
     }
+}
 
-    /// Begins to leave: all tokens are handed back.
-    pub(super) fn leave(&mut self, reply: oneshot::Sender<()>) {
-        self.depart();
-        self.send_times.is_urgent = true;
-        self.leaving.push(reply);
-    }
+#[cfg(test)]
+mod tests {
+    use super::super::context::tests::{context, joined, pass};
+    use super::*;
 
-    /// Resolves the pending calls to leave once nothing is left to hand back.
-    pub(super) fn keep_leaving(&mut self) {
-        if self.leaving.is_empty() {
-            return;
-        }
-        self.send_times.is_urgent = true;
-        let empty = self.node.as_ref().is_none_or(|node| node.has_left());
-        if empty {
-            for reply in self.leaving.drain(..) {
-                let _ = reply.send(());
-            }
-        }
+    #[test]
+    fn a_node_without_a_lease_tells_no_address_and_repeats_its_presence_each_second() {
+        let mut context = context();
+        let (state, incarnation) = joined();
+        let node = Node::new(incarnation, state.drift());
+        let mut own = OwnPresence::new(context.now);
+        let mut next = |state: &State, sessions, context: &Context| {
+            let record = own.next(&node, state, sessions, true, context)?;
+            Some(record.presence().unwrap().into_value())
+        };
+        assert_eq!(next(&State::new(), 3, &context), None, "not a member");
+        let first = next(&state, 3, &context).expect("the first");
+        assert_eq!((first.address.as_str(), first.sessions), ("", 3));
+        assert_eq!(next(&state, 3, &context), None, "nothing is new");
+        let second = next(&state, 4, &context).expect("another count");
+        assert!(second.number > first.number);
+        pass(&mut context, PRESENCE);
+        let third = next(&state, 4, &context).expect("a second later");
+        assert!(third.number > second.number);
     }
 }

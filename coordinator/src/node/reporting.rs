@@ -1,35 +1,38 @@
 //! Reports of this node to the leader.
 
-use super::actor::Actor;
-use super::joining::Joining;
-use aliquot_core::node::NodeOutput;
+use super::context::Context;
+use aliquot_core::message::Report;
+use aliquot_core::node::Node;
 use aliquot_core::unit::{Span, Tick};
-use aliquot_wire::Sealed;
-use aliquot_wire::gossip::{Presence, Record};
 
-/// Times of the last report, gossip round and presence record.
+/// Times of this node's reports.
 #[derive(Debug)]
-pub(super) struct SendTimes {
-    pub(super) last_report: Tick,
+pub(super) struct Reporting {
+    last: Tick,
     /// Minimum time between urgent reports.
-    pub(super) report_gap: Span,
-    pub(super) is_urgent: bool,
-    pub(super) last_gossip: Tick,
-    pub(super) presence: Presence,
-    pub(super) last_presence: Tick,
+    gap: Span,
+    is_urgent: bool,
     /// True if this node had a lease at the last check.
     leased: bool,
 }
 
-impl SendTimes {
+/// Minimum time between urgent reports, so that a storm of client requests leads to one report.
+///
+/// Making reports takes at most about a tenth of the time: after a report that took long, the next one
+/// waits ten times as long, up to the limit.
+const URGENT: Span = Span::from_millis(1);
+const URGENT_LIMIT: Span = Span::from_millis(200);
+const URGENT_PART: u64 = 10;
+
+/// Interval of reports while this node has no lease.
+const UNLEASED: Span = Span::from_millis(100);
+
+impl Reporting {
     pub(super) fn new(now: Tick) -> Self {
         Self {
-            last_report: now,
-            report_gap: URGENT,
+            last: now,
+            gap: URGENT,
             is_urgent: true,
-            last_gossip: now,
-            presence: Presence::default(),
-            last_presence: now,
             leased: false,
         }
     }
@@ -49,77 +52,69 @@ impl SendTimes {
 
     /// Starts a new incarnation, whose first report is sent at once.
     pub(super) const fn begin_incarnation(&mut self, now: Tick) {
-        self.last_report = now;
+        self.last = now;
         self.is_urgent = true;
     }
-}
 
-/// Minimum time between urgent reports, so that a storm of client requests leads to one report.
-///
-/// Making reports takes at most about a tenth of the time: after a report that took long, the next one
-/// waits ten times as long, up to the limit.
-const URGENT: Span = Span::from_millis(1);
-const URGENT_LIMIT: Span = Span::from_millis(200);
-const URGENT_PART: u64 = 10;
-
-/// Interval of reports while this node has no lease.
-const UNLEASED: Span = Span::from_millis(100);
-
-impl Actor {
-    /// Carries out the outputs of the node's state machine.
-    pub(super) fn drain_node(&mut self) {
-        let Some(node) = &mut self.node else {
-            return;
-        };
-        for output in node.poll_outputs() {
-            match output {
-                NodeOutput::Answer(answer) => self.answer_client(answer),
-                NodeOutput::Rejoin => {
-                    tracing::warn!("this incarnation has ended; joining again");
-                    self.join = Joining::new(&mut self.rng);
-                }
-            }
-        }
+    /// Makes the next report urgent.
+    pub(super) const fn urge(&mut self) {
+        self.is_urgent = true;
     }
 
-    /// Reports if a regular or an urgent report is due.
-    pub(super) fn report_if_due(&mut self) {
-        let Some(node) = &mut self.node else {
-            return;
-        };
-        self.send_times.is_urgent |= node.take_report_urgent();
-        let every = match (node.is_leased(self.now), self.send_times.is_urgent) {
-            (_, true) => self.send_times.report_gap,
+    /// Returns a report if a regular or an urgent one is due.
+    pub(super) fn next(&mut self, node: &mut Node, context: &Context) -> Option<Report> {
+        let (now, options) = (context.now, &context.options);
+        self.is_urgent |= node.take_report_urgent();
+        let every = match (node.is_leased(now), self.is_urgent) {
+            (_, true) => self.gap,
             (false, false) => UNLEASED,
-            (true, false) => self.options.report_every,
+            (true, false) => options.report_every,
         };
-        if self.now.since(self.send_times.last_report) < every {
-            return;
+        if now.since(self.last) < every {
+            return None;
         }
-        (self.send_times.last_report, self.send_times.is_urgent) = (self.now, false);
-        let begun = self.options.clock.now();
-        let Some(report) = node.report(self.now, self.options.clock.wall_ms()) else {
-            return;
-        };
-        let took = self.options.clock.now().since(begun);
+        (self.last, self.is_urgent) = (now, false);
+        let begun = options.clock.now();
+        let report = node.report(now, options.clock.wall_ms())?;
+        let took = options.clock.now().since(begun);
         let gap = took.times_or_max(URGENT_PART).min(URGENT_LIMIT);
-        self.send_times.report_gap = gap.max(URGENT);
-        match Sealed::seal(&report) {
-            Ok(sealed) => {
-                self.publish(&Record::of_report(&sealed));
-                self.lead_report(&report);
-            }
-            Err(error) => tracing::error!(%error, "a report was not sent: it cannot be decoded"),
-        }
+        self.gap = gap.max(URGENT);
+        Some(report)
     }
 
     /// Returns the time at which the next urgent report is due, if there is one.
-    pub(super) fn urgent_report_at(&self) -> Option<Tick> {
-        let waits = self.send_times.is_urgent && self.node.is_some();
-        waits.then(|| {
-            self.send_times
-                .last_report
-                .after(self.send_times.report_gap)
-        })
+    pub(super) fn urgent_at(&self) -> Option<Tick> {
+        self.is_urgent.then(|| self.last.after(self.gap))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::tests::{context, joined, pass};
+    use super::*;
+
+    /// Returns the time in milliseconds until the next report.
+    fn wait(reporting: &mut Reporting, node: &mut Node, context: &mut Context) -> u64 {
+        for ms in 0..1_000 {
+            if reporting.next(node, context).is_some() {
+                return ms;
+            }
+            pass(context, Span::from_millis(1));
+        }
+        panic!("no report in a second");
+    }
+
+    #[test]
+    fn an_urgent_report_waits_a_millisecond_and_one_without_a_lease_a_tenth_of_a_second() {
+        let mut context = context();
+        let (state, incarnation) = joined();
+        let mut node = Node::new(incarnation, state.drift());
+        let mut reporting = Reporting::new(context.now);
+        assert_eq!(reporting.urgent_at(), Some(context.now.after(URGENT)));
+        assert_eq!(wait(&mut reporting, &mut node, &mut context), 1);
+        assert_eq!(reporting.urgent_at(), None);
+        assert_eq!(wait(&mut reporting, &mut node, &mut context), 100);
+        reporting.urge();
+        assert_eq!(wait(&mut reporting, &mut node, &mut context), 1);
     }
 }

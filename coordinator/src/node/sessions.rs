@@ -1,154 +1,85 @@
-//! Client sessions: opening them, interning keys, taking reports, and moving clients between nodes.
+//! Client sessions: opening them, taking their reports, and sending them what the core decides.
+//!
+//! ```text
+//!  stream ── Event ──► Sessions ── reports, requests ──► core ── Answer ──► Sessions ──► Outbox
+//! ```
 
-use super::actor::{Actor, Control};
-use super::leadership::entry;
-use super::wanted::Wanted;
-use crate::session::{Caller, Event, Name, Opening, Refused, ServingNode};
+use super::balance::Balance;
+use super::context::Context;
+use super::key_names::KeyNames;
+use super::report_coalescer::ReportCoalescer;
+use crate::gossip::Book;
+use crate::session::{Caller, Opening, Refused, Registry};
 use aliquot_core::budget::Key;
-use aliquot_core::command::Command;
-use aliquot_core::message::{Report, Verdict};
+use aliquot_core::message::{Answer, Report, Verdict};
+use aliquot_core::node::Node;
 use aliquot_core::state::State;
-use aliquot_core::unit::{BudgetId, Incarnation, Span, Tick};
-use aliquot_wire::gossip::{Presence, Topic};
-use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage, SessionOpen, SessionOpened};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
+use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tick};
+use aliquot_wire::session::{NodeMessage, SessionOpen, SessionOpened};
 
-/// Work on the keys of sessions that is still to be done.
-#[derive(Debug, Default)]
-pub(super) struct PendingKeys {
-    wanted: Wanted,
-    /// Keys that sessions asked about and that were not looked up yet.
-    unresolved: VecDeque<(Caller, Vec<Key>)>,
-    unresolved_keys: usize,
-    pub(super) stale: StaleKeys,
-    /// Time until which no session is told of changed names.
-    quiet: Tick,
+/// The sessions of this node, the names of their keys, and their balance with other nodes.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    registry: Registry,
+    pub(super) names: KeyNames,
+    pub(super) balance: Balance,
+    coalescer: ReportCoalescer,
     swept: Tick,
-    rebalanced: Tick,
 }
-
-impl PendingKeys {
-    /// Maximum number of keys that wait to be looked up: about a quarter of a second of work. Above it,
-    /// no more session events are read.
-    const UNRESOLVED_MAX: usize = 1 << 18;
-
-    /// Returns true if no key waits for a budget or a name.
-    pub(super) fn is_empty(&self) -> bool {
-        self.wanted.is_empty() && self.stale.is_empty() && self.unresolved.is_empty()
-    }
-
-    /// Returns true if there are keys that can be looked up at once.
-    pub(super) fn is_behind(&self) -> bool {
-        !self.unresolved.is_empty()
-    }
-
-    /// Returns true if sessions may ask about more keys.
-    pub(super) const fn has_room(&self) -> bool {
-        self.unresolved_keys < Self::UNRESOLVED_MAX
-    }
-
-    /// Returns the number of keys whose budgets were requested and do not exist yet.
-    pub(super) fn waiting(&self) -> usize {
-        self.wanted.len()
-    }
-}
-
-/// Keys whose names may have changed with the entries that were applied.
-#[derive(Debug, Default)]
-pub(super) struct StaleKeys {
-    keys: BTreeSet<Key>,
-    /// Position of the sweep over all keys: after a key, or `Some(None)` at the start.
-    sweep: Option<Option<Key>>,
-    /// Set if another sweep must follow this one.
-    again: bool,
-}
-
-impl StaleKeys {
-    fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.sweep.is_none()
-    }
-
-    /// Marks one key whose name may have changed. When thousands of keys are created at once, this
-    /// avoids one sweep over all keys for each of them.
-    pub(super) fn key(&mut self, key: &Key) {
-        self.keys.insert(key.clone());
-    }
-
-    /// Marks all keys. They are swept a part at a time.
-    pub(super) fn all(&mut self) {
-        match self.sweep {
-            Some(Some(_)) => self.again = true,
-            Some(None) => {}
-            None => self.sweep = Some(None),
-        }
-    }
-
-    /// Records how far the sweep came. `None` means that it reached the end.
-    fn swept(&mut self, last: Option<Key>) {
-        self.sweep = match last {
-            Some(last) => Some(Some(last)),
-            None => std::mem::take(&mut self.again).then_some(None),
-        };
-    }
-}
-
-/// Maximum number of keys that are looked up in one turn of the loop.
-const KEYS_A_TURN: usize = 1_024;
-
-/// Time that it takes to tell one session of a name, the transport included. The pause after a refresh
-/// is this for each session told: long after many, and unnoticeable after one.
-const NAMES: Span = Span::from_nanos(50_000);
-
-/// Maximum time for which a leader that takes new keys is looked for.
-const TRY_FOR: Duration = Duration::from_secs(2);
 
 /// Interval at which one part of the sessions is checked for closed ones, and number of parts after
 /// which all of them have been checked.
 const SWEEP: Span = Span::from_millis(20);
 const SWEEP_PARTS: usize = 10;
 
-/// Interval at which sessions are balanced between nodes.
-const REBALANCE: Span = Span::from_secs(1);
-
-/// At each tick, a leaving node asks one in this many of its clients to move: all of them within half a
-/// second, but never all at once.
-const LEAVE_ONE_IN: usize = 8;
-
-/// Returns the budget id of a key, as far as this replica knows.
-fn name(state: &State, key: &Key) -> Name {
-    let rule = state.rule_of(key);
-    match state.budget_of(key) {
-        Some(id) if state.budget(id).is_some_and(|of| !of.winding) => Ok(id),
-        Some(_) if rule.is_some() => Err(KeyRefusal::NotYet),
-        _ => match rule {
-            Some((rule, _)) if state.is_full(rule) => Err(KeyRefusal::TooManyInstances),
-            Some(_) => Err(KeyRefusal::NotYet),
-            None => Err(KeyRefusal::NoRule),
-        },
-    }
-}
-
-impl Actor {
-    pub(super) fn handle_session(&mut self, event: Event) {
-        match event {
-            Event::Opening(opening) => self.open_session(*opening),
-            Event::Intern { caller, keys } if self.sessions.is_current(&caller) => {
-                self.tell_names(caller, keys);
-            }
-            Event::Report { caller, report } if self.sessions.is_current(&caller) => {
-                self.take_report(caller, &report);
-            }
-            Event::DecisionRequest { caller, ask } if self.sessions.is_current(&caller) => {
-                self.ask(ask)
-            }
-            Event::Release { release } => self.release(&release),
-            Event::Gone { caller } => self.sessions.gone(&caller),
-            Event::Intern { .. } | Event::Report { .. } | Event::DecisionRequest { .. } => {}
+impl Sessions {
+    pub(super) fn new(keys_max: usize, now: Tick) -> Self {
+        Self {
+            registry: Registry::new(keys_max),
+            names: KeyNames::default(),
+            balance: Balance::new(),
+            coalescer: ReportCoalescer::new(now),
+            swept: Tick::default(),
         }
     }
 
-    fn open_session(&mut self, opening: Opening) {
+    /// Returns the table of sessions.
+    pub(super) const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Returns true if events of streams are read now.
+    pub(super) fn listens(&self, now: Tick) -> bool {
+        now >= self.coalescer.next() && self.names.has_room()
+    }
+
+    /// Returns the time at which sessions have work even if no event arrives: keys that wait to be looked
+    /// up, or the end of the pause in which reports are collected.
+    pub(super) fn due(&self, now: Tick) -> Option<Tick> {
+        let reports = Some(self.coalescer.next()).filter(|&at| at > now);
+        let names = self.names.is_behind().then_some(now);
+        [reports, names].into_iter().flatten().min()
+    }
+
+    /// Counts reports that were handled together, and all of their lines.
+    pub(super) fn note_reports(&mut self, reports: u64, lines: u64, now: Tick) {
+        self.coalescer.note(reports, lines, now);
+    }
+
+    /// Returns true if this stream still carries its session. Messages of other streams are ignored.
+    pub(super) fn is_current(&self, caller: &Caller) -> bool {
+        self.registry.is_current(caller)
+    }
+
+    /// Opens or resumes a session, and replies to its stream. A leaving node opens none.
+    pub(super) fn open(
+        &mut self,
+        opening: Opening,
+        mut node: Option<&mut Node>,
+        leaving: bool,
+        state: &State,
+        context: &mut Context,
+    ) {
         let Opening {
             stream,
             open,
@@ -163,282 +94,239 @@ impl Actor {
             ..
         } = open;
         let caller = |edge| Caller { edge, stream };
+        let is_open = |client| {
+            let node = node.as_deref();
+            node.is_some_and(|node| node.ledger().child(client).is_some())
+        };
         let resumed = resume
             .map(caller)
-            .filter(|caller| self.is_open(caller.edge.child))
-            .filter(|&caller| self.sessions.resume(caller, outbox.clone(), remote.clone()));
+            .filter(|caller| is_open(caller.edge.child))
+            .filter(|&caller| self.registry.resume(caller, outbox.clone(), remote.clone()));
         let caller = match resumed {
             Some(caller) => caller,
-            None => match self.begin_session() {
+            None => match begin(node.as_deref_mut(), leaving, context) {
                 Ok(edge) => {
                     let caller = caller(edge);
-                    self.sessions.open(caller, outbox, remote, labels, self.now);
+                    self.registry
+                        .open(caller, outbox, remote, labels, context.now);
                     caller
                 }
                 Err(refused) => {
-                    self.counts.refused += 1;
+                    context.counts.refused += 1;
                     // If the stream has ended meanwhile, no answer is needed.
                     let _ = reply.send(Err(refused));
                     return;
                 }
             },
         };
-        let keys = self.names(caller, keys);
+        let registry = &mut self.registry;
+        let keys = self
+            .names
+            .names(caller, keys, registry, state, &mut context.counts);
         let _ = reply.send(Ok(SessionOpened {
             edge: caller.edge,
-            drift: self.state.drift(),
-            report_every: self.options.client_report_every,
+            drift: state.drift(),
+            report_every: context.options.client_report_every,
             keys,
         }));
     }
 
-    fn begin_session(&mut self) -> Result<aliquot_core::unit::Edge, Refused> {
-        let not_serving = |reason: &str| Refused::NotServing {
-            reason: reason.to_owned(),
-        };
-        if self.departs {
-            return Err(Refused::Stopping);
-        }
-        let Some(node) = &mut self.node else {
-            let reason = match self.status.formed {
-                true => "it has not joined the cluster yet",
-                false => "the cluster is not formed yet",
-            };
-            return Err(not_serving(reason));
-        };
-        let opened = node.open_session(self.now);
-        opened.ok_or_else(|| not_serving("it has no more names for clients; restart it"))
+    /// Tells a session the names of keys.
+    pub(super) fn intern(
+        &mut self,
+        caller: Caller,
+        keys: Vec<Key>,
+        state: &State,
+        context: &mut Context,
+    ) {
+        let registry = &mut self.registry;
+        self.names
+            .tell(caller, keys, registry, state, &mut context.counts);
     }
 
-    fn is_open(&self, client: Incarnation) -> bool {
-        let node = self.node.as_ref();
-        node.is_some_and(|node| node.ledger().child(client).is_some())
-    }
-
-    /// Returns the names of keys, and requests the budgets that do not exist yet. Beyond `KEYS_A_TURN`
-    /// keys, the rest is looked up in later turns.
-    fn names(&mut self, caller: Caller, mut keys: Vec<Key>) -> Vec<Interned> {
-        if keys.len() > KEYS_A_TURN {
-            let rest = keys.split_off(KEYS_A_TURN);
-            self.pending.unresolved_keys += rest.len();
-            self.pending.unresolved.push_back((caller, rest));
-        }
-        let mut names = Vec::with_capacity(keys.len());
-        for key in keys {
-            let state = &self.state;
-            let client = caller.edge.child;
-            let Ok(interned) = self.sessions.intern(client, key, |key| name(state, key)) else {
-                // The session's edge was closed meanwhile.
-                break;
-            };
-            let waits = interned.budget == Err(KeyRefusal::NotYet);
-            if waits && !self.pending.wanted.want(&interned.key) {
-                self.counts.keys_shed += 1;
-            }
-            names.push(interned);
-        }
-        names
-    }
-
-    fn tell_names(&mut self, caller: Caller, keys: Vec<Key>) {
-        let names = self.names(caller, keys);
-        let names = NodeMessage::Interned(names);
-        self.sessions.send(caller.edge.child, names);
-    }
-
-    /// Looks up the next keys that sessions asked about.
-    pub(super) fn name_more(&mut self) {
-        let Some((caller, keys)) = self.pending.unresolved.pop_front() else {
+    /// Takes in a session's report.
+    pub(super) fn report(
+        &self,
+        caller: Caller,
+        report: &Report,
+        node: Option<&mut Node>,
+        state: &State,
+        context: &mut Context,
+    ) {
+        let Some(session) = self.registry.get(caller.edge.child) else {
             return;
         };
-        self.pending.unresolved_keys -= keys.len();
-        if self.sessions.is_current(&caller) {
-            self.tell_names(caller, keys);
-        }
-    }
-
-    /// Requests the budgets that clients wait for, many at once.
-    pub(super) fn ask_for_keys(&mut self) {
-        let Some(raft) = &self.raft else { return };
-        let state = &self.state;
-        let waits = |key: &Key| name(state, key) == Err(KeyRefusal::NotYet);
-        while let Some(batch) = self.pending.wanted.take(self.now, waits) {
-            let number = batch.number;
-            let command = Command::Instantiate {
-                keys: batch.keys.iter().map(ToString::to_string).collect(),
-                creator: self
-                    .node
-                    .as_ref()
-                    .map(aliquot_core::node::Node::incarnation),
-            };
-            let entry = match entry(command) {
-                Ok(entry) => entry,
-                Err(error) => {
-                    tracing::error!(%error, "new keys were not proposed: the command cannot be decoded");
-                    self.pending.wanted.landed(number, self.now, &mut self.rng);
-                    continue;
-                }
-            };
-            let proposed = raft.propose_anywhere(entry, TRY_FOR);
-            let control = self.control.clone();
-            tokio::spawn(async move {
-                if let Err(error) = proposed.await {
-                    tracing::debug!(%error, "new keys were not taken yet");
-                }
-                // If the actor is gone, no batch is waited for.
-                let _ = control.send(Control::Instantiated { batch: number });
-            });
-        }
-    }
-
-    /// Records that the proposal of a batch of new keys has ended.
-    pub(super) fn batch_landed(&mut self, batch: u64) {
-        self.pending.wanted.landed(batch, self.now, &mut self.rng);
-    }
-
-    /// Tells sessions of names that entries may have changed. After a few, the next refresh follows at
-    /// once. After many there is a pause, and changes that come meanwhile are told together.
-    pub(super) fn refresh_names(&mut self) {
-        let stale = &mut self.pending.stale;
-        if stale.is_empty() || self.now < self.pending.quiet {
-            return;
-        }
-        let state = &self.state;
-        let keys = std::mem::take(&mut stale.keys);
-        let mut told = self
-            .sessions
-            .refresh_keys(keys.iter(), |key| name(state, key));
-        if let Some(after) = stale.sweep.take() {
-            let after = after.as_ref();
-            let (more, last) = self
-                .sessions
-                .refresh_after(after, KEYS_A_TURN, |key| name(state, key));
-            stale.swept(last);
-            told += more;
-        }
-        let told = u64::try_from(told).unwrap_or(u64::MAX);
-        self.pending.quiet = self.now.after(NAMES.times_or_max(told));
-    }
-
-    fn take_report(&mut self, caller: Caller, report: &Report) {
-        let Some(session) = self.sessions.get(caller.edge.child) else {
-            return;
-        };
-        self.counts.reports += 1;
+        context.counts.reports += 1;
         // The weight and band follow from the budget's rules, whatever the client claims.
-        if let Some(node) = &mut self.node {
-            let state = &self.state;
+        if let Some(node) = node {
             let rules = |budget| {
                 let generation = state.budget(budget)?;
                 Some(generation.budget.claim(session.labels()))
             };
-            node.handle_report_under(report, self.now, rules, |budget| state.has_ended(budget));
+            let ended = |budget| state.has_ended(budget);
+            node.handle_report_under(report, context.now, rules, ended);
         }
+    }
+
+    /// Notes that a stream has ended.
+    pub(super) fn gone(&mut self, caller: &Caller) {
+        self.registry.gone(caller);
+    }
+
+    /// Passes on an answer of the node's state machine to a client.
+    pub(super) fn answer(&mut self, answer: Answer, context: &mut Context) {
+        let client = answer.edge.child;
+        context.counts.answers += 1;
+        let closed = answer.verdict == Verdict::Closed;
+        self.registry.send(client, NodeMessage::Answer(answer));
+        if closed {
+            self.registry.remove(client, None);
+        }
+    }
+
+    /// Sends a message to a client, if its session is connected.
+    pub(super) fn send(&self, client: Incarnation, message: NodeMessage) {
+        self.registry.send(client, message);
     }
 
     /// Recomputes the weights and bands of a budget's clients after its rules may have changed. The
     /// demand that they reported stays, because steady clients do not report it again.
-    pub(super) fn reweigh(&mut self, budget: BudgetId) {
-        let (sessions, generation) = (&self.sessions, self.state.budget(budget));
-        if let (Some(node), Some(generation)) = (&mut self.node, generation) {
+    pub(super) fn reweigh(&self, budget: BudgetId, node: Option<&mut Node>, state: &State) {
+        if let (Some(node), Some(generation)) = (node, state.budget(budget)) {
             node.reweigh(budget, |client| {
-                let session = sessions.get(client)?;
+                let session = self.registry.get(client)?;
                 Some(generation.budget.claim(session.labels()))
             });
         }
     }
 
-    /// Passes on an answer of the node's state machine to a client.
-    pub(super) fn answer_client(&mut self, answer: aliquot_core::message::Answer) {
-        let client = answer.edge.child;
-        self.counts.answers += 1;
-        let closed = answer.verdict == Verdict::Closed;
-        self.sessions.send(client, NodeMessage::Answer(answer));
-        if closed {
-            self.sessions.remove(client, None);
-        }
+    /// Tells sessions the names that they wait for, and requests the budgets that do not exist yet.
+    /// `own` is the incarnation of this node.
+    pub(super) fn settle(
+        &mut self,
+        own: Option<Incarnation>,
+        state: &State,
+        context: &mut Context,
+    ) {
+        let registry = &mut self.registry;
+        self.names.tell_more(registry, state, &mut context.counts);
+        self.names.refresh(registry, state, context.now);
+        self.names.request_budgets(own, state, context);
     }
 
     /// Drops sessions whose leases have expired, and balances those that are left.
-    pub(super) fn keep_sessions(&mut self) {
-        if self.now.since(self.pending.swept) >= SWEEP {
-            self.pending.swept = self.now;
-            if let Some(node) = &self.node {
+    pub(super) fn keep(
+        &mut self,
+        node: Option<&Node>,
+        leaving: bool,
+        book: &Book,
+        state: &State,
+        context: &mut Context,
+    ) {
+        if context.now.since(self.swept) >= SWEEP {
+            self.swept = context.now;
+            if let Some(node) = node {
                 let open = |client| node.ledger().child(client).is_some();
-                let part = self.sessions.len().div_ceil(SWEEP_PARTS);
-                self.sessions.sweep(part, open);
+                let part = self.registry.len().div_ceil(SWEEP_PARTS);
+                self.registry.sweep(part, open);
             }
         }
-        let due = self.now.since(self.pending.rebalanced) >= REBALANCE;
-        if due {
-            self.pending.rebalanced = self.now;
-        }
-        match (self.departs, due) {
-            (false, true) => self.rebalance_sessions(),
-            (false, false) => {}
-            (true, due) => {
-                if due {
-                    // A client that could not connect to the node that it was sent to is sent to
-                    // another one.
-                    self.sessions.forget_asked();
-                }
-                self.redirect_clients();
-            }
+        let registry = &mut self.registry;
+        self.balance.keep(leaving, registry, book, state, context);
+    }
+
+    /// Marks the key by which sessions know a budget that has ended.
+    pub(super) fn budget_ended(&mut self, budget: BudgetId) {
+        if let Some(key) = self.registry.key_of(budget) {
+            self.names.changed(key);
         }
     }
 
-    fn rebalance_sessions(&mut self) {
-        let others = self.serving_nodes();
-        let own = self.sessions.staying(self.now);
-        for redirect in self.rebalancer.round(own as u64, &others) {
-            let count = usize::try_from(redirect.sessions).unwrap_or(usize::MAX);
-            let asked = self
-                .sessions
-                .ask_to_move(count, &redirect.address, self.now);
-            self.counts.moved += asked as u64;
-            tracing::debug!(asked, to = %redirect.address, "clients were asked to move");
-        }
+    /// Begins to move clients away. A client that was asked to move before, and stayed, is asked again.
+    pub(super) fn depart(&mut self) {
+        self.registry.forget_asked();
     }
 
-    /// Returns the other nodes that take clients now and were heard from lately. Each is listed in its
-    /// latest incarnation only: earlier ones, those of this node too, may not be reclaimed yet.
-    fn serving_nodes(&self) -> Vec<ServingNode> {
-        let records = self.book.records();
-        let presences = records
-            .filter(|record| record.value().head.topic == Topic::Presence)
-            .filter_map(|record| record.value().presence().ok())
-            .map(aliquot_wire::Sealed::into_value);
-        let mut latest = BTreeMap::new();
-        for presence in presences {
-            if let Some(member) = self.state.member(presence.incarnation) {
-                let node: &mut Presence = latest.entry(member.node).or_default();
-                if presence.incarnation > node.incarnation {
-                    *node = presence;
-                }
-            }
-        }
-        latest.remove(&self.options.node);
-        let nodes = latest.into_values();
-        let mut nodes: Vec<ServingNode> = nodes
-            .filter(|presence| !presence.address.is_empty())
-            .filter(|presence| self.rebalancer.hears(presence.incarnation, self.now))
-            .map(|presence| ServingNode {
-                incarnation: presence.incarnation,
-                address: presence.address,
-                sessions: presence.sessions,
-            })
-            .collect();
-        nodes.sort_unstable_by_key(|node| node.incarnation);
-        nodes
+    /// Starts anew for another incarnation of this node. All sessions end.
+    pub(super) fn begin_incarnation(&mut self, incarnation: Incarnation) {
+        self.balance.begin_incarnation(incarnation);
+        self.clear(&Refused::Lapsed);
     }
 
-    /// Asks the clients of this leaving node to move, spread over the other nodes.
-    fn redirect_clients(&mut self) {
-        let nodes = self.serving_nodes();
-        let batch = (self.sessions.connected() / LEAVE_ONE_IN).max(4);
-        for node in &nodes {
-            let count = batch.div_ceil(nodes.len());
-            self.sessions.ask_to_move(count, &node.address, self.now);
-        }
+    /// Ends all sessions.
+    pub(super) fn clear(&mut self, refused: &Refused) {
+        self.registry.clear(refused);
+    }
+}
+
+fn begin(node: Option<&mut Node>, leaving: bool, context: &Context) -> Result<Edge, Refused> {
+    let not_serving = |reason: &str| Refused::NotServing {
+        reason: reason.to_owned(),
+    };
+    if leaving {
+        return Err(Refused::Stopping);
+    }
+    let Some(node) = node else {
+        let reason = match context.status.formed {
+            true => "it has not joined the cluster yet",
+            false => "the cluster is not formed yet",
+        };
+        return Err(not_serving(reason));
+    };
+    let opened = node.open_session(context.now);
+    opened.ok_or_else(|| not_serving("it has no more names for clients; restart it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::tests::context;
+    use super::*;
+    use crate::session::{Outbox, Remote, StreamId};
+    use aliquot_core::unit::Drift;
+    use tokio::sync::oneshot;
+
+    /// Opens a session, and returns the reply and the number of clients refused.
+    fn open(
+        sessions: &mut Sessions,
+        node: Option<&mut Node>,
+        leaving: bool,
+        resume: Option<Edge>,
+    ) -> (Result<SessionOpened, Refused>, u64) {
+        let (reply, mut opened) = oneshot::channel();
+        let opening = Opening {
+            stream: StreamId::new(1),
+            open: SessionOpen {
+                resume,
+                ..SessionOpen::default()
+            },
+            remote: Remote::default(),
+            outbox: Outbox::new().0,
+            reply,
+        };
+        let mut context = context();
+        sessions.open(opening, node, leaving, &State::new(), &mut context);
+        (opened.try_recv().unwrap(), context.counts.refused)
+    }
+
+    #[test]
+    fn a_node_that_has_not_joined_or_leaves_opens_no_session() {
+        let mut sessions = Sessions::new(10, Tick::default());
+        let (reply, refused) = open(&mut sessions, None, false, None);
+        assert!(matches!(reply, Err(Refused::NotServing { .. })) && refused == 1);
+        let mut node = Node::new(Incarnation::new(1), Drift::default());
+        let (reply, refused) = open(&mut sessions, Some(&mut node), true, None);
+        assert!(reply == Err(Refused::Stopping) && refused == 1);
+        assert!(sessions.registry().is_empty());
+    }
+
+    #[test]
+    fn a_leaving_node_still_resumes_the_sessions_that_it_has() {
+        let mut sessions = Sessions::new(10, Tick::default());
+        let mut node = Node::new(Incarnation::new(1), Drift::default());
+        let (opened, _) = open(&mut sessions, Some(&mut node), false, None);
+        let edge = opened.unwrap().edge;
+        let (resumed, _) = open(&mut sessions, Some(&mut node), true, Some(edge));
+        assert_eq!(resumed.unwrap().edge, edge);
+        assert_eq!(sessions.registry().len(), 1);
     }
 }

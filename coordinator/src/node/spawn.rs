@@ -1,8 +1,8 @@
 //! Start and end of an actor.
 
-use super::actor::{Actor, Control};
+use super::actor::Actor;
 use super::handle::NodeHandle;
-use super::inbox::{Class, Inbox};
+use super::inbox::{Class, Control, Inbox};
 use super::machine::ActorMachine;
 use super::options::Options;
 use crate::raft::{Machine, Raft};
@@ -93,30 +93,14 @@ pub fn spawn(options: Options) -> Spawned {
 mod tests {
     use super::*;
     use crate::clock::HostClock;
-    use crate::node::InitialContents;
     use crate::session::{Caller, Event, StreamId};
-    use aliquot_core::leader::Pace;
-    use aliquot_core::unit::{Drift, Edge, Incarnation, NodeId, Span};
+    use aliquot_core::unit::{Edge, Incarnation};
     use std::sync::Arc;
-    use tonic::transport::Endpoint;
 
     fn options() -> Options {
         Options {
-            cluster: "test".to_owned(),
-            node: NodeId::new(1),
-            connect: Arc::new(|_| Endpoint::from_static("http://127.0.0.1:1").connect_lazy()),
             clock: Arc::new(HostClock),
-            seed: 1,
-            report_every: Span::from_millis(250),
-            client_report_every: Span::from_secs(1),
-            pace: Pace::default(),
-            initial_contents: InitialContents {
-                drift: Drift::from_ppm(500).unwrap(),
-                lease: Span::from_secs(3),
-                budgets: Vec::new(),
-            },
-            session_keys: 1_024,
-            address: "127.0.0.1:1".to_owned(),
+            ..super::super::options::tests::options()
         }
     }
 

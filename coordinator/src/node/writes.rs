@@ -1,7 +1,7 @@
 //! Writes of operators: the caller waits until this replica has applied the command.
 
-use super::actor::{Actor, Control};
-use super::leadership::entry;
+use super::context::{Context, entry};
+use super::inbox::{Control, Written};
 use crate::raft::ProposeError;
 use aliquot_core::command::Command;
 use aliquot_core::state::Effect;
@@ -10,14 +10,62 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Result of a write: the effects of the command, or the reason that there are none.
-pub(super) type Written = Result<Vec<Effect>, ProposeError>;
-
 /// Callers that wait, by request id. A retry with the same id waits together with the first attempt.
-pub(super) type Writers = BTreeMap<RequestId, Vec<oneshot::Sender<Written>>>;
+#[derive(Debug, Default)]
+pub(super) struct Writers {
+    waiting: BTreeMap<RequestId, Vec<oneshot::Sender<Written>>>,
+}
 
 /// Maximum time for which a leader is looked for.
 const TRY_FOR: Duration = Duration::from_secs(5);
+
+impl Writers {
+    /// Proposes a command to the leader, whichever node that is. The reply is sent once the command is
+    /// applied here. A command without a request id is refused.
+    pub(super) fn write(
+        &mut self,
+        command: Command,
+        reply: oneshot::Sender<Written>,
+        context: &Context,
+    ) {
+        let (Some(raft), Some(request)) = (context.raft.clone(), request(&command)) else {
+            let _ = reply.send(Err(ProposeError::Stopped));
+            return;
+        };
+        let command = match entry(command) {
+            Ok(command) => command,
+            Err(error) => {
+                let reason = error.to_string();
+                let _ = reply.send(Err(ProposeError::Unreadable { reason }));
+                return;
+            }
+        };
+        self.waiting.entry(request).or_default().push(reply);
+        let control = context.control.clone();
+        tokio::spawn(async move {
+            let proposed = raft.propose_anywhere(command, TRY_FOR).await;
+            if let Err(error) = proposed {
+                let _ = control.send(Control::WriteFailed { request, error });
+            }
+        });
+    }
+
+    /// Tells the callers that wait for a command that it was not taken, or that its fate is unknown.
+    pub(super) fn failed(&mut self, request: RequestId, error: &ProposeError) {
+        for writer in self.waiting.remove(&request).into_iter().flatten() {
+            let _ = writer.send(Err(error.clone()));
+        }
+    }
+
+    /// Tells the callers that wait for a command that it was applied, and its effects.
+    pub(super) fn applied(&mut self, command: Option<&Command>, effects: &[Effect]) {
+        let request = command.and_then(request);
+        let writers = request.and_then(|request| self.waiting.remove(&request));
+        for writer in writers.into_iter().flatten() {
+            let _ = writer.send(Ok(effects.to_vec()));
+        }
+    }
+}
 
 /// Returns the request id of a command, if it has one.
 const fn request(command: &Command) -> Option<RequestId> {
@@ -34,44 +82,46 @@ const fn request(command: &Command) -> Option<RequestId> {
     }
 }
 
-impl Actor {
-    /// Proposes a command to the leader, whichever node that is. The reply is sent once the command is
-    /// applied here. A command without a request id is refused.
-    pub(super) fn write(&mut self, command: Command, reply: oneshot::Sender<Written>) {
-        let (Some(raft), Some(request)) = (self.raft.clone(), request(&command)) else {
-            let _ = reply.send(Err(ProposeError::Stopped));
-            return;
-        };
-        let command = match entry(command) {
-            Ok(command) => command,
-            Err(error) => {
-                let reason = error.to_string();
-                let _ = reply.send(Err(ProposeError::Unreadable { reason }));
-                return;
-            }
-        };
-        self.writers.entry(request).or_default().push(reply);
-        let control = self.control.clone();
-        tokio::spawn(async move {
-            let proposed = raft.propose_anywhere(command, TRY_FOR).await;
-            if let Err(error) = proposed {
-                let _ = control.send(Control::WriteFailed { request, error });
-            }
-        });
-    }
+#[cfg(test)]
+mod tests {
+    use super::super::context::tests::context;
+    use super::*;
+    use aliquot_core::unit::{Incarnation, NodeId};
 
-    pub(super) fn write_failed(&mut self, request: RequestId, error: &ProposeError) {
-        for writer in self.writers.remove(&request).into_iter().flatten() {
-            let _ = writer.send(Err(error.clone()));
+    fn join(request: u64) -> Command {
+        Command::Join {
+            node: NodeId::new(1),
+            request: RequestId::new(request),
         }
     }
 
-    /// Tells the callers that wait for a command that it was applied, and its effects.
-    pub(super) fn tell_writers(&mut self, command: Option<&Command>, effects: &[Effect]) {
-        let request = command.and_then(request);
-        let writers = request.and_then(|request| self.writers.remove(&request));
-        for writer in writers.into_iter().flatten() {
-            let _ = writer.send(Ok(effects.to_vec()));
-        }
+    #[test]
+    fn a_write_without_a_log_is_refused_at_once() {
+        let mut writers = Writers::default();
+        let (reply, mut written) = oneshot::channel();
+        writers.write(join(1), reply, &context());
+        assert_eq!(written.try_recv(), Ok(Err(ProposeError::Stopped)));
+        assert!(writers.waiting.is_empty());
+    }
+
+    #[test]
+    fn all_attempts_with_one_request_learn_its_result() {
+        let mut writers = Writers::default();
+        let mut wait = |request: u64| {
+            let (reply, written) = oneshot::channel();
+            let waiting = writers.waiting.entry(RequestId::new(request));
+            waiting.or_default().push(reply);
+            written
+        };
+        let (mut first, mut retry, mut failed) = (wait(1), wait(1), wait(2));
+        let effects = [Effect::Leaving(Incarnation::new(3))];
+        writers.applied(Some(&join(3)), &effects);
+        writers.applied(None, &effects);
+        assert!(first.try_recv().is_err(), "another write was applied");
+        writers.applied(Some(&join(1)), &effects);
+        assert_eq!(first.try_recv(), Ok(Ok(effects.to_vec())));
+        assert_eq!(retry.try_recv(), Ok(Ok(effects.to_vec())));
+        writers.failed(RequestId::new(2), &ProposeError::Unknown);
+        assert_eq!(failed.try_recv(), Ok(Err(ProposeError::Unknown)));
     }
 }

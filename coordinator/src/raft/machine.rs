@@ -1,8 +1,9 @@
 //! The state machine of the log: the interface between Raft and the actor.
 
+use super::halt::Halt;
 use super::log::{Finished, failed, wait, waiter};
 use super::outcome::Outcome;
-use super::skip::{Halt, Skips};
+use super::skip::Skips;
 use super::types::{
     LogId, Order, Reply, Snapshot, SnapshotMeta, StoredMembership, Types, damaged, index_out,
     log_id_out, meta_in, meta_out,
@@ -21,6 +22,9 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+
+/// openraft, with the log applied to a [`Machine`].
+pub(super) type Core = openraft::Raft<Types, Applier>;
 
 /// Maximum number of entries that are applied at once.
 const BATCH_MAX: usize = 256;
@@ -188,7 +192,7 @@ impl Applier {
         } = &mut self.skipping;
         let skipped = skips.skips(index, command, *readable, &self.shelf.disk);
         let skipped = skipped.await?;
-        skipped.map_err(|error| self.skipping.stopped(error))
+        skipped.map_err(|halt| self.skipping.stopped(halt.into()))
     }
 }
 

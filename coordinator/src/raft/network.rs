@@ -4,20 +4,19 @@
 //! opens the next call. A dead follower therefore costs one refused connection per backoff or
 //! heartbeat, and not a busy loop.
 
+use super::calls::{CallError, Calls, unreachable};
 use super::connect::{ConnectError, Links};
 use super::match_index_guard::MatchIndexGuard;
 use super::runtime::HostInstant;
+use super::snapshot;
 use super::types::{
     LogId, Snapshot, Types, Vote, entry_out, index_out, log_id_in, log_id_out, vote_in, vote_out,
 };
 use super::unresponsive_peers::UnresponsivePeers;
-use crate::timer;
-use aliquot_wire::limits::APPEND_BYTES_MAX;
-use aliquot_wire::pb::raft_client::RaftClient;
+use aliquot_wire::Wire;
 use aliquot_wire::raft as wire;
-use aliquot_wire::{Wire, WireError};
 use bytes::Bytes;
-use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
+use openraft::errors::{RPCError, ReplicationClosed, StreamingError};
 use openraft::network::{Backoff, RPCOption, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderError,
@@ -35,12 +34,6 @@ const BACKOFF_MAX: Duration = Duration::from_millis(400);
 
 /// Maximum time that a follower has to flush entries.
 const ENTRIES_TIMEOUT: Duration = Duration::from_secs(3);
-
-pub(super) type CallError = RPCError<Types>;
-
-fn unreachable(what: impl ToString) -> CallError {
-    Unreachable::from_string(what).into()
-}
 
 /// Creates the links to other nodes.
 #[derive(Clone, Debug)]
@@ -66,72 +59,35 @@ impl RaftNetworkFactory<Types> for Network {
 
 impl Network {
     fn link(&self, target: u64, channel: Result<Channel, ConnectError>) -> Link {
+        let header = wire::Header {
+            cluster: self.cluster.clone(),
+            target,
+            sender: self.node,
+        };
         Link {
-            header: wire::Header {
-                cluster: self.cluster.clone(),
-                target,
-                sender: self.node,
-            },
+            calls: Calls::new(header, channel),
             match_index_guard: Arc::clone(&self.match_index_guard),
             unresponsive: Arc::clone(&self.unresponsive),
-            client: channel.map(|channel| {
-                let client = RaftClient::new(channel);
-                client.max_decoding_message_size(APPEND_BYTES_MAX)
-            }),
         }
     }
 }
 
-/// Calls to one other node.
+/// The link to one other node.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    /// Names the node that each call is meant for. Another node may have taken over the address by now.
-    pub(super) header: wire::Header,
+    calls: Calls,
     match_index_guard: Arc<MatchIndexGuard>,
     unresponsive: Arc<UnresponsivePeers>,
-    client: Result<RaftClient<Channel>, ConnectError>,
 }
 
 impl Link {
-    pub(super) fn client(&self) -> Result<RaftClient<Channel>, CallError> {
-        let client = self.client.clone();
-        client.map_err(unreachable)
-    }
-
-    /// Waits for an answer for at most `ttl`.
-    ///
-    /// Errors of the transport are returned as `Unreachable`, after which openraft backs off. After a
-    /// `NetworkError` it would retry at once.
-    pub(super) async fn answer<T, F>(
-        &self,
-        action: RPCTypes,
-        ttl: Duration,
-        call: F,
-    ) -> Result<T, CallError>
-    where
-        T: Wire,
-        F: Future<Output = Result<tonic::Response<T::Message>, tonic::Status>>,
-    {
-        let timeout = || Timeout {
-            action,
-            id: self.header.sender,
-            target: self.header.target,
-            timeout: ttl,
-        };
-        let answer = timer::timeout(ttl, call).await;
-        let answer = answer.map_err(|_| timeout())?;
-        let answer = answer.map_err(Unreachable::from_string)?;
-        let value = T::from_message(answer.into_inner());
-        value.map_err(|error: WireError| unreachable(error))
-    }
-
     /// Handles a follower's answer that the entry before the sent ones is missing.
     fn conflict(
         &self,
         term: u64,
         missing: Option<LogId>,
     ) -> Result<AppendEntriesResponse<Types>, CallError> {
-        let node = self.header.target;
+        let node = self.calls.header.target;
         // Without a previous entry, there is nothing to conflict with, and openraft would panic.
         let missing = missing.ok_or_else(|| unreachable("a conflict with no entry"))?;
         if !self.match_index_guard.lost(node, term, missing) {
@@ -151,19 +107,19 @@ impl Link {
         pre: bool,
     ) -> Result<VoteResponse<Types>, CallError> {
         let ballot = wire::Ballot {
-            header: self.header.clone(),
+            header: self.calls.header.clone(),
             vote: vote_out(&request.vote),
             last: request.last_log_id.as_ref().map(log_id_out),
             transfer: request.leadership_transfer,
         };
-        let (mut client, ballot) = (self.client()?, ballot.to_message());
+        let (mut client, ballot) = (self.calls.client()?, ballot.to_message());
         let call = async move {
             match pre {
                 true => client.pre_vote(ballot).await,
                 false => client.vote(ballot).await,
             }
         };
-        let answer: wire::BallotAnswer = self.answer(RPCTypes::Vote, ttl, call).await?;
+        let answer: wire::BallotAnswer = self.calls.answer(RPCTypes::Vote, ttl, call).await?;
         let last = answer.last.map(log_id_in);
         Ok(VoteResponse::new(
             vote_in(answer.vote),
@@ -182,14 +138,14 @@ impl RaftNetworkV2<Types> for Link {
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, CallError> {
         let append = wire::Append {
-            header: self.header.clone(),
+            header: self.calls.header.clone(),
             vote: vote_out(&request.vote),
             previous: request.prev_log_id.as_ref().map(log_id_out),
             committed: request.leader_commit.as_ref().map(log_id_out),
             entries: request.entries.iter().map(entry_out).collect(),
         };
-        let (mut client, append) = (self.client()?, append.to_message());
-        let target = self.header.target;
+        let (mut client, append) = (self.calls.client()?, append.to_message());
+        let target = self.calls.header.target;
         if !self.unresponsive.may_call(target, HostInstant::now()) {
             return Err(unreachable("it has left calls unanswered for a while"));
         }
@@ -200,14 +156,14 @@ impl RaftNetworkV2<Types> for Link {
             true => option.soft_ttl(),
             false => option.soft_ttl().max(ENTRIES_TIMEOUT),
         };
-        let outcome = self.answer(RPCTypes::AppendEntries, ttl, call).await;
+        let outcome = self.calls.answer(RPCTypes::AppendEntries, ttl, call).await;
         match &outcome {
             Ok(_) => self.unresponsive.answered(target),
             Err(RPCError::Timeout(_)) => self.unresponsive.unanswered(target, HostInstant::now()),
             Err(_) => {}
         }
         let outcome = outcome?;
-        let (node, term) = (self.header.target, request.vote.leader_id.term);
+        let (node, term) = (self.calls.header.target, request.vote.leader_id.term);
         let acknowledge = |upto| self.match_index_guard.acknowledge(node, term, upto);
         Ok(match outcome {
             wire::AppendOutcome::Accepted => {
@@ -252,7 +208,7 @@ impl RaftNetworkV2<Types> for Link {
         tokio::select! {
             biased;
             closed = cancel => Err(StreamingError::Closed(closed)),
-            sent = super::snapshot::send(self, vote, snapshot, option) => Ok(sent?),
+            sent = snapshot::send(&self.calls, vote, snapshot, option) => Ok(sent?),
         }
     }
 
@@ -263,15 +219,18 @@ impl RaftNetworkV2<Types> for Link {
     ) -> Result<TransferLeaderResponse<Types>, CallError> {
         let (expected_vote, expected) = (*request.from_leader(), request.last_log_id().copied());
         let transfer = wire::Transfer {
-            header: self.header.clone(),
+            header: self.calls.header.clone(),
             vote: vote_out(&expected_vote),
             heir: *request.to_node_id(),
             last: expected.as_ref().map(log_id_out),
         };
-        let (mut client, transfer) = (self.client()?, transfer.to_message());
+        let (mut client, transfer) = (self.calls.client()?, transfer.to_message());
         let call = async move { client.transfer_leader(transfer).await };
         let ttl = option.soft_ttl();
-        let outcome = self.answer(RPCTypes::TransferLeader, ttl, call).await?;
+        let outcome = self
+            .calls
+            .answer(RPCTypes::TransferLeader, ttl, call)
+            .await?;
         Ok(match outcome {
             wire::TransferOutcome::Accepted => Ok(()),
             wire::TransferOutcome::Higher(actual) => Err(TransferLeaderError::VoteChanged {

@@ -1,6 +1,6 @@
 //! Outcomes of committed commands, and errors of this module.
 
-use super::skip::Halt;
+use super::halt::Halt;
 use aliquot_core::state::Effect;
 use std::sync::Arc;
 

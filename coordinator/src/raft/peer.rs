@@ -1,7 +1,7 @@
 //! Requests between nodes beside replication: client and server.
 
-use super::CHANGE_WITHIN;
 use super::members;
+use super::options::CHANGE_WITHIN;
 use super::outcome::{ChangeError, Leader, ProposeError};
 use super::service::{check_cluster, read};
 use super::shared::Shared;

@@ -1,7 +1,8 @@
 //! Server for the Raft calls of other nodes.
 
+use super::machine::Core;
 use super::snapshot::{Inbox, Taken, higher, install, progress};
-use super::types::{Core, Types, entry_in, log_id_in, log_id_out, vote_in, vote_out};
+use super::types::{Types, entry_in, log_id_in, log_id_out, vote_in, vote_out};
 use aliquot_wire::raft as wire;
 use aliquot_wire::{Wire, WireError, pb};
 use openraft::raft::{

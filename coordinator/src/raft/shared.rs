@@ -1,12 +1,13 @@
 //! State shared by the parts of Raft on one node: the core, and the connections to peers.
 
 use super::connect::Links;
+use super::halt::Halt;
 use super::log::LogStore;
+use super::machine::Core;
 use super::options::Options;
 use super::outcome::{BarrierError, Leader, Outcome, ProposeError};
-use super::skip::Halt;
 use super::status::Status;
-use super::types::{Core, Order, Types};
+use super::types::{Order, Types};
 use crate::store::Disk;
 use aliquot_wire::limits::ENTRY_BYTES_MAX;
 use bytes::Bytes;

@@ -10,8 +10,8 @@
 //!   different skips neither replicate to each other, nor vote for each other, nor confirm each other's
 //!   reports.
 
+use super::halt::Halt;
 use super::log::{failed, wait, waiter};
-use super::machine::MachineError;
 use super::outcome::RaftError;
 use crate::config::SkipEntry;
 use crate::store::{Disk, StoreError};
@@ -27,47 +27,6 @@ const SKIPPED: &str = "raft.skipped";
 
 /// Maximum number of entries that a node skips: their list must fit in a value of the store.
 const SKIPS_MAX: usize = 64;
-
-/// Reference to the documentation, for the operator.
-const READ_ON: &str = "docs/operations.md, \"An entry that cannot be read\", says what that loses";
-
-/// Reason why the log ends. The same version with the same settings would end there again.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Halt {
-    /// This version cannot read an entry. No part of it was applied.
-    #[error(
-        "entry {} of the log (checksum {:016x}) cannot be read: {reason}; this node has stopped at the entry before it. \
-         Start a version of aliquot that reads it, on every node; or, if there is none, have every node skip it, \
-         with skip_entry = [\"{entry}\"]: {READ_ON}",
-        .entry.index, .entry.checksum
-    )]
-    Entry {
-        /// The entry, as a consent names it.
-        entry: SkipEntry,
-        /// The field that cannot be read, and why.
-        reason: String,
-    },
-    /// This version cannot read a snapshot. The state is unchanged.
-    #[error(
-        "the snapshot up to entry {index} of the log cannot be read: {reason}. Start a version of aliquot that reads it; or, \
-         if the other nodes are well, move the data directory away and start the node: it joins as a new one"
-    )]
-    Snapshot {
-        /// Index of the last entry that the snapshot contains.
-        index: u64,
-        /// The field that cannot be read, and why.
-        reason: String,
-    },
-    /// A consent does not match the log.
-    #[error("skip_entry = \"{entry}\": {reason}")]
-    Consent {
-        /// The consent.
-        entry: SkipEntry,
-        /// Description of the error, and how to proceed.
-        reason: String,
-    },
-}
 
 /// The entries that a node skips: those already skipped, and those that its operator consents to skip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -147,7 +106,7 @@ impl Skips {
         command: &Bytes,
         readable: fn(&Bytes) -> Result<(), String>,
         disk: &Arc<dyn Disk>,
-    ) -> io::Result<Result<bool, MachineError>> {
+    ) -> io::Result<Result<bool, Halt>> {
         let Some(&consented) = self.entries.get(&index) else {
             return Ok(Ok(false));
         };
@@ -155,10 +114,7 @@ impl Skips {
             index,
             checksum: consented,
         };
-        let refuse = |reason: String| {
-            let halt = Halt::Consent { entry, reason };
-            Ok(Err(MachineError::Halted(halt)))
-        };
+        let refuse = |reason: String| Ok(Err(Halt::Consent { entry, reason }));
         let found = checksum(command);
         if found != consented {
             return refuse(format!("the checksum of entry {index} is {found:016x}"));
@@ -252,11 +208,7 @@ mod tests {
         disk: &Arc<dyn Disk>,
     ) -> Result<bool, Halt> {
         let command = Bytes::from_static(command);
-        let asked = skips.skips(index, &command, readable, disk).await.unwrap();
-        asked.map_err(|error| match error {
-            MachineError::Halted(halt) => halt,
-            MachineError::Failed { reason } => panic!("{reason}"),
-        })
+        skips.skips(index, &command, readable, disk).await.unwrap()
     }
 
     #[tokio::test]

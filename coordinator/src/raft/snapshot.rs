@@ -1,8 +1,9 @@
 //! Transfer of snapshots from the leader to a follower, in chunks. An interrupted transfer is resumed.
 
-use super::network::{CallError, Link};
+use super::calls::{CallError, Calls};
+use super::machine::Core;
 use super::skip::checksum;
-use super::types::{Core, Snapshot, Types, Vote, damaged, meta_in, meta_out, vote_in, vote_out};
+use super::types::{Snapshot, Types, Vote, damaged, meta_in, meta_out, vote_in, vote_out};
 use aliquot_wire::Wire;
 use aliquot_wire::limits::CHUNK_BYTES_MAX;
 use aliquot_wire::raft as wire;
@@ -21,7 +22,7 @@ const STALLS_MAX: usize = 3;
 /// Sends a snapshot. After an interruption, the next attempt resumes at the offset that the receiver
 /// names, as long as it is the same snapshot.
 pub(super) async fn send(
-    link: &Link,
+    calls: &Calls,
     vote: Vote,
     snapshot: Snapshot,
     option: RPCOption,
@@ -29,16 +30,16 @@ pub(super) async fn send(
     let data = snapshot.snapshot;
     let hash = checksum(&data);
     let offer = wire::SnapshotOffer {
-        header: link.header.clone(),
+        header: calls.header.clone(),
         vote: vote_out(&vote),
         meta: meta_out(&snapshot.meta),
         bytes: data.len() as u64,
         hash,
     };
-    let (mut client, ttl) = (link.client()?, option.soft_ttl());
+    let (mut client, ttl) = (calls.client()?, option.soft_ttl());
     let call = async { client.offer_snapshot(offer.to_message()).await };
     let kind = RPCTypes::InstallSnapshot;
-    let mut progress: wire::SnapshotProgress = link.answer(kind, ttl, call).await?;
+    let mut progress: wire::SnapshotProgress = calls.answer(kind, ttl, call).await?;
     let piece = option.snapshot_chunk_size().unwrap_or(CHUNK_BYTES_MAX);
     let piece = piece.clamp(1, CHUNK_BYTES_MAX);
     let mut stalls = 0;
@@ -54,14 +55,14 @@ pub(super) async fn send(
         }
         let end = start.saturating_add(piece).min(data.len());
         let chunk = wire::SnapshotChunk {
-            header: link.header.clone(),
+            header: calls.header.clone(),
             vote: vote_out(&vote),
             hash,
             offset: progress.offset,
             data: data.slice(start..end),
         };
         let call = async { client.send_chunk(chunk.to_message()).await };
-        let next: wire::SnapshotProgress = link.answer(kind, ttl, call).await?;
+        let next: wire::SnapshotProgress = calls.answer(kind, ttl, call).await?;
         if next.offset <= progress.offset {
             stalls += 1;
         }

@@ -3,7 +3,6 @@
 //! openraft's types are used only inside `raft`. `aliquot_wire::raft` defines the formats on the wire
 //! and on the disk. Indices count from 1 there and outside of this module, and from 0 in openraft.
 
-use super::machine::Applier;
 use super::outcome::Outcome;
 use super::runtime::HostRuntime;
 use aliquot_wire::raft as wire;
@@ -53,7 +52,6 @@ pub(super) type SnapshotMeta = alias::SnapshotMetaOf<Types>;
 pub(super) type Snapshot = alias::SnapshotOf<Types, Bytes>;
 pub(super) type Metrics = openraft::RaftMetrics<Types>;
 pub(super) type MetricsReceiver = alias::WatchReceiverOf<Types, Metrics>;
-pub(super) type Core = openraft::Raft<Types, Applier>;
 
 /// A command to be written to the log, opaque to openraft.
 #[derive(Clone, PartialEq, Eq)]

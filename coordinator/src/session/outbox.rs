@@ -1,6 +1,6 @@
 //! Pending messages to one client: only the latest of each kind, not a queue.
 
-use super::Refused;
+use super::refused::Refused;
 use aliquot_core::budget::Key;
 use aliquot_core::central::DecisionReply;
 use aliquot_core::decision_requests::DecisionRequests;

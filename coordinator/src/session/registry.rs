@@ -1,6 +1,8 @@
 //! The actor's table of sessions and of the names of their keys.
 
-use super::{Caller, Outbox, Refused, Remote, StreamId};
+use super::event::{Caller, Remote, StreamId};
+use super::outbox::Outbox;
+use super::refused::Refused;
 use aliquot_core::budget::{Key, Labels};
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tick};
 use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage};

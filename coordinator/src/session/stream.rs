@@ -1,6 +1,9 @@
 //! The task of one stream: checks a client's messages and passes them to the actor.
 
-use super::{Caller, Event, Opening, Outbox, Outgoing, Refused, Remote, STREAMS_MAX, StreamId};
+use super::STREAMS_MAX;
+use super::event::{Caller, Event, Opening, Remote, StreamId};
+use super::outbox::{Outbox, Outgoing};
+use super::refused::Refused;
 use crate::timer;
 use aliquot_core::unit::Edge;
 use aliquot_wire::Wire;

@@ -33,11 +33,6 @@ pub struct DataDir {
     _lock: File,
 }
 
-/// Instructions to the operator for a directory that cannot be used any more.
-pub(crate) const START_ANEW: &str = "move the node's data directory away and start it again: it joins as a new \
-     node and gets everything from the others, at its old address by itself, at another one \
-     by `aliquot cluster replace OLD NEW`";
-
 /// Origin of the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {

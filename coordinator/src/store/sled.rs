@@ -10,6 +10,7 @@
 //! DIR.watermark  how much was on the disk
 //! ```
 
+mod error;
 mod layout;
 mod log;
 mod queue;
@@ -19,15 +20,16 @@ mod snapshot;
 mod tests;
 mod values;
 mod watermark;
+mod work;
 mod worker;
 
 use super::{Disk, Done, LogItem, SnapshotItem, StoreError, file};
 use bytes::Bytes;
+use error::{damaged, io_error, open_error, path_error, unmarked};
 use log::Log;
 use queue::Queue;
 use shared::{Book, Shared, Sync};
 use snapshot::SnapshotFile;
-use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -38,7 +40,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use values::{Found, Record, Values};
 use watermark::{Level, Watermark};
-use worker::{Chore, Written};
+use work::{Chore, Written};
 
 /// A disk on sled.
 ///
@@ -58,9 +60,6 @@ const LOCKED_NAP: Duration = Duration::from_millis(20);
 
 /// The work of a thread, and the call that lets it end.
 type OnShared = fn(&Shared);
-
-/// Instructions to the operator for a damaged directory.
-const WHAT_TO_DO: &str = super::identity::START_ANEW;
 
 /// Bytes of pages that sled keeps in memory. Reads are mostly of the end of the log.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -294,15 +293,6 @@ fn lost(db_dir: &Path, found: Level, told: Level) -> StoreError {
     damaged(db_dir, &reason)
 }
 
-fn unmarked(path: &Path) -> StoreError {
-    StoreError::Damaged {
-        what: format!("the store beside {}", path.display()),
-        reason: format!(
-            "that file is missing, so it is not known how much the store must contain; {WHAT_TO_DO}"
-        ),
-    }
-}
-
 /// Removes a file that is left if the process is killed while sled writes its own snapshot. sled would
 /// take it for damage. Its contents are in sled's log too.
 fn remove_unfinished(db_dir: &Path) -> Result<(), StoreError> {
@@ -346,20 +336,6 @@ fn is_locked(error: &io::Error) -> bool {
         || error.to_string().contains("could not acquire lock")
 }
 
-fn open_error(db_dir: &Path, error: sled::Error) -> StoreError {
-    match error {
-        sled::Error::Io(error) => path_error("opening", db_dir, &error),
-        error => damaged(db_dir, &error.to_string()),
-    }
-}
-
-fn damaged(db_dir: &Path, reason: &str) -> StoreError {
-    StoreError::Damaged {
-        what: format!("the database {}", db_dir.display()),
-        reason: format!("{reason}; {WHAT_TO_DO}"),
-    }
-}
-
 /// Flushes the files that sled creates without a flush: its settings and the directories. Returns a
 /// separate handle of sled's database file.
 fn make_durable(dir: &Path, db_dir: &Path) -> Result<File, StoreError> {
@@ -373,15 +349,4 @@ fn make_durable(dir: &Path, db_dir: &Path) -> Result<File, StoreError> {
         File::options().write(true).open(db_dir.join("db"))
     };
     make().map_err(|error| path_error("flushing", dir, &error))
-}
-
-fn path_error(what: &str, path: &Path, error: &io::Error) -> StoreError {
-    io_error(&format!("{what} {}", path.display()), error)
-}
-
-fn io_error(what: &str, error: &dyn Display) -> StoreError {
-    StoreError::Io {
-        what: what.to_owned(),
-        reason: error.to_string(),
-    }
 }

@@ -135,7 +135,8 @@ fn names_after(tokens: &[Token]) -> Vec<(Token, String)> {
     names
 }
 
-fn in_circle(module: &str, beside: &BTreeMap<String, BTreeSet<String>>) -> bool {
+/// Returns true if a module imports itself through others.
+pub(super) fn in_circle(module: &str, beside: &BTreeMap<String, BTreeSet<String>>) -> bool {
     let mut seen = BTreeSet::new();
     let mut next: Vec<&str> = vec![module];
     while let Some(from) = next.pop() {

@@ -1,6 +1,6 @@
 //! Errors of data directories.
 
-use super::START_ANEW;
+use crate::store::START_ANEW;
 use std::path::PathBuf;
 
 /// Error of a data directory that cannot be used, with instructions for the operator.

@@ -9,6 +9,7 @@
 //! value = piece 0: length of the entry (4 bytes, big-endian) ++ bytes; then: bytes
 //! ```
 
+use super::error::WHAT_TO_DO;
 use crate::store::{LogItem, StoreError};
 use bytes::{BufMut, Bytes, BytesMut};
 use sled::IVec;
@@ -124,6 +125,6 @@ fn no_length(index: u64) -> StoreError {
 pub(super) fn damaged(reason: &str) -> StoreError {
     StoreError::Damaged {
         what: "the log".to_owned(),
-        reason: format!("{reason}; {}", super::WHAT_TO_DO),
+        reason: format!("{reason}; {WHAT_TO_DO}"),
     }
 }

@@ -1,6 +1,6 @@
 //! The entries in their sled tree. The caller keeps the first and the last index, under its lock.
 
-use super::io_error;
+use super::error::io_error;
 use super::layout::{Assembly, damaged, log_key, parse_key, pieces};
 use crate::store::{LogItem, StoreError};
 use sled::{Batch, Tree};

@@ -3,13 +3,13 @@
 //! Order of locks: first the book, then the file of the snapshot or a queue. A thread that holds one of
 //! the latter takes no other lock.
 
-use super::io_error;
+use super::error::io_error;
 use super::log::{Log, Swept};
 use super::queue::Queue;
 use super::snapshot::SnapshotFile;
 use super::values::{Record, Values};
 use super::watermark::Watermark;
-use super::worker::{Chore, Job, Written};
+use super::work::{Chore, Job, Written};
 use crate::store::{Done, LogItem, SnapshotItem, StoreError, check_append, check_value};
 use bytes::Bytes;
 use std::fmt;

@@ -4,7 +4,7 @@
 //! magic (8) ++ bytes of meta (8, LE) ++ bytes of data (8, LE) ++ meta ++ data ++ CRC-64/XZ of all before (8, LE)
 //! ```
 
-use super::WHAT_TO_DO;
+use super::error::WHAT_TO_DO;
 use crate::store::file;
 use crate::store::{SnapshotItem, StoreError};
 use bytes::{Buf, Bytes};

@@ -11,8 +11,8 @@
 //! Numbers are big-endian. Earlier versions had one key for the floor and one for each value. Those are
 //! read, and replaced by the record when the store is opened.
 
+use super::error::{WHAT_TO_DO, io_error};
 use super::watermark::Level;
-use super::{WHAT_TO_DO, io_error};
 use crate::store::StoreError;
 use bytes::{Buf, BufMut, Bytes, TryGetError};
 use sled::{Batch, IVec, Tree};

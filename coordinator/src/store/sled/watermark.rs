@@ -14,7 +14,7 @@
 //! place = magic (8) ++ number of the flush (8, LE) ++ last entry, or 0 (8, LE) ++ CRC-64/XZ of all before (8, LE)
 //! ```
 
-use super::{WHAT_TO_DO, path_error};
+use super::error::{WHAT_TO_DO, path_error};
 use crate::store::StoreError;
 use crate::store::file;
 use bytes::Buf;

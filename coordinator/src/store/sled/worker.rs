@@ -2,36 +2,13 @@
 
 use super::log::Swept;
 use super::shared::Shared;
-use crate::store::{Done, SnapshotItem, StoreError};
+use super::work::{Chore, Job, Written};
+use crate::store::{Done, StoreError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 /// Maximum time for which the watermark may be only in memory.
 const SYNC_WITHIN: Duration = Duration::from_secs(1);
-
-/// A write that was applied and waits for its flush, or that failed.
-pub(super) struct Job {
-    pub(super) outcome: Result<Written, StoreError>,
-    pub(super) done: Done,
-}
-
-/// Remaining work of a write.
-#[derive(Debug)]
-pub(super) enum Written {
-    /// A flush.
-    Applied,
-    /// A flush of the writes before it, and then its file. The number tells which of two snapshots is
-    /// the later one.
-    Snapshot(u64, SnapshotItem),
-}
-
-/// Long work that must not delay writes.
-pub(super) enum Chore {
-    Snapshot(u64, SnapshotItem, Done),
-    Sweep,
-    /// The watermark was raised and is not on the medium yet.
-    Sync,
-}
 
 /// Flushes whenever writes wait: one flush serves all that are queued by then. Ends when the queue is
 /// closed and all Dones were called.

@@ -1,0 +1,197 @@
+//! Balancing of clients between nodes, and their departure from a node that leaves.
+
+use super::context::Context;
+use crate::gossip::Book;
+use crate::session::{Rebalancer, Registry, ServingNode};
+use aliquot_core::state::State;
+use aliquot_core::unit::{Incarnation, Span, Tick};
+use aliquot_wire::Sealed;
+use aliquot_wire::gossip::{Presence, Topic};
+use std::collections::BTreeMap;
+
+/// Sends clients to other nodes.
+#[derive(Debug)]
+pub(super) struct Balance {
+    rebalancer: Rebalancer,
+    rebalanced: Tick,
+}
+
+/// Interval at which sessions are balanced between nodes.
+const REBALANCE: Span = Span::from_secs(1);
+
+/// At each tick, a leaving node asks one in this many of its clients to move: all of them within half a
+/// second, but never all at once.
+const LEAVE_ONE_IN: usize = 8;
+
+impl Balance {
+    pub(super) fn new() -> Self {
+        Self {
+            rebalancer: Rebalancer::new(Incarnation::default()),
+            rebalanced: Tick::default(),
+        }
+    }
+
+    /// Starts anew for another incarnation of this node, which has no sessions yet.
+    pub(super) fn begin_incarnation(&mut self, incarnation: Incarnation) {
+        self.rebalancer = Rebalancer::new(incarnation);
+    }
+
+    /// Notes that an incarnation announced its number of sessions.
+    pub(super) fn hear(&mut self, incarnation: Incarnation, now: Tick) {
+        self.rebalancer.hear(incarnation, now);
+    }
+
+    /// Asks clients to move: some if other nodes have fewer, and all of them while this node leaves.
+    pub(super) fn keep(
+        &mut self,
+        leaving: bool,
+        registry: &mut Registry,
+        book: &Book,
+        state: &State,
+        context: &mut Context,
+    ) {
+        let due = context.now.since(self.rebalanced) >= REBALANCE;
+        if due {
+            self.rebalanced = context.now;
+        }
+        match (leaving, due) {
+            (false, true) => {
+                let others = self.serving_nodes(book, state, context);
+                self.rebalance(&others, registry, context);
+            }
+            (false, false) => {}
+            (true, due) => {
+                if due {
+                    // A client that could not connect to the node that it was sent to is sent to
+                    // another one.
+                    registry.forget_asked();
+                }
+                let others = self.serving_nodes(book, state, context);
+                redirect(&others, registry, context.now);
+            }
+        }
+    }
+
+    fn rebalance(
+        &mut self,
+        others: &[ServingNode],
+        registry: &mut Registry,
+        context: &mut Context,
+    ) {
+        let own = registry.staying(context.now);
+        for redirect in self.rebalancer.round(own as u64, others) {
+            let count = usize::try_from(redirect.sessions).unwrap_or(usize::MAX);
+            let asked = registry.ask_to_move(count, &redirect.address, context.now);
+            context.counts.moved += asked as u64;
+            tracing::debug!(asked, to = %redirect.address, "clients were asked to move");
+        }
+    }
+
+    /// Returns the other nodes that take clients now and were heard from lately. Each is listed in its
+    /// latest incarnation only: earlier ones, those of this node too, may not be reclaimed yet.
+    fn serving_nodes(&self, book: &Book, state: &State, context: &Context) -> Vec<ServingNode> {
+        let presences = book
+            .records()
+            .filter(|record| record.value().head.topic == Topic::Presence)
+            .filter_map(|record| record.value().presence().ok())
+            .map(Sealed::into_value);
+        let mut latest = BTreeMap::new();
+        for presence in presences {
+            if let Some(member) = state.member(presence.incarnation) {
+                let node: &mut Presence = latest.entry(member.node).or_default();
+                if presence.incarnation > node.incarnation {
+                    *node = presence;
+                }
+            }
+        }
+        latest.remove(&context.options.node);
+        let nodes = latest.into_values();
+        let mut nodes: Vec<ServingNode> = nodes
+            .filter(|presence| !presence.address.is_empty())
+            .filter(|presence| self.rebalancer.hears(presence.incarnation, context.now))
+            .map(|presence| ServingNode {
+                incarnation: presence.incarnation,
+                address: presence.address,
+                sessions: presence.sessions,
+            })
+            .collect();
+        nodes.sort_unstable_by_key(|node| node.incarnation);
+        nodes
+    }
+}
+
+/// Asks the clients of a leaving node to move, spread over the other nodes.
+fn redirect(nodes: &[ServingNode], registry: &mut Registry, now: Tick) {
+    let batch = (registry.connected() / LEAVE_ONE_IN).max(4);
+    for node in nodes {
+        let count = batch.div_ceil(nodes.len());
+        registry.ask_to_move(count, &node.address, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::tests::{context, pass};
+    use super::*;
+    use aliquot_core::command::Command;
+    use aliquot_core::state::Effect;
+    use aliquot_core::unit::{NodeId, Number, RequestId};
+    use aliquot_wire::gossip::Record;
+
+    /// Lets a node join, and returns its incarnation.
+    fn join(state: &mut State, node: u64) -> Incarnation {
+        let index = state.applied() + 1;
+        let join = Command::Join {
+            node: NodeId::new(node),
+            request: RequestId::new(index),
+        };
+        let effects = state.apply(index, Some(&join));
+        let joined = effects.iter().find_map(|effect| match effect {
+            Effect::Joined { incarnation, .. } => Some(*incarnation),
+            _ => None,
+        });
+        joined.expect("it joins")
+    }
+
+    fn announce(book: &mut Book, incarnation: Incarnation, address: &str) {
+        let presence = Presence {
+            incarnation,
+            number: Number::new(1),
+            address: address.to_owned(),
+            sessions: 7,
+        };
+        let record = Record::of_presence(&Sealed::seal(&presence).unwrap());
+        book.publish(Sealed::seal(&record).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn clients_are_sent_only_to_other_nodes_that_serve_and_were_heard_lately() {
+        let (mut context, mut state) = (context(), State::new());
+        let mut balance = Balance::new();
+        let mut book = Book::new(Incarnation::default());
+        let nodes = [
+            (1, "own"),
+            (2, "former"),
+            (2, "b"),
+            (3, "c"),
+            (4, ""),
+            (5, "late"),
+        ];
+        let incarnations = nodes.map(|(node, address)| {
+            let incarnation = join(&mut state, node);
+            announce(&mut book, incarnation, address);
+            incarnation
+        });
+        announce(&mut book, Incarnation::new(99), "no member");
+        balance.hear(incarnations[5], context.now);
+        pass(&mut context, Rebalancer::SILENCE);
+        for incarnation in &incarnations[..5] {
+            balance.hear(*incarnation, context.now);
+        }
+        let serving = balance.serving_nodes(&book, &state, &context);
+        let serving = serving
+            .iter()
+            .map(|node| (node.address.as_str(), node.sessions));
+        assert_eq!(serving.collect::<Vec<_>>(), [("b", 7), ("c", 7)]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Ticks of the actor's loop, which do the work that depends on time alone.
+
+use aliquot_core::unit::{Span, Tick};
+
+/// The time of the last tick, and of the last overload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ticks {
+    last: Tick,
+    /// The last time at which this node had more work than it could do.
+    behind: Option<Tick>,
+}
+
+impl Ticks {
+    /// Time between two ticks.
+    const EVERY: Span = Span::from_millis(20);
+
+    /// Time between two ticks while nothing is pending.
+    const AT_REST: Span = Span::from_millis(100);
+
+    /// A tick that is later than this shows that the node is overloaded.
+    const LATE: Span = Span::from_millis(300);
+
+    /// Time after an overload during which no session is ended for silence: a message that the client
+    /// sent in time may still be unread in a socket.
+    const CAUGHT_UP: Span = Span::from_secs(2);
+
+    pub(super) const fn new(now: Tick) -> Self {
+        Self {
+            last: now,
+            behind: None,
+        }
+    }
+
+    /// Returns the time of the next tick. `rests` is true while nothing is pending.
+    pub(super) fn next(&self, rests: bool) -> Tick {
+        self.last.after(match rests {
+            true => Self::AT_REST,
+            false => Self::EVERY,
+        })
+    }
+
+    /// Begins a tick. Returns true if all that clients sent in time was read by now. `many` is true if more
+    /// events of sessions wait than are handled in one turn.
+    pub(super) fn begin(&mut self, rests: bool, many: bool, now: Tick) -> bool {
+        if many || now.since(self.next(rests)) >= Self::LATE {
+            self.behind = Some(now);
+        }
+        self.last = now;
+        self.behind
+            .is_none_or(|at| now.since(at) >= Self::CAUGHT_UP)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Tick {
+        Tick::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn no_session_is_ended_for_two_seconds_after_a_late_tick() {
+        let mut ticks = Ticks::new(at(0));
+        assert_eq!((ticks.next(false), ticks.next(true)), (at(20), at(100)));
+        assert!(ticks.begin(false, false, at(319)), "299 ms late");
+        assert!(!ticks.begin(false, false, at(639)), "300 ms late");
+        let mut now = 659;
+        while now < 2_639 {
+            assert!(!ticks.begin(false, false, at(now)), "{now}");
+            now += 20;
+        }
+        assert!(ticks.begin(false, false, at(now)));
+    }
+
+    #[test]
+    fn a_long_queue_of_sessions_is_an_overload_too() {
+        let mut ticks = Ticks::new(at(0));
+        assert!(!ticks.begin(false, true, at(20)));
+        assert!(!ticks.begin(false, false, at(40)));
+        let mut rested = Ticks::new(at(0));
+        assert!(rested.begin(true, false, at(399)), "299 ms late");
+        assert!(!rested.begin(true, false, at(799)), "300 ms late");
+    }
+}
