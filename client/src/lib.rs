@@ -150,6 +150,7 @@ mod cell;
 mod central;
 mod client;
 mod clock;
+mod connection_error;
 mod counters;
 pub mod debounce;
 #[cfg(test)]
@@ -184,6 +185,7 @@ pub use breaker::{Attempt, Breaker, Circuit};
 pub use builder::{ClientBuilder, DefaultRule};
 pub use client::Client;
 pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
+pub use connection_error::ConnectionError;
 pub use counters::Waits;
 pub use error::{BuildError, KeyRefused};
 pub use keyed::tier::KeyTier;

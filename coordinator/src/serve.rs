@@ -6,7 +6,9 @@
 
 mod accept;
 mod connect;
+mod descriptors;
 mod listen;
+pub mod port;
 
 pub use connect::TlsConnector;
 
@@ -311,7 +313,7 @@ impl Running {
             auth: Arc::new(auth),
             readiness: readiness(self.handle.clone(), self.raft.coarse_status(), leaving),
         };
-        let servers = listeners.serve(&services, tls, peers, stopping)?;
+        let servers = listeners.serve(config, &services, tls, peers, &stopping)?;
         let reader = tokio::spawn(keep_reading(Arc::clone(&services.auth)));
         tokio::spawn(form(self.raft.clone()));
         let failed = failure(self.raft.clone());

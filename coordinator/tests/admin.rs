@@ -19,7 +19,7 @@ use tonic::Code;
 use tonic::transport::Channel;
 
 async fn client(fake: &Fake) -> AdminClient<Channel> {
-    let address = server::serve(fake, Auth::default(), None).await;
+    let (address, _) = server::serve(fake, Auth::default(), None).await;
     AdminClient::connect(format!("http://{address}"))
         .await
         .unwrap()

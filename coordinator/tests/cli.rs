@@ -27,7 +27,7 @@ struct Node {
 impl Node {
     async fn new() -> Self {
         let fake = Fake::new();
-        let address = server::serve(&fake, Auth::default(), None).await;
+        let (address, _) = server::serve(&fake, Auth::default(), None).await;
         Self { address, fake }
     }
 

@@ -1,5 +1,6 @@
 //! Periodic views of the node, for metrics and readiness.
 
+use super::connections::Connections;
 use super::metrics::{KeyUse, Snapshot, TOP_KEYS};
 use crate::node::{NodeHandle, Stopped, View};
 use crate::raft::Status;
@@ -55,9 +56,11 @@ pub fn snapshots(
     handle: NodeHandle,
     gate: Gate,
     mut readiness: watch::Receiver<Option<String>>,
+    ports: Vec<Connections>,
 ) -> watch::Receiver<Arc<Snapshot>> {
     let (sender, snapshots) = watch::channel(Arc::new(Snapshot {
         not_ready: Some("starting".to_owned()),
+        ports: ports.clone(),
         ..Snapshot::default()
     }));
     tokio::spawn(async move {
@@ -69,6 +72,7 @@ pub fn snapshots(
             }
             snapshot.held = found.held;
             snapshot.keys.clone_from(&found.top);
+            snapshot.ports.clone_from(&ports);
             snapshot.streams = gate.streams() as u64;
             snapshot
                 .not_ready
@@ -118,6 +122,7 @@ fn look(view: &View<'_>) -> Snapshot {
         keys_waiting: view.keys_waiting as u64,
         keys_shed: counts.keys_shed,
         keys: Vec::new(),
+        ports: Vec::new(),
     }
 }
 

@@ -149,7 +149,8 @@ impl<D: Decider> Allotment<D> {
                 _ => Mode::Denied,
             };
         }
-        let goes_on = self.remnant.is_some() || matches!(self.mode, Mode::LastShare) || self.is_apart();
+        let goes_on =
+            self.remnant.is_some() || matches!(self.mode, Mode::LastShare) || self.is_apart();
         if !goes_on {
             self.replace(Share::EMPTY, now);
         }
