@@ -104,7 +104,7 @@ async fn ask(
     let endpoint = endpoint.tls_config(files.client()).unwrap();
     let channel = endpoint.connect().await;
     let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
-    let mut request = Request::new(pb::GetClusterRequest {});
+    let mut request = Request::new(pb::GetClusterRequest::default());
     if let Some(token) = token {
         let header = format!("Bearer {token}").parse().unwrap();
         request.metadata_mut().insert("authorization", header);
@@ -139,7 +139,7 @@ async fn a_certificate_gives_the_role_of_its_name_and_no_other() {
     let plain = url.replace("https", "http");
     if let Ok(mut client) = AdminClient::connect(plain).await {
         client
-            .get_cluster(pb::GetClusterRequest {})
+            .get_cluster(pb::GetClusterRequest::default())
             .await
             .unwrap_err();
     }
@@ -157,6 +157,12 @@ async fn check_told(address: SocketAddr, flags: &[&Path], expect: &str) {
         let said = program::run(&words, "").await;
         program::check(&said, 3, &[], &[&address, expect]);
     }
+}
+
+/// Returns the number of causes for which a port refused connections.
+fn causes(port: &Connections) -> usize {
+    let causes = Cause::ALL.into_iter();
+    causes.filter(|cause| port.refused(*cause) > 0).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,12 +227,8 @@ async fn trouble_with_tls_is_named_at_both_ends() {
         };
         assert!(port.refused(cause) >= 2, "{cause:?} is counted");
     }
-    let count = |port: &Connections| -> usize {
-        let causes = Cause::ALL.into_iter();
-        causes.filter(|cause| port.refused(*cause) > 0).count()
-    };
     assert_eq!(
-        (count(&secure_port), count(&plain_port)),
+        (causes(&secure_port), causes(&plain_port)),
         (5, 1),
         "no other cause"
     );

@@ -27,6 +27,10 @@ pub const TOP_KEYS: usize = 20;
 pub struct Snapshot {
     /// Reason why the node does not serve clients, or `None` if it does.
     pub not_ready: Option<String>,
+    /// True if the node was removed from the cluster.
+    pub is_removed: bool,
+    /// Time by which its wall clock is ahead of the median of all members, in seconds.
+    pub clock_ahead_s: f64,
     /// True if the node leads and a quorum follows it.
     pub is_leader: bool,
     /// Latest term that it knows of.
@@ -146,6 +150,16 @@ const GAUGES: &[Figure<f64>] = &[
     ("ready", "1 if the node serves clients", |s| {
         f64::from(u8::from(s.not_ready.is_none()))
     }),
+    (
+        "removed",
+        "1 if the node was removed from the cluster",
+        |s| f64::from(u8::from(s.is_removed)),
+    ),
+    (
+        "wall_clock_ahead_seconds",
+        "Time by which the wall clock is ahead of the median of the members",
+        |s| s.clock_ahead_s,
+    ),
     ("leader", "1 if the node leads a quorum", |s| {
         f64::from(u8::from(s.is_leader))
     }),

@@ -6,6 +6,7 @@ use super::port::{self, Protocol};
 use crate::api::actor::ActorBackend;
 use crate::api::admin::AdminService;
 use crate::api::auth::{Auth, Guard, Role};
+use crate::api::backend::REMOVED;
 use crate::api::central::CentralApi;
 use crate::api::connections::{Connections, Port};
 use crate::api::gossip::GossipApi;
@@ -29,6 +30,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tonic::Status;
 use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
 use tonic_health::ServingStatus;
@@ -61,6 +63,10 @@ pub(super) struct Services {
     pub(super) auth: Arc<Auth>,
     /// `None` while the node is ready; otherwise the reason for which it is not.
     pub(super) readiness: watch::Receiver<Option<String>>,
+    /// True once this node is known to have been removed from the cluster.
+    pub(super) removed: watch::Receiver<bool>,
+    /// Time in seconds by which the wall clock is ahead of those of the other members.
+    pub(super) clock_ahead: watch::Receiver<f64>,
 }
 
 /// The running servers.
@@ -119,7 +125,9 @@ impl Listeners {
         if let Some(listener) = self.metrics {
             let (handle, gate) = (services.handle.clone(), services.gate.clone());
             let readiness = services.readiness.clone();
-            let snapshots = snapshots(handle, gate, readiness, tables.clone().into());
+            let (ports, removed) = (tables.clone().into(), services.removed.clone());
+            let ahead = services.clock_ahead.clone();
+            let snapshots = snapshots(handle, gate, readiness, ports, removed, ahead);
             let router = metrics::router(snapshots);
             let (table, stopping) = (metrics_table, stopping.clone());
             let serving = port::serve(listener, table, Protocol::Http, router, stopping);
@@ -167,6 +175,11 @@ impl Services {
     /// Returns the services of the port for clients and operators.
     fn of_clients(&self) -> Result<Routes, ListenError> {
         let sessions = SessionApi::new(self.gate.clone()).into_service();
+        let removed = self.removed.clone();
+        let sessions = InterceptedService::new(sessions, move |request| match *removed.borrow() {
+            true => Err(Status::unavailable(format!("{REMOVED}; try another"))),
+            false => Ok(request),
+        });
         let sessions = InterceptedService::new(sessions, self.auth.guard(Role::Client));
         let guard = self.auth.guard(Role::Admin);
         let admin = AdminService::new(self.backend.clone()).into_server(guard);
