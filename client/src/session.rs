@@ -83,6 +83,8 @@ pub(crate) struct Session {
     closing_link: Option<ClosingLink>,
     leaving: Option<Leaving>,
     closing: bool,
+    /// Reason why the last connection failed or ended, until a session is opened.
+    failure: Option<String>,
     dials: u64,
     report_every: Span,
     report_at: Tick,
@@ -139,6 +141,7 @@ impl Session {
             closing_link: None,
             leaving: None,
             closing: false,
+            failure: None,
             dials: 0,
             report_every: REPORT_EVERY,
             report_at: now,
@@ -361,6 +364,7 @@ impl Session {
         self.shared.set_status(Status {
             node: self.link().map(|link| link.address.clone()),
             edge: self.machine.edge(),
+            failure: self.failure.clone(),
             messages: self.messages,
             reports: self.reports,
             ..Status::default()

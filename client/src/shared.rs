@@ -85,6 +85,9 @@ pub struct Status {
     pub edge: Option<Edge>,
     /// Time until the lease ends; zero without a lease.
     pub lease: Span,
+    /// Reason why the last connection failed or ended, after the address of its node. `None` once a node has
+    /// opened a session.
+    pub failure: Option<String>,
     /// Number of keys that have limiters.
     pub keys: usize,
     /// Messages sent to and received from nodes, over all sessions.

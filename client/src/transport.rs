@@ -1,5 +1,6 @@
 //! Connections to nodes: one gRPC stream for each session.
 
+use crate::connection_error::ConnectionError;
 use crate::error::BuildError;
 use aliquot_wire::Wire;
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
@@ -163,7 +164,7 @@ impl Dialer {
     ) -> String {
         let channel = match (self.connector)(address).await {
             Ok(channel) => channel,
-            Err(error) => return error.to_string(),
+            Err(error) => return ConnectionError::of(&error).to_string(),
         };
         let mut client = SessionClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -176,7 +177,7 @@ impl Dialer {
         }
         let mut incoming = match client.open(request).await {
             Ok(response) => response.into_inner(),
-            Err(status) => return status.to_string(),
+            Err(status) => return ended(&status),
         };
         loop {
             match incoming.message().await {
@@ -193,8 +194,16 @@ impl Dialer {
                     Err(error) => return error.to_string(),
                 },
                 Ok(None) => return "the node ended the stream".into(),
-                Err(status) => return status.to_string(),
+                Err(status) => return ended(&status),
             }
         }
+    }
+}
+
+/// Describes the status that ended a stream: one of the node, or a failure of the connection.
+fn ended(status: &tonic::Status) -> String {
+    match ConnectionError::of_status(status) {
+        Some(failed) => failed.to_string(),
+        None => format!("{}: {}", status.code(), status.message()),
     }
 }

@@ -11,6 +11,7 @@
 //! | [`gossip`] | records of peers |
 //! | [`metrics`] | figures for Prometheus, and probes |
 //! | [`session`] | sessions of clients |
+//! | [`connections`] | the open connections of a port, and their maxima |
 //!
 //! Services check the caller and the message, and pass the message to the node's actor. They decide
 //! nothing.
@@ -22,6 +23,7 @@ pub mod tls;
 pub mod actor;
 pub mod admin;
 pub mod central;
+pub mod connections;
 pub mod gossip;
 pub mod metrics;
 pub mod session;

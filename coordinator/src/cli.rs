@@ -143,6 +143,10 @@ impl From<Unreadable> for Failure {
 }
 
 impl Failure {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.parts().0)
+    }
+
     const fn parts(&self) -> (u8, &String) {
         match self {
             Self::Refused(said) => (1, said),
@@ -169,16 +173,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitC
     match dispatch(cli, out, serve) {
         Ok(code) => code,
         Err(failure) => {
-            let (code, said) = failure.parts();
-            out.complain(said);
-            ExitCode::from(code)
+            out.complain(failure.parts().1);
+            failure.exit_code()
         }
     }
 }
 
 fn dispatch(cli: Cli, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
     let done = match cli.command {
-        Command::Serve(args) => args.run(out, serve),
+        Command::Serve(args) => return args.run(out, serve),
         Command::Budget(args) => block_on(args.run(out)),
         Command::Cluster(args) => block_on(args.run(out)),
         Command::Top(args) => block_on(args.run(out)),

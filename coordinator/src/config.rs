@@ -68,6 +68,8 @@ pub struct Config {
     pub skip_entry: Vec<SkipEntry>,
     /// Limits for client sessions.
     pub session: SessionConfig,
+    /// Limits for connections to the ports.
+    pub connections: ConnectionsConfig,
     /// Format and filter of the log.
     pub log: LogConfig,
     /// TLS, if it is on.
@@ -117,6 +119,19 @@ pub struct SessionConfig {
     pub most: u32,
     /// Maximum number of keys in one session.
     pub keys: u32,
+}
+
+/// Limits for connections to the ports of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionsConfig {
+    /// Maximum number of connections to `listen`.
+    pub clients: u32,
+    /// Maximum number of connections to `peer_listen`.
+    pub peers: u32,
+    /// Maximum number of connections to `metrics_listen`.
+    pub metrics: u32,
+    /// Maximum number of connections of one remote address to each port; `None` for half of the port's.
+    pub per_address: Option<u32>,
 }
 
 /// Format and filter of the log.

@@ -33,6 +33,7 @@ mod conformance;
 
 pub use aliquot_wire::peer::{Change, PeerAddress};
 pub use connect::{ConnectError, Connector, TcpConnector, endpoint, server};
+pub(crate) use connect::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT};
 pub use halt::Halt;
 pub use machine::{Committed, Encode, Machine, MachineError};
 pub use options::{CHANGE_WITHIN, Options, Timing};

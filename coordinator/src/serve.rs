@@ -6,7 +6,12 @@
 
 mod accept;
 mod connect;
+mod descriptors;
 mod listen;
+mod members;
+pub mod port;
+mod removal;
+mod wall_clock;
 
 pub use connect::TlsConnector;
 
@@ -29,7 +34,9 @@ use aliquot_wire::Wire;
 use aliquot_wire::log::LogEntry;
 use bytes::Bytes;
 use listen::{ListenError, Listeners};
+use members::Members;
 use rand::RngExt;
+use removal::Removal;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,21 +148,24 @@ pub async fn run(
         node::spawn(options)
     };
     let options = raft_options(&config, &fleet, skips, node, raft_seed);
-    let raft = apart
-        .peers
-        .spawn(Raft::start(options, disk, spawned.machine, connector));
+    let raft = apart.peers.spawn(Raft::start(
+        options,
+        disk,
+        spawned.machine,
+        Arc::clone(&connector),
+    ));
     let raft = raft
         .await
         .map_err(|error| ServeError::Failed(error.to_string()))?
         .map_err(raft_error)?;
     spawned.control.connect(raft.clone());
-    let running = Running {
-        handle: spawned.handle,
-        raft,
-        control: spawned.control,
-        fleet,
+    let members = Members {
+        cluster: config.cluster.id.clone(),
+        node,
+        status: raft.coarse_status(),
+        connector,
     };
-    running
+    Running::new(spawned.handle, raft, spawned.control, fleet, members)
         .serve(
             &config,
             listeners,
@@ -271,6 +281,10 @@ fn raft_options(config: &Config, fleet: &str, skips: Skips, node: u64, seed: u64
 
 /// A running node.
 struct Running {
+    /// True once this node is known to have been removed from the cluster.
+    removed: watch::Receiver<bool>,
+    /// Time in seconds by which the wall clock is ahead of those of the other members.
+    clock_ahead: watch::Receiver<f64>,
     handle: NodeHandle,
     raft: Raft,
     control: ActorControl,
@@ -279,6 +293,28 @@ struct Running {
 }
 
 impl Running {
+    /// Begins to look at the other members: at their clocks, and for the removal of this node.
+    fn new(
+        handle: NodeHandle,
+        raft: Raft,
+        control: ActorControl,
+        fleet: String,
+        members: Members,
+    ) -> Self {
+        let removal = Removal {
+            handle: handle.clone(),
+            members: members.clone(),
+        };
+        Self {
+            removed: removal.watch(),
+            clock_ahead: wall_clock::watch(members),
+            handle,
+            raft,
+            control,
+            fleet,
+        }
+    }
+
     async fn serve(
         self,
         config: &Config,
@@ -305,13 +341,21 @@ impl Running {
                 config.cluster.id.clone(),
                 self.handle.clone(),
                 self.raft.clone(),
+                self.removed.clone(),
             )),
             handle: self.handle.clone(),
             raft: self.raft.clone(),
             auth: Arc::new(auth),
-            readiness: readiness(self.handle.clone(), self.raft.coarse_status(), leaving),
+            readiness: readiness(
+                self.handle.clone(),
+                self.raft.coarse_status(),
+                leaving,
+                self.removed.clone(),
+            ),
+            removed: self.removed.clone(),
+            clock_ahead: self.clock_ahead.clone(),
         };
-        let servers = listeners.serve(&services, tls, peers, stopping)?;
+        let servers = listeners.serve(config, &services, tls, peers, &stopping)?;
         let reader = tokio::spawn(keep_reading(Arc::clone(&services.auth)));
         tokio::spawn(form(self.raft.clone()));
         let failed = failure(self.raft.clone());

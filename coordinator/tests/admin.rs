@@ -19,7 +19,7 @@ use tonic::Code;
 use tonic::transport::Channel;
 
 async fn client(fake: &Fake) -> AdminClient<Channel> {
-    let address = server::serve(fake, Auth::default(), None).await;
+    let (address, _) = server::serve(fake, Auth::default(), None).await;
     AdminClient::connect(format!("http://{address}"))
         .await
         .unwrap()
@@ -221,7 +221,7 @@ async fn the_cluster_is_shown_without_a_leader_and_budgets_are_not() {
     let mut client = client(&fake).await;
     fake.lose_leader_after(0);
     let view = client
-        .get_cluster(pb::GetClusterRequest {})
+        .get_cluster(pb::GetClusterRequest::default())
         .await
         .unwrap()
         .into_inner();

@@ -27,7 +27,7 @@ struct Node {
 impl Node {
     async fn new() -> Self {
         let fake = Fake::new();
-        let address = server::serve(&fake, Auth::default(), None).await;
+        let (address, _) = server::serve(&fake, Auth::default(), None).await;
         Self { address, fake }
     }
 
@@ -340,6 +340,9 @@ async fn the_cluster_is_shown_and_changed() {
     );
     let json = node.json(&["cluster", "members"]).await;
     assert_eq!(json[1]["role"], "learner");
+    // Ids have more bits than programs such as `jq` keep of a number.
+    assert_eq!(json[1]["node"], "2");
+    assert_eq!(node.json(&["cluster", "status"]).await["leader"], "1");
     let add = node.run(&["cluster", "add", "node-4:7101"], "").await;
     check(&add, 0, &["node-4:7101 has joined"], &[]);
     node.fake.remove(7);

@@ -161,7 +161,7 @@ impl Deployed {
                 let voters = cluster["nodes"].as_array().unwrap().iter();
                 let voters =
                     voters.filter(|node| node["role"] == "voter" || node["role"] == "leader");
-                match cluster["leader"].is_u64() && voters.count() == 3 {
+                match cluster["leader"].is_string() && voters.count() == 3 {
                     true => Ok(()),
                     false => Err(format!("{cluster:#}\n{}", self.logs())),
                 }

@@ -127,6 +127,22 @@ fn what_may_pass_ends_a_node_with_1() {
     check(&data, &[], 1, "in use by another process");
 }
 
+/// A collector of logs reads the last line like all others.
+#[test]
+fn the_last_line_of_a_log_in_json_is_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    let output = serve(&data, &["--listen", &taken, "--log-format", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(last["level"], "ERROR", "{said}");
+    let message = last["fields"]["message"].as_str().unwrap();
+    assert!(message.contains(&taken), "{said}");
+}
+
 #[test]
 fn the_unit_and_the_help_say_the_same() {
     let unit = include_str!("../../deploy/aliquot.service");

@@ -10,16 +10,20 @@
 
 #[path = "support/fake.rs"]
 mod fake;
+#[path = "support/program.rs"]
+mod program;
 #[path = "support/server.rs"]
 mod server;
 
 use aliquot_coordinator::api::auth::{Auth, keep_reading};
+use aliquot_coordinator::api::connections::{Cause, Connections};
 use aliquot_coordinator::api::tls::TlsFiles;
 use aliquot_coordinator::config::{Config, Sources};
 use aliquot_wire::pb;
 use aliquot_wire::pb::admin_client::AdminClient;
 use fake::Fake;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,9 +52,15 @@ impl Authority {
 
     /// Signs a certificate for these names. The files are named after the first.
     fn sign(&self, names: &[&str]) -> (PathBuf, PathBuf) {
+        self.sign_until(names, 4_096)
+    }
+
+    /// Signs a certificate that is valid until a year.
+    fn sign_until(&self, names: &[&str], year: i32) -> (PathBuf, PathBuf) {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(names.clone()).unwrap();
+        let mut params = CertificateParams::new(names.clone()).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let cert = params.signed_by(&key, &self.issuer).unwrap();
         let files = (
             self.path(&format!("{}.pem", names[0])),
@@ -77,7 +87,7 @@ impl Authority {
 async fn serve_tls(config: &Config) -> String {
     let files = TlsFiles::of_node(config.tls.as_ref().unwrap()).unwrap();
     let (auth, _) = Auth::load(config).unwrap();
-    let address = server::serve(&Fake::new(), auth, Some(files.server())).await;
+    let (address, _) = server::serve(&Fake::new(), auth, Some(files.server().unwrap())).await;
     format!("https://localhost:{}", address.port())
 }
 
@@ -94,7 +104,7 @@ async fn ask(
     let endpoint = endpoint.tls_config(files.client()).unwrap();
     let channel = endpoint.connect().await;
     let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
-    let mut request = Request::new(pb::GetClusterRequest {});
+    let mut request = Request::new(pb::GetClusterRequest::default());
     if let Some(token) = token {
         let header = format!("Bearer {token}").parse().unwrap();
         request.metadata_mut().insert("authorization", header);
@@ -129,10 +139,99 @@ async fn a_certificate_gives_the_role_of_its_name_and_no_other() {
     let plain = url.replace("https", "http");
     if let Ok(mut client) = AdminClient::connect(plain).await {
         client
-            .get_cluster(pb::GetClusterRequest {})
+            .get_cluster(pb::GetClusterRequest::default())
             .await
             .unwrap_err();
     }
+}
+
+/// Runs `aliquot cluster status` and `aliquot check` at an address with these TLS flags. Both must say what is
+/// wrong, and end with exit code 3.
+async fn check_told(address: SocketAddr, flags: &[&Path], expect: &str) {
+    let address = address.to_string();
+    for command in [["cluster", "status"], ["check", "a"]] {
+        let mut words = vec![command[0], command[1], "--endpoint", &address];
+        for (flag, file) in ["--tls-ca", "--tls-cert", "--tls-key"].iter().zip(flags) {
+            words.extend([*flag, file.to_str().unwrap()]);
+        }
+        let said = program::run(&words, "").await;
+        program::check(&said, 3, &[], &[&address, expect]);
+    }
+}
+
+/// Returns the number of causes for which a port refused connections.
+fn causes(port: &Connections) -> usize {
+    let causes = Cause::ALL.into_iter();
+    causes.filter(|cause| port.refused(*cause) > 0).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trouble_with_tls_is_named_at_both_ends() {
+    let (ours, other) = (Authority::new(), Authority::new());
+    let (ca, foreign_ca) = (ours.path("ca.pem"), other.path("ca.pem"));
+    let config = ours.config("");
+    let files = TlsFiles::of_node(config.tls.as_ref().unwrap()).unwrap();
+    let (auth, _) = Auth::load(&config).unwrap();
+    let tls = Some(files.server().unwrap());
+    let (secure, secure_port) = server::serve(&Fake::new(), auth, tls).await;
+    let (plain, plain_port) = server::serve(&Fake::new(), Auth::default(), None).await;
+    let admin = ours.sign(&["ops.example"]);
+    let foreign = other.sign(&["ops.example"]);
+    let expired = ours.sign_until(&["old.example"], 2_020);
+    let by = |ca: &Path, (cert, key): &(PathBuf, PathBuf)| [ca.into(), cert.clone(), key.clone()];
+    let cases: [(SocketAddr, Vec<PathBuf>, &str, Cause); 6] = [
+        (
+            secure,
+            vec![],
+            "the server speaks TLS only",
+            Cause::Plaintext,
+        ),
+        (
+            plain,
+            vec![ca.clone()],
+            "the server does not speak TLS",
+            Cause::TlsToPlaintext,
+        ),
+        (
+            secure,
+            vec![ca.clone()],
+            "the server asks for a client certificate",
+            Cause::NoCertificate,
+        ),
+        (
+            secure,
+            by(&foreign_ca, &admin).into(),
+            "the server's certificate is not signed by the given CA",
+            Cause::NodeRefused,
+        ),
+        (
+            secure,
+            by(&ca, &foreign).into(),
+            "the client's certificate is not signed by the server's CA",
+            Cause::UnknownAuthority,
+        ),
+        (
+            secure,
+            by(&ca, &expired).into(),
+            "the client's certificate has expired",
+            Cause::Expired,
+        ),
+    ];
+    for (address, files, expect, cause) in cases {
+        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+        check_told(address, &files, expect).await;
+        let port = if address == secure {
+            &secure_port
+        } else {
+            &plain_port
+        };
+        assert!(port.refused(cause) >= 2, "{cause:?} is counted");
+    }
+    assert_eq!(
+        (causes(&secure_port), causes(&plain_port)),
+        (5, 1),
+        "no other cause"
+    );
 }
 
 #[tokio::test]
@@ -184,7 +283,8 @@ async fn a_token_file_that_changes_is_read_again() {
     let config = authority.config(&settings);
     let files = TlsFiles::of_node(config.tls.as_ref().unwrap()).unwrap();
     let auth = Arc::new(Auth::load(&config).unwrap().0);
-    let address = server::serve(&Fake::new(), auth.clone(), Some(files.server())).await;
+    let (address, _) =
+        server::serve(&Fake::new(), auth.clone(), Some(files.server().unwrap())).await;
     let url = format!("https://localhost:{}", address.port());
     let reader = tokio::spawn(keep_reading(auth.clone()));
     let who = async |token: &str| ask(&url, &ca, None, Some(token)).await.is_ok();

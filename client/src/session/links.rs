@@ -186,6 +186,7 @@ impl Session {
 
     /// Puts the next link in use. Whatever is held under another edge ends first.
     fn use_edge(&mut self, edge: Edge, now: Tick) {
+        self.failure = None;
         if let Some(opened) = self.opened.take() {
             self.learn(opened.keys, now);
             self.report_every = opened.report_every;
@@ -209,8 +210,9 @@ impl Session {
     /// Handles the end of a stream.
     pub(super) fn lost(&mut self, id: u64, reason: &str, now: Tick) {
         let attempt = self.selection.attempt();
-        if attempt.is_some_and(|attempt| attempt.link.id == id) {
-            tracing::debug!(reason, "a node could not be reached");
+        if let Some(attempt) = attempt.filter(|attempt| attempt.link.id == id) {
+            let failure = format!("{}: {reason}", attempt.link.address);
+            self.failed(failure, now);
             self.selection.failed();
             self.dial_within(self.selection.backoff(), now);
         } else if self.link().is_some_and(|link| link.id == id) {
@@ -227,6 +229,20 @@ impl Session {
         {
             self.closing_link = None;
         }
+    }
+
+    /// Notes why no node could be reached. It is logged as a warning when it changes, unless there is a lease.
+    fn failed(&mut self, failure: String, now: Tick) {
+        if self.machine.is_leased(now) || self.failure.as_ref() == Some(&failure) {
+            tracing::debug!(failure, "a node could not be reached");
+        } else {
+            tracing::warn!(
+                failure,
+                "no session: a node could not be reached; trying on"
+            );
+        }
+        self.failure = Some(failure);
+        self.show(now);
     }
 
     /// Handles an answer by which the node closed the edge in use.

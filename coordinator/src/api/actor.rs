@@ -3,6 +3,7 @@
 use super::backend::{
     Backend, ClientFacts, Clients, Flow, Flows, NodeFacts, Query, Unavailable, View, WriteError,
 };
+use crate::clock::{Clock, HostClock};
 use crate::node::{self, NodeHandle};
 use crate::raft::{CHANGE_WITHIN, Change, ChangeError, PeerAddress, ProposeError, Raft};
 use crate::timer;
@@ -14,6 +15,7 @@ use aliquot_wire::gossip::Topic;
 use futures_util::future::BoxFuture;
 use rand::RngExt;
 use std::collections::BTreeMap;
+use tokio::sync::watch;
 use tonic::transport::Channel;
 
 /// A running node.
@@ -22,16 +24,32 @@ pub struct ActorBackend {
     cluster: String,
     handle: NodeHandle,
     raft: Raft,
+    /// True once it is known that this node was removed from the cluster.
+    removed: watch::Receiver<bool>,
 }
 
 impl ActorBackend {
     /// Creates the backend for this actor and this log.
     #[must_use]
-    pub const fn new(cluster: String, handle: NodeHandle, raft: Raft) -> Self {
+    pub const fn new(
+        cluster: String,
+        handle: NodeHandle,
+        raft: Raft,
+        removed: watch::Receiver<bool>,
+    ) -> Self {
         Self {
             cluster,
             handle,
             raft,
+            removed,
+        }
+    }
+
+    /// Refuses what a removed node must not do.
+    fn member(&self) -> Result<(), WriteError> {
+        match *self.removed.borrow() {
+            true => Err(WriteError::Removed),
+            false => Ok(()),
         }
     }
 }
@@ -39,6 +57,7 @@ impl ActorBackend {
 impl Backend for ActorBackend {
     fn query(&self, query: Query) -> BoxFuture<'static, Result<(), Unavailable>> {
         let (handle, cluster) = (self.handle.clone(), self.cluster.clone());
+        let removed = self.member().is_err();
         Box::pin(async move {
             let seen = handle.view(move |view| {
                 let nodes = nodes(view);
@@ -46,6 +65,8 @@ impl Backend for ActorBackend {
                     state: view.state,
                     now: view.now,
                     node: NodeId::new(view.status.node),
+                    removed,
+                    wall_ms: HostClock.wall_ms(),
                     cluster: &cluster,
                     term: Term::new(view.status.term),
                     leader: view.status.leader.map(NodeId::new),
@@ -59,8 +80,11 @@ impl Backend for ActorBackend {
     }
 
     fn write(&self, command: Command) -> BoxFuture<'static, Result<Vec<Effect>, WriteError>> {
-        let handle = self.handle.clone();
-        Box::pin(async move { handle.write(command).await.map_err(not_written) })
+        let (handle, member) = (self.handle.clone(), self.member());
+        Box::pin(async move {
+            member?;
+            handle.write(command).await.map_err(not_written)
+        })
     }
 
     /// Writes an entry that changes nothing. Once it is applied here, so are all entries committed
@@ -68,7 +92,9 @@ impl Backend for ActorBackend {
     fn fence(&self) -> BoxFuture<'static, Result<(), WriteError>> {
         let (handle, raft) = (self.handle.clone(), self.raft.clone());
         let status = raft.status().borrow().clone();
+        let member = self.member();
         Box::pin(async move {
+            member?;
             // On the leader, the acknowledgement of a quorum is sufficient.
             if status.leads && raft.barrier(status.term).await.is_ok() {
                 return Ok(());
@@ -94,9 +120,13 @@ impl Backend for ActorBackend {
         _: RequestId,
         change: ClusterChange,
     ) -> BoxFuture<'static, Result<(), WriteError>> {
-        let raft = self.raft.clone();
+        let (backend, raft) = (self.clone(), self.raft.clone());
         Box::pin(async move {
+            backend.member()?;
             let change = resolve(&raft, change).await?;
+            if let Some(node) = entering(&change) {
+                backend.may_enter(node).await?;
+            }
             // Runs in a task of its own, so that a change is completed even if the caller disconnects.
             let changed = tokio::spawn(raft.change(change));
             let unknown = |reason: &str| WriteError::Unknown {
@@ -108,6 +138,37 @@ impl Backend for ActorBackend {
                 Err(_) => Err(unknown("it takes too long, and goes on")),
             }
         })
+    }
+}
+
+impl ActorBackend {
+    /// Checks that a node was never removed. Its id cannot join again, because the log has closed its accounts.
+    async fn may_enter(&self, node: u64) -> Result<(), WriteError> {
+        self.fence().await?;
+        let removed = self
+            .handle
+            .view(move |view| view.state.was_removed(NodeId::new(node)));
+        if !removed.await.unwrap_or(false) {
+            return Ok(());
+        }
+        Err(WriteError::Refused {
+            reason: format!(
+                "node {node} was removed from the cluster, and its id never joins again: stop it, move its data_dir \
+                 away, and start it, which gives it another id"
+            ),
+        })
+    }
+}
+
+/// Returns the node that a change lets in, or gives a vote.
+const fn entering(change: &Change) -> Option<u64> {
+    match change {
+        Change::Add(peer)
+        | Change::Replace {
+            successor: peer, ..
+        } => Some(peer.node),
+        Change::Promote(node) => Some(*node),
+        Change::Remove(_) | Change::Transfer(_) => None,
     }
 }
 

@@ -15,6 +15,7 @@ mod usage;
 use super::auth::Guard;
 use super::backend::{Backend, NodeFacts, Unavailable, View, WriteError, query};
 use crate::timer;
+use aliquot_core::unit::NodeId;
 use aliquot_wire::admin::{
     ApplyBudgets, ChangeCluster, ClusterChange, DeleteBudget, DiffBudgets, GetBudget, GetUsage,
     ListBudgets, ListClients, ListHolders, Role, TopKeys,
@@ -123,7 +124,7 @@ fn unavailable(error: Unavailable) -> Status {
 fn not_written(error: WriteError) -> Status {
     let said = error.to_string();
     match error {
-        WriteError::NoLeader { .. } => Status::unavailable(said),
+        WriteError::NoLeader { .. } | WriteError::Removed => Status::unavailable(said),
         WriteError::Unknown { .. } => Status::unknown(said),
         WriteError::Refused { .. } => Status::failed_precondition(said),
     }
@@ -227,9 +228,11 @@ impl Admin for AdminService {
 
     async fn get_cluster(
         &self,
-        _: Request<pb::GetClusterRequest>,
+        request: Request<pb::GetClusterRequest>,
     ) -> Result<Response<pb::ClusterView>, Status> {
-        answer(&self.query(cluster::cluster).await?)
+        let caller = request.into_inner().caller.map(NodeId::new);
+        let cluster = self.query(move |view| cluster::cluster(view, caller));
+        answer(&cluster.await?)
     }
 
     async fn list_clients(

@@ -71,6 +71,10 @@ pub struct View<'a> {
     pub now: Tick,
     /// Id of this node.
     pub node: NodeId,
+    /// True if this node was removed from the cluster.
+    pub removed: bool,
+    /// The wall clock of this node, in milliseconds since the Unix epoch.
+    pub wall_ms: i64,
     /// Name of the cluster.
     pub cluster: &'a str,
     /// The term, as far as this node knows.
@@ -183,6 +187,9 @@ impl ClientFacts {
 #[error("this node is shutting down; ask another")]
 pub struct Unavailable;
 
+/// Beginning of all messages of a node that was removed.
+pub const REMOVED: &str = "this node was removed from the cluster";
+
 /// Error of a write, a fence or a change: it was not made, or its fate is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -203,6 +210,9 @@ pub enum WriteError {
         /// Description of the error.
         reason: String,
     },
+    /// This node was removed from the cluster. Nothing was changed.
+    #[error("{REMOVED}: it changes nothing, and what it knows may be old; ask another node")]
+    Removed,
     /// The cluster refuses the request in its present state. Nothing was changed.
     #[error("{reason}; nothing was changed")]
     Refused {

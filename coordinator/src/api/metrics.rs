@@ -2,9 +2,10 @@
 //!
 //! The actor's state is published as a [`Snapshot`] in a watch channel, about once a second. Requests
 //! are answered from the latest one, so that a scrape costs the actor nothing. The output has a bounded
-//! number of lines: the only labels are the version and the [`TOP_KEYS`] keys with the highest rates of
-//! admission.
+//! number of lines: the only labels are the version, ports, the causes of refused connections, and the
+//! [`TOP_KEYS`] keys with the highest rates of admission.
 
+use super::connections::{Cause, Connections};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -22,10 +23,14 @@ use tokio::sync::watch;
 pub const TOP_KEYS: usize = 20;
 
 /// State of a node at one instant. Counters count since the process started.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Reason why the node does not serve clients, or `None` if it does.
     pub not_ready: Option<String>,
+    /// True if the node was removed from the cluster.
+    pub is_removed: bool,
+    /// Time by which its wall clock is ahead of the median of all members, in seconds.
+    pub clock_ahead_s: f64,
     /// True if the node leads and a quorum follows it.
     pub is_leader: bool,
     /// Latest term that it knows of.
@@ -69,6 +74,8 @@ pub struct Snapshot {
     pub keys_shed: u64,
     /// Use of keys, of any number and in any order.
     pub keys: Vec<KeyUse>,
+    /// Connections of the ports, which are counted when the metrics are read.
+    pub ports: Vec<Connections>,
 }
 
 /// Use of one key in the whole cluster.
@@ -143,6 +150,16 @@ const GAUGES: &[Figure<f64>] = &[
     ("ready", "1 if the node serves clients", |s| {
         f64::from(u8::from(s.not_ready.is_none()))
     }),
+    (
+        "removed",
+        "1 if the node was removed from the cluster",
+        |s| f64::from(u8::from(s.is_removed)),
+    ),
+    (
+        "wall_clock_ahead_seconds",
+        "Time by which the wall clock is ahead of the median of the members",
+        |s| s.clock_ahead_s,
+    ),
     ("leader", "1 if the node leads a quorum", |s| {
         f64::from(u8::from(s.is_leader))
     }),
@@ -243,6 +260,8 @@ impl Collector for Figures {
             MetricType::Gauge,
         )?;
         info.encode_family(&build)?.encode_gauge(&1_u64)?;
+        encode_ports(&self.0.ports, &mut encoder)?;
+        encode_descriptors(&mut encoder)?;
         let top = top(&self.0.keys);
         for (name, help, value) in KEYS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
@@ -253,6 +272,56 @@ impl Collector for Figures {
         }
         Ok(())
     }
+}
+
+fn encode_ports(ports: &[Connections], encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let (name, help) = ("connections", "Open connections");
+    let mut open = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for connections in ports {
+        let labels = [("port", connections.port().label())];
+        open.encode_family(&labels)?
+            .encode_gauge(&(connections.open() as u64))?;
+    }
+    let refused = "Connections refused, or ended without a request";
+    let failed = "Connections refused because of TLS";
+    for (name, help, of_tls) in [
+        ("connections_refused", refused, false),
+        ("tls_failures", failed, true),
+    ] {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for connections in ports {
+            for cause in Cause::ALL.into_iter().filter(|it| it.is_tls() == of_tls) {
+                let labels = [
+                    ("port", connections.port().label()),
+                    ("cause", cause.label()),
+                ];
+                let count = connections.refused(cause);
+                let mut line = family.encode_family(&labels)?;
+                line.encode_counter::<NoLabels, _, u64>(&count, None)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Encodes the used and the allowed file descriptors of this process, where the system tells them.
+fn encode_descriptors(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let used = std::fs::read_dir("/dev/fd").map(|open| open.count() as u64);
+    for (name, help, value) in [
+        ("file_descriptors", "File descriptors in use", used.ok()),
+        (
+            "file_descriptors_allowed",
+            "Limit of file descriptors",
+            allowed,
+        ),
+    ] {
+        if let Some(value) = value {
+            let mut gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            gauge.encode_gauge(&value)?;
+        }
+    }
+    Ok(())
 }
 
 type NoLabels = prometheus_client::encoding::NoLabelSet;

@@ -4,12 +4,19 @@
 //! of nodes ([`Auth`](super::auth::Auth) checks the names). Every certificate must be signed by the one
 //! configured authority.
 
+use crate::api::connections::Cause;
 use crate::config::{ClientCerts, TlsConfig};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
-use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{self, CertificateError, RootCertStore, ServerConfig};
+use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 /// A TLS file cannot be used. Nothing was started.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +30,7 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
         /// Error of the operating system.
-        error: std::io::Error,
+        error: io::Error,
     },
     /// The file does not contain what it should.
     #[error("{setting} = {} holds no {expected} in PEM: {reason}", path.display())]
@@ -37,6 +44,34 @@ pub enum TlsError {
         /// Description of what is wrong.
         reason: String,
     },
+    /// The files do not fit each other.
+    #[error("tls.cert, tls.key and tls.ca cannot be used together: {reason}")]
+    Unusable {
+        /// Description of what is wrong.
+        reason: String,
+    },
+}
+
+/// Returns the cause of a handshake that failed at the server.
+#[must_use]
+pub fn cause(error: &io::Error) -> Cause {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match inner {
+        Some(rustls::Error::NoCertificatesPresented) => Cause::NoCertificate,
+        Some(rustls::Error::InvalidCertificate(error)) => match error {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                Cause::UnknownAuthority
+            }
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => Cause::Expired,
+            _ => Cause::BadCertificate,
+        },
+        // The only alerts that a client sends during a handshake refuse the server's certificate.
+        Some(rustls::Error::AlertReceived(_)) => Cause::NodeRefused,
+        _ => Cause::OtherTls,
+    }
 }
 
 /// TLS files of a node or an operator, as read.
@@ -95,21 +130,55 @@ impl TlsFiles {
         &self.warnings
     }
 
-    /// Returns the configuration for the port of clients and operators.
-    #[must_use]
-    pub fn server(&self) -> ServerTlsConfig {
-        let optional = self.client_certs == ClientCerts::Optional;
-        self.peer_server().client_auth_optional(optional)
+    /// Returns the acceptor for the port of clients and operators.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Unusable`] if the files do not fit each other.
+    pub fn server(&self) -> Result<TlsAcceptor, TlsError> {
+        self.acceptor(self.client_certs)
     }
 
-    /// Returns the configuration for the peer port, where callers must present certificates.
-    #[must_use]
-    pub fn peer_server(&self) -> ServerTlsConfig {
-        let config = ServerTlsConfig::new().client_ca_root(Certificate::from_pem(&self.ca));
-        match self.identity() {
-            Some(identity) => config.identity(identity),
-            None => config,
-        }
+    /// Returns the acceptor for the peer port, where callers must present certificates.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Unusable`] if the files do not fit each other.
+    pub fn peer_server(&self) -> Result<TlsAcceptor, TlsError> {
+        self.acceptor(ClientCerts::Required)
+    }
+
+    fn acceptor(&self, client_certs: ClientCerts) -> Result<TlsAcceptor, TlsError> {
+        let unusable = |reason: String| TlsError::Unusable { reason };
+        let Some((cert, key)) = &self.identity else {
+            return Err(unusable("a server needs a certificate".to_owned()));
+        };
+        let no_pem = |error: rustls_pki_types::pem::Error| unusable(error.to_string());
+        let certs = |pem| CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(certs(&self.ca).map_err(no_pem)?);
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
+        let verifier = match client_certs {
+            ClientCerts::Required => verifier,
+            ClientCerts::Optional => verifier.allow_unauthenticated(),
+        };
+        let verifier = verifier
+            .build()
+            .map_err(|error| unusable(error.to_string()))?;
+        let wrong = |error: rustls::Error| unusable(error.to_string());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(wrong)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(
+                certs(cert).map_err(no_pem)?,
+                PrivateKeyDer::from_pem_slice(key).map_err(no_pem)?,
+            )
+            .map_err(wrong)?;
+        config.alpn_protocols.push(b"h2".to_vec());
+        Ok(Arc::new(config).into())
     }
 
     /// Returns the configuration for connections to another node, or as a client. The host's name or

@@ -1,5 +1,6 @@
 //! Periodic views of the node, for metrics and readiness.
 
+use super::connections::Connections;
 use super::metrics::{KeyUse, Snapshot, TOP_KEYS};
 use crate::node::{NodeHandle, Stopped, View};
 use crate::raft::Status;
@@ -7,7 +8,7 @@ use crate::session::Gate;
 use crate::timer;
 use aliquot_core::share::Kind;
 use aliquot_core::state::Generation;
-use aliquot_core::unit::{BudgetId, NodeId};
+use aliquot_core::unit::BudgetId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -22,6 +23,7 @@ pub fn readiness(
     handle: NodeHandle,
     mut coarse_status: watch::Receiver<Status>,
     mut leaving: watch::Receiver<bool>,
+    mut removed: watch::Receiver<bool>,
 ) -> watch::Receiver<Option<String>> {
     let (sender, readiness) = watch::channel(Some("starting".to_owned()));
     let tell = move |reason: Option<String>| {
@@ -36,9 +38,13 @@ pub fn readiness(
             let Ok(reason) = handle.view(not_ready).await else {
                 return tell(Some("stopped".to_owned()));
             };
-            tell(reason);
+            let is_removed = removed
+                .borrow_and_update()
+                .then(|| "removed from the cluster".to_owned());
+            tell(is_removed.or(reason));
             tokio::select! {
                 () = timer::sleep(EVERY) => {}
+                Ok(()) = removed.changed() => {}
                 Ok(()) = coarse_status.changed() => {}
                 // The sender is gone only if the node is.
                 _ = leaving.wait_for(|leaving| *leaving) => {
@@ -55,9 +61,13 @@ pub fn snapshots(
     handle: NodeHandle,
     gate: Gate,
     mut readiness: watch::Receiver<Option<String>>,
+    ports: Vec<Connections>,
+    removed: watch::Receiver<bool>,
+    clock_ahead: watch::Receiver<f64>,
 ) -> watch::Receiver<Arc<Snapshot>> {
     let (sender, snapshots) = watch::channel(Arc::new(Snapshot {
         not_ready: Some("starting".to_owned()),
+        ports: ports.clone(),
         ..Snapshot::default()
     }));
     tokio::spawn(async move {
@@ -69,6 +79,9 @@ pub fn snapshots(
             }
             snapshot.held = found.held;
             snapshot.keys.clone_from(&found.top);
+            snapshot.ports.clone_from(&ports);
+            snapshot.is_removed = *removed.borrow();
+            snapshot.clock_ahead_s = *clock_ahead.borrow();
             snapshot.streams = gate.streams() as u64;
             snapshot
                 .not_ready
@@ -97,6 +110,8 @@ fn look(view: &View<'_>) -> Snapshot {
     let is_leased = view.node.is_some_and(|node| node.is_leased(view.now));
     Snapshot {
         not_ready: None,
+        is_removed: false,
+        clock_ahead_s: 0.0,
         is_leader: view.status.leads && is_leased,
         term: view.status.term,
         leader_changes: counts.leader_changes,
@@ -118,14 +133,13 @@ fn look(view: &View<'_>) -> Snapshot {
         keys_waiting: view.keys_waiting as u64,
         keys_shed: counts.keys_shed,
         keys: Vec::new(),
+        ports: Vec::new(),
     }
 }
 
 fn not_ready(view: &View<'_>) -> Option<String> {
     let reason = if let Some(reason) = &view.status.failed {
         format!("the log has failed: {reason}")
-    } else if view.state.was_removed(NodeId::new(view.status.node)) {
-        "removed from the cluster".to_owned()
     } else if view.leaving {
         "leaving".to_owned()
     } else if !view.status.formed {

@@ -74,9 +74,11 @@ impl Args {
             .is_err()
             && client.status().lease.is_zero()
         {
+            let why = client.status().failure;
+            let why = why.map_or_else(String::new, |why| format!("\n  {why}"));
             return Err(Failure::Unreachable(format!(
                 "no node gave a session within {SESSION_WAIT:?}; nothing was taken; is one running, \
-                 and is --endpoint right?"
+                 and is --endpoint right?{why}"
             )));
         }
         if limiter.peek().kind != Kind::Concurrency {

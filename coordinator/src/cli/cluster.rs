@@ -144,7 +144,7 @@ fn holds(change: &ClusterChange, cluster: &Cluster) -> bool {
 
 async fn ask(connection: &Connection) -> Result<Cluster, Failure> {
     connection
-        .read(async |mut admin| admin.get_cluster(pb::GetClusterRequest {}).await)
+        .read(async |mut admin| admin.get_cluster(pb::GetClusterRequest::default()).await)
         .await
 }
 
@@ -175,8 +175,9 @@ async fn status(connection: &Connection, out: Out) -> Result<(), Failure> {
     let json = || {
         json!({
             "cluster": cluster.cluster,
-            "answering": cluster.answering.get(),
-            "leader": cluster.leader.map(NodeId::get),
+            "answering": show::node_id(cluster.answering),
+            "removed": cluster.removed,
+            "leader": cluster.leader.map(show::node_id),
             "term": cluster.term.get(),
             "applied": cluster.applied,
             "lease_s": show::seconds(cluster.lease),
@@ -185,6 +186,7 @@ async fn status(connection: &Connection, out: Out) -> Result<(), Failure> {
         })
     };
     out.answer(json, text);
+    is_member(&cluster)?;
     match cluster.leader {
         Some(_) => Ok(()),
         None => Err(Failure::Refused(
@@ -193,6 +195,18 @@ async fn status(connection: &Connection, out: Out) -> Result<(), Failure> {
                 .to_owned(),
         )),
     }
+}
+
+/// Fails if the answering node was removed, because its answer may be old.
+fn is_member(cluster: &Cluster) -> Result<(), Failure> {
+    if !cluster.removed {
+        return Ok(());
+    }
+    Err(Failure::Refused(format!(
+        "node {} was removed from the cluster, and what it shows may be old: ask another node; stop this one, and move \
+         its data_dir away before it is started again",
+        cluster.answering.get()
+    )))
 }
 
 const fn role(role: Role) -> &'static str {
@@ -206,7 +220,7 @@ const fn role(role: Role) -> &'static str {
 
 fn node_json(view: &NodeView) -> Value {
     json!({
-        "node": view.node.get(),
+        "node": show::node_id(view.node),
         "role": role(view.role),
         "life": view.incarnation.get(),
         "peer_address": view.address,
@@ -253,7 +267,7 @@ async fn members(connection: &Connection, out: Out) -> Result<(), Failure> {
         show::table(head, rows)
     };
     out.answer(|| cluster.nodes.iter().map(node_json).collect(), text);
-    Ok(())
+    is_member(&cluster)
 }
 
 /// Asks every node for its clients, or only for those that hold a part of `key`. Prints a message for each node that
@@ -310,7 +324,7 @@ async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
     let json = || {
         let clients = all.iter().map(|(node, client)| {
             json!({
-                "node": node.get(),
+                "node": show::node_id(*node),
                 "session": client.session,
                 "address": client.address,
                 "labels": client.labels,

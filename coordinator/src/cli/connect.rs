@@ -4,7 +4,7 @@ use super::Failure;
 use crate::api::tls::TlsFiles;
 use crate::config::Address;
 use crate::raft::CHANGE_WITHIN;
-use aliquot_client::{Client, ClientBuilder, Clock, HostClock, Span};
+use aliquot_client::{Client, ClientBuilder, Clock, ConnectionError, HostClock, Span};
 use aliquot_core::unit::RequestId;
 use aliquot_wire::Wire;
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
@@ -227,16 +227,23 @@ impl Connection {
                     continue;
                 }
             };
-            match ask(admin).await {
+            let status = match ask(admin).await {
                 Ok(answer) => return Ok(Ok(answer.into_inner())),
-                Err(status) => match status.code() {
-                    Code::Unavailable => tried.push(format!("{address}: {}", status.message())),
-                    Code::Unknown | Code::DeadlineExceeded | Code::Cancelled => {
-                        lost |= effect != Effect::Read;
-                        tried.push(format!("{address}: {}", status.message()));
-                    }
-                    _ => return Err(Failure::Refused(said(&status))),
-                },
+                Err(status) => status,
+            };
+            // A status with a source was not sent by the node: the connection failed.
+            if let Some(failed) = std::error::Error::source(&status).map(ConnectionError::of) {
+                lost |= effect != Effect::Read && !failed.is_tls();
+                tried.push(format!("{address}: {failed}"));
+                continue;
+            }
+            match status.code() {
+                Code::Unavailable => tried.push(format!("{address}: {}", status.message())),
+                Code::Unknown | Code::DeadlineExceeded | Code::Cancelled => {
+                    lost |= effect != Effect::Read;
+                    tried.push(format!("{address}: {}", status.message()));
+                }
+                _ => return Err(Failure::Refused(said(&status))),
             }
         }
         Ok(Err(Silence { tried, lost }))
@@ -332,20 +339,14 @@ async fn connect(
     if let Some(tls) = tls {
         endpoint = endpoint
             .tls_config(tls.client())
-            .map_err(|error| why(&error))?;
+            .map_err(|error| ConnectionError::of(&error).to_string())?;
     }
-    let channel = endpoint.connect().await.map_err(|error| why(&error))?;
+    let channel = endpoint
+        .connect()
+        .await
+        .map_err(|error| ConnectionError::of(&error).to_string())?;
     let admin = AdminClient::with_interceptor(channel, bearer.clone());
     Ok(admin.max_decoding_message_size(MESSAGE_BYTES_MAX))
-}
-
-/// Returns the innermost cause: the errors around it carry no useful detail.
-fn why(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }
 
 fn said(status: &Status) -> String {

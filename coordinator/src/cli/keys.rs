@@ -72,7 +72,7 @@ pub(super) async fn holders(
     let json = || {
         let holders = list.holders.iter().map(|holder| {
             json!({
-                "node": holder.node.get(),
+                "node": show::node_id(holder.node),
                 "life": holder.incarnation.get(),
                 "held": show::share_json(&holder.held, budget),
                 "floor": show::share_json(&holder.floor, budget),
@@ -122,7 +122,7 @@ pub(super) async fn holders(
 fn client_json((node, client): &(NodeId, ClientView), budget: &Budget) -> Value {
     let held = client.held.unwrap_or(Share::EMPTY);
     json!({
-        "node": node.get(),
+        "node": show::node_id(*node),
         "session": client.session,
         "address": client.address,
         "labels": client.labels,

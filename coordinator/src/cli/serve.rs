@@ -1,8 +1,9 @@
 //! `aliquot serve`: runs a node.
 
 use super::{Failure, Out, Serve};
-use crate::config::{Config, Flags, Loaded, Sources};
+use crate::config::{Config, Flags, Loaded, LogFormat, Sources};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Every setting can be given in the file, by an environment variable and by a flag. A flag overrides a
@@ -12,7 +13,7 @@ each value comes from.
 Exit code 1: the node failed for a reason that may pass, such as a port in use or a full disk; it
 may be started again. Exit code 2: the configuration, a file or the data directory is wrong;
 starting it again does not help. Exit code 4: this version cannot read an entry or a snapshot of the
-log; the message says what to do.
+log; the message says what to do. SIGTERM, SIGINT and SIGHUP stop a node gracefully: exit code 0.
 
 Examples:
   aliquot serve                                        one node, for trying out
@@ -48,7 +49,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn run(self, out: Out, serve: Serve) -> Result<(), Failure> {
+    pub(super) fn run(self, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
         let print = self.print_config;
         let loaded = self.load()?;
         for warning in &loaded.warnings {
@@ -56,11 +57,20 @@ impl Args {
         }
         if print {
             out.answer(|| loaded.to_json(), || loaded.to_string());
-            return Ok(());
+            return Ok(ExitCode::SUCCESS);
         }
+        let format = loaded.config.log.format;
         let runtime = tokio::runtime::Runtime::new();
         let failed = |error| Failure::Refused(format!("the node cannot start: {error}"));
-        runtime.map_err(failed)?.block_on(serve(loaded))
+        match runtime.map_err(failed)?.block_on(serve(loaded)) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            // The last line of a log in JSON must be JSON, too.
+            Err(failure) if format == LogFormat::Json && tracing::dispatcher::has_been_set() => {
+                tracing::error!("{failure}");
+                Ok(failure.exit_code())
+            }
+            Err(failure) => Err(failure),
+        }
     }
 
     fn load(self) -> Result<Loaded, Failure> {

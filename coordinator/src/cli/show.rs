@@ -2,7 +2,7 @@
 
 use aliquot_core::budget::{Budget, BudgetDraft, Limit};
 use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::Span;
+use aliquot_core::unit::{NodeId, Span};
 use aliquot_wire::admin::Usage;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
@@ -81,6 +81,12 @@ pub(super) fn share(share: &Share, budget: &Budget) -> String {
         Kind::Quota => format!("{} tokens", tokens(share.tokens.grains())),
         Kind::Concurrency => format!("{} permits", tokens(share.burst.grains())),
     }
+}
+
+/// Returns the id of a node as a JSON text. It has up to 63 bits, and programs such as `jq` round numbers of more than
+/// 53.
+pub(super) fn node_id(node: NodeId) -> Value {
+    node.get().to_string().into()
 }
 
 /// Returns a share as JSON numbers: tokens per second, tokens or permits.

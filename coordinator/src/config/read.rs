@@ -4,8 +4,8 @@ use super::problem::Problems;
 use super::skip::{SkipEntry, SkipEntryError};
 use super::source::{Entry, Written};
 use super::{
-    ClientCerts, ClusterConfig, Config, LogConfig, LogFormat, PaceConfig, Security, SessionConfig,
-    TlsConfig,
+    ClientCerts, ClusterConfig, Config, ConnectionsConfig, LogConfig, LogFormat, PaceConfig,
+    Security, SessionConfig, TlsConfig,
 };
 use aliquot_core::budget::grammar;
 use aliquot_core::unit::{Drift, Span};
@@ -95,6 +95,7 @@ pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Confi
     let snapshot_every = read.count("snapshot_every", 100, 100_000_000);
     let skip_entry = read.skips();
     let session = read.session();
+    let connections = read.connections(session);
     let log = read.log();
     let tls = read.tls(cluster.as_ref().map_or(&[], |cluster| &cluster.peers));
     let (insecure, metrics_open) = (read.flag("insecure"), read.flag("metrics_open"));
@@ -114,6 +115,7 @@ pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Confi
         snapshot_every: snapshot_every?,
         skip_entry: skip_entry?,
         session: session?,
+        connections: connections?,
         log: log?,
         tls: tls?,
         tokens: read.text("tokens").map(Into::into),
@@ -295,6 +297,34 @@ impl Read<'_> {
         Some(SessionConfig {
             most: u32::try_from(most?).ok()?,
             keys: u32::try_from(keys?).ok()?,
+        })
+    }
+
+    fn connections(&mut self, session: Option<SessionConfig>) -> Option<ConnectionsConfig> {
+        let counts = [
+            ("connections.clients", 64, 2_000_000),
+            ("connections.peers", 64, 1_000_000),
+            ("connections.metrics", 4, 1_000_000),
+            ("connections.per_address", 16, 2_000_000),
+        ];
+        // `Some(None)` if the setting has no value, and `None` if the value is wrong.
+        let counts = counts.map(|(key, least, most)| match self.text(key) {
+            None => Some(None),
+            Some(_) => {
+                let count = self.count(key, least, most)?;
+                Some(Some(u32::try_from(count).ok()?))
+            }
+        });
+        let [clients, peers, metrics, per_address] = counts;
+        Some(ConnectionsConfig {
+            // Room for the sessions, and for operators and sessions that are changing nodes.
+            clients: match clients? {
+                Some(clients) => clients,
+                None => session.map(|session| session.most + session.most / 4 + 64)?,
+            },
+            peers: peers??,
+            metrics: metrics??,
+            per_address: per_address?,
         })
     }
 

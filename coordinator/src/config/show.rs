@@ -70,6 +70,7 @@ fn effective(loaded: &Loaded, setting: &Setting) -> Vec<String> {
     match setting.key {
         "advertise" => vec![config.advertise.to_string()],
         "peer_advertise" => vec![config.peer_advertise.to_string()],
+        "connections.clients" => vec![config.connections.clients.to_string()],
         "cluster.peers" => config
             .cluster
             .peers

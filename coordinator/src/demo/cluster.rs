@@ -148,7 +148,7 @@ impl Nodes {
     pub async fn look(&self) -> ClusterStatus {
         let asked = self.admins.iter().map(|admin| async move {
             let mut admin = admin.clone();
-            let asked = admin.get_cluster(pb::GetClusterRequest {});
+            let asked = admin.get_cluster(pb::GetClusterRequest::default());
             let answer = tokio::time::timeout(ANSWER_WITHIN, asked).await;
             View::try_from(answer.ok()?.ok()?.into_inner()).ok()
         });
@@ -258,6 +258,9 @@ mod tests {
             applied: 1,
             drift: Drift::default(),
             lease: Span::from_secs(3),
+            removed: false,
+            caller_removed: false,
+            wall_ms: 0,
             nodes: told.collect(),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{CLUSTER_METADATA, Event, NODE_METADATA, TARGET_METADATA};
 use crate::timer;
+use aliquot_client::ConnectionError;
 use aliquot_core::unit::NodeId;
 use aliquot_wire::Wire;
 use aliquot_wire::gossip::GossipMessage;
@@ -10,6 +11,7 @@ use aliquot_wire::pb;
 use aliquot_wire::pb::gossip_client::GossipClient;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -239,6 +241,10 @@ fn name<T>(request: &mut Request<T>, settings: &LinkSettings) -> Result<(), Stat
     Ok(())
 }
 
+/// Describes a status of the peer, or the failure of the connection to it.
 fn told(status: &Status) -> String {
-    format!("{:?}: {}", status.code(), status.message())
+    match status.source() {
+        Some(failed) => ConnectionError::of(failed).to_string(),
+        None => format!("{:?}: {}", status.code(), status.message()),
+    }
 }

@@ -610,10 +610,7 @@ impl Actor {
         }
         match effect {
             Effect::Leaving(incarnation) if self.own.incarnation() == Some(*incarnation) => {
-                tracing::error!(
-                    "this node was removed from the cluster: it takes no clients any more, and hands back what it has; \
-                     stop it, and empty its data_dir if it is to be let in again, which gives it another id"
-                );
+                tracing::info!("removed: this node hands back what it has");
                 self.depart();
             }
             Effect::Configured => self.own.adopt_settings(state),

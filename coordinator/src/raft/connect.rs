@@ -12,8 +12,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Interval of keep-alives, and time to wait for their answer. Both sides send them, also while idle: a
 /// connection that lost a segment in a network that drops packets silently does not recover by itself.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+pub(crate) const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Opens channels to nodes: over plain TCP, over TLS, or in a simulator.
 pub trait Connector: fmt::Debug + Send + Sync {
@@ -66,7 +66,7 @@ pub fn endpoint(scheme: &str, address: &str) -> Result<Endpoint, ConnectError> {
         .keep_alive_while_idle(true))
 }
 
-/// Returns a server with the keep-alives that peers need. Set `TCP_NODELAY` on the listener itself: the
+/// Returns a server with the keep-alives that peers need, for a simulated network. Set `TCP_NODELAY` on the listener itself: the
 /// setting of the server does not apply to connections that it is handed.
 #[must_use]
 pub fn server() -> Server {

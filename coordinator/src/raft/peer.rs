@@ -6,11 +6,13 @@ use super::outcome::{ChangeError, Leader, ProposeError};
 use super::service::{check_cluster, read};
 use super::shared::Shared;
 use crate::timer;
+use aliquot_client::ConnectionError;
 use aliquot_wire::limits::APPEND_BYTES_MAX;
 use aliquot_wire::pb::peer_client::PeerClient;
 use aliquot_wire::peer as wire;
 use aliquot_wire::{Wire, WireError, pb};
 use bytes::Bytes;
+use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +108,11 @@ async fn answer<T: Wire>(
         Code::FailedPrecondition | Code::InvalidArgument | Code::PermissionDenied => {
             PeerError::Refused(status.message().to_owned())
         }
-        _ => PeerError::Silent(format!("{}: {}", status.code(), status.message())),
+        // A status with a source was not sent by the peer: the connection failed.
+        _ => PeerError::Silent(match status.source() {
+            Some(failed) => ConnectionError::of(failed).to_string(),
+            None => format!("{}: {}", status.code(), status.message()),
+        }),
     })?;
     let value = T::from_message(answer.into_inner());
     value.map_err(|error: WireError| PeerError::Refused(error.to_string()))

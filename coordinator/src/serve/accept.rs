@@ -1,37 +1,46 @@
 //! Accepting connections when the process has no descriptors left.
 
+use crate::api::connections::{Cause, Connections};
+use crate::timer::{self, Sleep};
 use std::io;
+use std::pin::Pin;
 use std::time::Duration;
-use tokio_stream::{Stream, StreamExt};
 
 /// Pause after a failed accept. The connection stays in the queue, so without a pause the next accept fails at once.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Failed accepts in a row between two warnings: with the pauses, a minute.
-const FAILURES_PER_WARNING: u64 = 600;
+/// Pauses of one port after failed accepts.
+#[derive(Default)]
+pub(super) struct Failures {
+    /// Rest of the current pause.
+    pause: Option<Pin<Box<Sleep>>>,
+}
 
-/// Pauses and warns when a connection cannot be accepted, for example without free descriptors.
-pub(super) fn pause_after_errors<T>(
-    accepted: impl Stream<Item = io::Result<T>>,
-    setting: &'static str,
-) -> impl Stream<Item = io::Result<T>> {
-    let mut failures = 0_u64;
-    accepted.then(move |accepted| {
-        let failed = accepted
-            .as_ref()
-            .is_err_and(|error| !ended_by_caller(error));
-        let warn = failed && failures.is_multiple_of(FAILURES_PER_WARNING);
-        failures = if failed { failures + 1 } else { 0 };
-        async move {
-            if let (true, Err(error)) = (warn, &accepted) {
-                tracing::warn!(%error, setting, "connections cannot be accepted");
-            }
-            if failed {
-                tokio::time::sleep(PAUSE).await;
-            }
-            accepted
+impl Failures {
+    /// Waits until a connection may be accepted. If the future is dropped, the next one goes on with the pause.
+    pub(super) async fn pause(&mut self) {
+        if let Some(pause) = &mut self.pause {
+            pause.await;
+            self.pause = None;
         }
-    })
+    }
+
+    /// Returns an accepted connection. If there is none, counts and logs that, and begins a pause.
+    pub(super) fn check<T>(
+        &mut self,
+        accepted: io::Result<T>,
+        connections: &Connections,
+    ) -> Option<T> {
+        match accepted {
+            Ok(accepted) => return Some(accepted),
+            Err(error) if ended_by_caller(&error) => {}
+            Err(error) => {
+                connections.refuse(Cause::NotAccepted, error);
+                self.pause = Some(Box::pin(timer::sleep(PAUSE)));
+            }
+        }
+        None
+    }
 }
 
 /// Returns true if the caller ended the connection before it was accepted.
@@ -46,23 +55,32 @@ fn ended_by_caller(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::connections::{Port, PortLimits};
 
+    /// Returns the time until the last of these results is accepted.
     async fn pauses(results: Vec<io::Result<()>>) -> Duration {
         let begun = tokio::time::Instant::now();
-        let accepted = pause_after_errors(tokio_stream::iter(results), "listen");
-        tokio::pin!(accepted);
-        while accepted.next().await.is_some() {}
+        let mut failures = Failures::default();
+        let (most, per_address) = (9, 9);
+        let connections = Connections::new(Port::Clients, PortLimits { most, per_address });
+        for result in results {
+            // A task that waits for something else, too, drops the future and calls it again.
+            let often = Duration::from_millis(7);
+            while tokio::time::timeout(often, failures.pause()).await.is_err() {}
+            failures.check(result, &connections);
+        }
         begun.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_accept_without_descriptors_is_not_repeated_at_once() {
         let full = || Err(io::Error::from_raw_os_error(24));
-        assert_eq!(pauses(vec![full(), Ok(()), full()]).await, 2 * PAUSE);
+        let waited = pauses(vec![full(), Ok(()), full(), Ok(())]).await;
+        assert_eq!(waited, 2 * PAUSE);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_caller_that_leaves_early_delays_nobody() {
+    async fn a_caller_that_leaves_early_delays_no_other() {
         let left = Err(io::ErrorKind::ConnectionAborted.into());
         assert_eq!(pauses(vec![left, Ok(())]).await, Duration::ZERO);
     }

@@ -1,24 +1,28 @@
 //! The ports of a node and the services on each.
 
-use super::accept::pause_after_errors;
+use super::ServeError;
+use super::descriptors::{self, PortsLimits};
+use super::port::{self, Protocol};
 use crate::api::actor::ActorBackend;
 use crate::api::admin::AdminService;
-use crate::api::auth::{Auth, Role};
+use crate::api::auth::{Auth, Guard, Role};
+use crate::api::backend::REMOVED;
 use crate::api::central::CentralApi;
+use crate::api::connections::{Connections, Port};
 use crate::api::gossip::GossipApi;
 use crate::api::metrics;
 use crate::api::session::SessionApi;
-use crate::api::tls::TlsFiles;
+use crate::api::tls::{TlsError, TlsFiles};
 use crate::api::watch::snapshots;
 use crate::config::Config;
 use crate::node::NodeHandle;
-use crate::raft::{self, Raft};
+use crate::raft::Raft;
 use crate::session::{BACKLOG, Gate, STREAMS_PER_CONNECTION_MAX};
+use crate::timer;
 use aliquot_core::unit::NodeId;
 use aliquot_wire::DESCRIPTORS;
 use aliquot_wire::pb::admin_server::AdminServer;
 use aliquot_wire::pb::session_server::SessionServer;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +30,9 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::service::InterceptorLayer;
-use tonic::transport::Server;
+use tonic::Status;
+use tonic::service::Routes;
+use tonic::service::interceptor::InterceptedService;
 use tonic_health::ServingStatus;
 
 /// The node cannot listen on an address, or not serve it.
@@ -60,11 +63,16 @@ pub(super) struct Services {
     pub(super) auth: Arc<Auth>,
     /// `None` while the node is ready; otherwise the reason for which it is not.
     pub(super) readiness: watch::Receiver<Option<String>>,
+    /// True once this node is known to have been removed from the cluster.
+    pub(super) removed: watch::Receiver<bool>,
+    /// Time in seconds by which the wall clock is ahead of those of the other members.
+    pub(super) clock_ahead: watch::Receiver<f64>,
 }
 
 /// The running servers.
 pub(super) struct Servers {
     tasks: Vec<JoinHandle<()>>,
+    warns: JoinHandle<()>,
 }
 
 /// Time that open calls have to finish after the servers were told to stop.
@@ -87,21 +95,46 @@ impl Listeners {
     /// Serves on all ports until `stopping` is true. Peers are served on a runtime of their own.
     pub(super) fn serve(
         self,
+        config: &Config,
         services: &Services,
         tls: Option<&TlsFiles>,
         peers: &Handle,
-        stopping: watch::Receiver<bool>,
-    ) -> Result<Servers, ListenError> {
-        let mut tasks = Vec::new();
-        {
-            let _peers = peers.enter();
-            tasks.push(services.peers(self.peers, tls, stopping.clone())?);
-        }
-        tasks.push(services.clients(self.clients, tls, stopping.clone())?);
+        stopping: &watch::Receiver<bool>,
+    ) -> Result<Servers, ServeError> {
+        let tables = tables(config);
+        let [clients_table, peers_table, metrics_table] = tables.clone();
+        let grpc = |tls: Option<Result<_, TlsError>>, streams| {
+            let tls = tls.transpose()?;
+            Ok::<_, TlsError>(Protocol::Grpc { tls, streams })
+        };
+        let mut tasks = vec![peers.spawn(port::serve(
+            self.peers,
+            peers_table,
+            grpc(tls.map(TlsFiles::peer_server), None)?,
+            services.of_peers(),
+            stopping.clone(),
+        ))];
+        let streams = Some(STREAMS_PER_CONNECTION_MAX);
+        tasks.push(tokio::spawn(port::serve(
+            self.clients,
+            clients_table,
+            grpc(tls.map(TlsFiles::server), streams)?,
+            services.of_clients()?,
+            stopping.clone(),
+        )));
         if let Some(listener) = self.metrics {
-            tasks.push(services.metrics(listener, stopping));
+            let (handle, gate) = (services.handle.clone(), services.gate.clone());
+            let readiness = services.readiness.clone();
+            let (ports, removed) = (tables.clone().into(), services.removed.clone());
+            let ahead = services.clock_ahead.clone();
+            let snapshots = snapshots(handle, gate, readiness, ports, removed, ahead);
+            let router = metrics::router(snapshots);
+            let (table, stopping) = (metrics_table, stopping.clone());
+            let serving = port::serve(listener, table, Protocol::Http, router, stopping);
+            tasks.push(tokio::spawn(serving));
         }
-        Ok(Servers { tasks })
+        let warns = tokio::spawn(keep_warning(tables));
+        Ok(Servers { tasks, warns })
     }
 }
 
@@ -125,59 +158,9 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Returns the accepted connections, with `TCP_NODELAY` set.
-fn connections(
-    listener: TcpListener,
-    setting: &'static str,
-) -> impl tokio_stream::Stream<Item = std::io::Result<tokio::net::TcpStream>> {
-    pause_after_errors(TcpListenerStream::new(listener), setting).map(|accepted| {
-        let stream = accepted?;
-        stream.set_nodelay(true)?;
-        Ok(stream)
-    })
-}
-
-async fn told(mut stopping: watch::Receiver<bool>) {
-    // A dropped sender also means stop.
-    let _ = stopping.wait_for(|stop| *stop).await;
-}
-
-fn secured(
-    server: Server,
-    setting: &'static str,
-    tls: Option<tonic::transport::ServerTlsConfig>,
-) -> Result<Server, ListenError> {
-    let Some(tls) = tls else { return Ok(server) };
-    server.tls_config(tls).map_err(|error| ListenError {
-        setting,
-        address: "tls".to_owned(),
-        reason: format!("these certificates cannot be used: {error}"),
-    })
-}
-
-fn run(
-    serving: impl Future<Output = Result<(), tonic::transport::Error>> + Send + 'static,
-    what: &'static str,
-) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "the port of {what} is not served any more");
-        }
-    })
-}
-
 impl Services {
-    fn peers(
-        &self,
-        listener: TcpListener,
-        tls: Option<&TlsFiles>,
-        stopping: watch::Receiver<bool>,
-    ) -> Result<JoinHandle<()>, ListenError> {
-        let server = secured(
-            raft::server(),
-            "peer_listen",
-            tls.map(TlsFiles::peer_server),
-        )?;
+    /// Returns the services of the peer port. Peers must show who they are for any of them.
+    fn of_peers(&self) -> InterceptedService<Routes, Guard> {
         let node = NodeId::new(self.node);
         let gossip = GossipApi::new(self.cluster.clone(), node, self.handle.links());
         let central = CentralApi::new(self.handle.clone());
@@ -186,27 +169,18 @@ impl Services {
             .add_service(gossip.into_service())
             .add_service(central.into_service())
             .add_service(AdminService::new(self.backend.clone()).into_service());
-        let router = server
-            .layer(InterceptorLayer::new(self.auth.guard(Role::Peer)))
-            .add_routes(routes);
-        let serving = router
-            .serve_with_incoming_shutdown(connections(listener, "peer_listen"), told(stopping));
-        Ok(run(serving, "peers"))
+        InterceptedService::new(routes.prepare(), self.auth.guard(Role::Peer))
     }
 
-    fn clients(
-        &self,
-        listener: TcpListener,
-        tls: Option<&TlsFiles>,
-        stopping: watch::Receiver<bool>,
-    ) -> Result<JoinHandle<()>, ListenError> {
-        let server = raft::server().max_concurrent_streams(STREAMS_PER_CONNECTION_MAX);
-        let mut server = secured(server, "listen", tls.map(TlsFiles::server))?;
+    /// Returns the services of the port for clients and operators.
+    fn of_clients(&self) -> Result<Routes, ListenError> {
         let sessions = SessionApi::new(self.gate.clone()).into_service();
-        let sessions = tonic::service::interceptor::InterceptedService::new(
-            sessions,
-            self.auth.guard(Role::Client),
-        );
+        let removed = self.removed.clone();
+        let sessions = InterceptedService::new(sessions, move |request| match *removed.borrow() {
+            true => Err(Status::unavailable(format!("{REMOVED}; try another"))),
+            false => Ok(request),
+        });
+        let sessions = InterceptedService::new(sessions, self.auth.guard(Role::Client));
         let guard = self.auth.guard(Role::Admin);
         let admin = AdminService::new(self.backend.clone()).into_server(guard);
         let (reporter, health) = tonic_health::server::health_reporter();
@@ -216,31 +190,52 @@ impl Services {
             address: "reflection".to_owned(),
             reason: error.to_string(),
         };
-        let router = server
-            .add_service(sessions)
+        let routes = Routes::new(sessions)
             .add_service(admin)
             .add_service(health)
             .add_service(reflection().build_v1().map_err(unreflected)?)
             // Most tools still ask for this version first.
             .add_service(reflection().build_v1alpha().map_err(unreflected)?);
-        let serving =
-            router.serve_with_incoming_shutdown(connections(listener, "listen"), told(stopping));
-        Ok(run(serving, "clients"))
+        Ok(routes.prepare())
     }
 }
 
-impl Services {
-    fn metrics(&self, listener: TcpListener, stopping: watch::Receiver<bool>) -> JoinHandle<()> {
-        let readiness = self.readiness.clone();
-        let snapshots = snapshots(self.handle.clone(), self.gate.clone(), readiness);
-        let router = metrics::router(snapshots);
-        tokio::spawn(async move {
-            let serving = axum::serve(listener, router).with_graceful_shutdown(told(stopping));
-            if let Err(error) = serving.await {
-                tracing::error!(%error, "metrics are not served any more");
-            }
-        })
+/// Interval of warnings about refused connections.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
+/// Logs refused connections of each port once a minute, as long as there are any.
+async fn keep_warning(ports: [Connections; 3]) {
+    loop {
+        timer::sleep(WARN_EVERY).await;
+        ports.iter().for_each(Connections::warn);
     }
+}
+
+/// Returns the connection tables of the ports, within the descriptors that this process may open.
+fn tables(config: &Config) -> [Connections; 3] {
+    let allowed = descriptors::raise_limit();
+    let limits = descriptors::divide(&config.connections, config.cluster.peers.len(), allowed);
+    let PortsLimits {
+        clients,
+        peers,
+        metrics,
+        lowered,
+    } = limits;
+    if let (true, Some(allowed)) = (lowered, allowed) {
+        tracing::warn!(
+            allowed,
+            clients = clients.most,
+            peers = peers.most,
+            metrics = metrics.most,
+            "this process may open too few file descriptors for its maxima of connections, which are lowered: raise \
+             the limit (LimitNOFILE, ulimit -n), or lower session.max or connections.clients"
+        );
+    }
+    [
+        Connections::new(Port::Clients, clients),
+        Connections::new(Port::Peers, peers),
+        Connections::new(Port::Metrics, metrics),
+    ]
 }
 
 /// Returns a builder of the reflection service, for tools without a copy of the schema.
@@ -276,6 +271,7 @@ async fn report_health(
 impl Servers {
     /// Waits for open calls, then aborts the rest: a session's stream does not end by itself.
     pub(super) async fn stop(self) {
+        self.warns.abort();
         for task in self.tasks {
             let abort = task.abort_handle();
             if tokio::time::timeout(DRAIN, task).await.is_err() {

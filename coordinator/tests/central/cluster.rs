@@ -91,7 +91,10 @@ impl Cluster {
             let list = ListHolders { key: get.key };
             let holders = admin.list_holders(list.to_message()).await.ok()?;
             let holders = Holders::from_message(holders.into_inner()).ok()?;
-            let view = admin.get_cluster(pb::GetClusterRequest {}).await.ok()?;
+            let view = admin
+                .get_cluster(pb::GetClusterRequest::default())
+                .await
+                .ok()?;
             let view = View::try_from(view.into_inner()).ok()?;
             let open = holders.holders.iter().filter(|holder| !holder.closed);
             let mut open = open.filter(|holder| !holder.held.burst.is_zero());

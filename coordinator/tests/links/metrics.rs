@@ -1,5 +1,6 @@
 //! The metrics page stays small, and probes report the true state.
 
+use aliquot_coordinator::api::connections::{Cause, Connections, Port, PortLimits};
 use aliquot_coordinator::api::metrics::{KeyUse, Snapshot, TOP_KEYS, render, router};
 use axum::body::Body;
 use http::Request;
@@ -62,6 +63,36 @@ fn counters_and_gauges_have_their_names() {
     let version = env!("CARGO_PKG_VERSION");
     let info = format!("\naliquot_build_info{{version=\"{version}\"}} 1\n");
     assert!(page.contains(&info), "{page}");
+}
+
+#[test]
+fn connections_are_counted_by_port_and_cause() {
+    let limits = PortLimits {
+        most: 9,
+        per_address: 9,
+    };
+    let connections = Connections::new(Port::Peers, limits);
+    let remote = "127.0.0.1:1".parse().unwrap();
+    let _open = connections.admit(remote).unwrap();
+    connections.refuse(Cause::Expired, remote);
+    connections.refuse(Cause::NoRequest, remote);
+    let page = render(&Arc::new(Snapshot {
+        ports: vec![connections],
+        ..Snapshot::default()
+    }));
+    for line in [
+        "aliquot_connections{port=\"peers\"} 1",
+        "aliquot_connections_refused_total{port=\"peers\",cause=\"no_request\"} 1",
+        "aliquot_connections_refused_total{port=\"peers\",cause=\"port_full\"} 0",
+        "aliquot_tls_failures_total{port=\"peers\",cause=\"expired\"} 1",
+    ] {
+        assert!(
+            page.contains(&format!("\n{line}\n")),
+            "{page}\nlacks {line}"
+        );
+    }
+    let allowed = "\naliquot_file_descriptors_allowed ";
+    assert!(page.contains("\naliquot_file_descriptors ") && page.contains(allowed));
 }
 
 async fn get(snapshots: &watch::Receiver<Arc<Snapshot>>, path: &str) -> (u16, String) {

@@ -124,6 +124,8 @@ impl Backend for Fake {
                 state: &inner.state,
                 now: Tick::from_nanos(10_000_000_000),
                 node: NodeId::new(1),
+                removed: inner.state.was_removed(NodeId::new(1)),
+                wall_ms: 1_700_000_000_000,
                 cluster: "test",
                 term: Term::new(4),
                 leader: inner.is_led().then_some(NodeId::new(1)),

@@ -3,28 +3,37 @@
 use crate::fake::Fake;
 use aliquot_coordinator::api::admin::AdminService;
 use aliquot_coordinator::api::auth::{Auth, Role};
+use aliquot_coordinator::api::connections::{Connections, Port, PortLimits};
+use aliquot_coordinator::serve::port::{self, Protocol};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::transport::{Server, ServerTlsConfig};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tonic::service::Routes;
 
-/// Serves until the test's runtime ends.
+/// Serves until the test's runtime ends. Also returns the table of the port's connections.
 pub(crate) async fn serve(
     fake: &Fake,
     auth: impl Into<Arc<Auth>>,
-    tls: Option<ServerTlsConfig>,
-) -> SocketAddr {
+    tls: Option<TlsAcceptor>,
+) -> (SocketAddr, Connections) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
-    let mut server = Server::builder();
-    if let Some(tls) = tls {
-        server = server.tls_config(tls).expect("the files fit each other");
-    }
+    let limits = PortLimits {
+        most: 1_000,
+        per_address: 1_000,
+    };
+    let connections = Connections::new(Port::Clients, limits);
     let service = AdminService::new(Arc::new(fake.clone()));
     let auth: Arc<Auth> = auth.into();
-    let guard = auth.guard(Role::Admin);
-    let router = server.add_service(service.into_server(guard));
-    tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
-    address
+    let routes = Routes::new(service.into_server(auth.guard(Role::Admin))).prepare();
+    let (stop, stopping) = watch::channel(false);
+    let protocol = Protocol::Grpc { tls, streams: None };
+    let serving = port::serve(listener, connections.clone(), protocol, routes, stopping);
+    tokio::spawn(async move {
+        serving.await;
+        drop(stop);
+    });
+    (address, connections)
 }

@@ -12,7 +12,7 @@ use std::fmt::{self, Display};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use tree::{Node, Shape};
+use tree::{Node, Shape, YamlError};
 
 /// The name that is most like `text`, if it is alike enough to be what was meant.
 ///
@@ -202,13 +202,21 @@ fn named(path: &str) -> &str {
 
 fn documents_of(path: &str, text: &str) -> Result<Vec<Node>, Unreadable> {
     let extension = Path::new(path).extension();
-    let (language, documents) = if extension.is_some_and(|extension| extension == "toml") {
-        ("TOML", Node::of_toml(text).map(|document| vec![document]))
-    } else {
-        ("YAML", Node::of_yaml(text))
-    };
     let name = named(path);
-    documents.map_err(|error| format!("{name} is not {language}: {}", error.trim_end()).into())
+    if extension.is_some_and(|extension| extension == "toml") {
+        let document = Node::of_toml(text);
+        let document =
+            document.map_err(|error| format!("{name} is not TOML: {}", error.trim_end()));
+        return Ok(vec![document?]);
+    }
+    let documents = Node::of_yaml(text).map_err(|error| match error {
+        YamlError::NotYaml(error) => format!("{name} is not YAML: {}", error.trim_end()),
+        YamlError::TooLarge(error) => format!(
+            "{name} grows too much by anchors, aliases or merges: {}",
+            error.trim_end()
+        ),
+    });
+    Ok(documents?)
 }
 
 fn budgets_of(document: Node) -> Vec<Node> {

@@ -21,9 +21,18 @@ pub(crate) enum Shape<N> {
     Leaf(Value),
 }
 
+/// Reason why a YAML text was not read.
+#[derive(Debug)]
+pub(crate) enum YamlError {
+    /// It is not YAML.
+    NotYaml(String),
+    /// It grows too much by anchors, aliases or merges.
+    TooLarge(String),
+}
+
 impl Node {
     /// All documents of a YAML stream but the empty ones.
-    pub(crate) fn of_yaml(text: &str) -> Result<Vec<Self>, String> {
+    pub(crate) fn of_yaml(text: &str) -> Result<Vec<Self>, YamlError> {
         let options = yaml_options(text);
         let documents: Result<Vec<Yaml>, _> =
             serde_saphyr::from_multiple_with_options(text, options);
@@ -32,10 +41,15 @@ impl Node {
                 .into_iter()
                 .map(|document| document.placed(&|line| line))
                 .collect()),
-            // Advice for whoever writes a program.
-            Err(error) => Err(error
-                .to_string()
-                .replace(", set DuplicateKeyPolicy in Options if acceptable", "")),
+            Err(error) => {
+                // Advice for authors of programs.
+                let advice = ", set DuplicateKeyPolicy in Options if acceptable";
+                let text = error.to_string().replace(advice, "");
+                Err(match text.contains("budget breached") {
+                    true => YamlError::TooLarge(text.replace("budget breached", "too large")),
+                    false => YamlError::NotYaml(text),
+                })
+            }
         }
     }
 
@@ -67,22 +81,32 @@ impl Node {
     }
 }
 
-/// The parser's bounds on what a text may grow to, in proportion to the text:
-/// a file of a million budgets is read, a small one cannot grow without end.
+/// Returns the parser's bounds on what a text may grow to, in proportion to the text: a file of a million budgets that
+/// merge one default is read, and a small one cannot grow without end.
 fn yaml_options(text: &str) -> serde_saphyr::Options {
-    // Each event but the ends of blocks and a few at the beginning takes a byte.
-    let events = text.len().saturating_mul(2).saturating_add(1_024);
+    // A budget that merges a default of all fields takes sixteen times its text at most. Without merges, each event
+    // but the ends of blocks and a few at the beginning takes a byte.
+    let most = text.len().saturating_mul(GROWTH_MAX).saturating_add(1_024);
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            max_events: events,
-            max_nodes: events,
-            max_documents: events,
-            max_anchors: events,
-            max_total_scalar_bytes: text.len(),
+            max_reader_input_bytes: None,
+            max_events: most,
+            max_nodes: most,
+            max_documents: most,
+            max_anchors: most,
+            max_aliases: most,
+            max_merge_keys: most,
+            max_recorded_anchor_events: most,
+            max_recorded_anchor_bytes: most,
+            enforce_alias_anchor_ratio: false,
+            max_total_scalar_bytes: most,
             max_total_comment_bytes: text.len(),
         },
     }
 }
+
+/// Maximum growth of a YAML text by anchors, aliases and merges.
+const GROWTH_MAX: usize = 16;
 
 /// A value with the place that a parser gives it.
 pub(crate) trait Placed: Sized {

@@ -190,15 +190,20 @@ impl Answer {
     fn view(&self) -> Option<ClusterView> {
         let members = self.json["nodes"].as_array()?.iter();
         let members = members.map(|node| Member {
-            id: node["node"].as_u64().unwrap_or_default(),
+            id: id(&node["node"]).unwrap_or_default(),
             role: node["role"].as_str().unwrap_or_default().to_owned(),
             peer: node["peer_address"].as_str().unwrap_or_default().to_owned(),
             sessions: node["sessions"].as_u64().unwrap_or_default(),
         });
         Some(ClusterView {
             term: self.json["term"].as_u64()?,
-            leader: self.json["leader"].as_u64(),
+            leader: id(&self.json["leader"]),
             members: members.collect(),
         })
     }
+}
+
+/// Reads the id of a node.
+fn id(value: &Value) -> Option<u64> {
+    value.as_str()?.parse().ok()
 }

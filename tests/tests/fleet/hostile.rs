@@ -226,32 +226,53 @@ async fn ten_thousand_idle_connections_do_no_harm() {
     bears(10_000).await;
 }
 
-/// Limit of open files of a node that shall run out of them.
-const FILES: usize = 200;
-
-/// A node that has no file left takes connections again when some are closed.
+/// Silent connections on every port, more than the node has file descriptors, keep neither a session nor an
+/// operator out. They are counted, and logged once a minute.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_out_of_files_serves_again_when_it_has_some() {
+async fn silent_connections_keep_no_session_and_no_operator_out() {
     let _machine = together().await;
-    let limited = format!("ulimit -n {FILES}; exec \"$0\" \"$@\"");
     let mut fleet = setup().nodes(1).plan().await;
-    fleet.node_mut(0).under(&["sh", "-c", &limited]);
+    let limited = "ulimit -n 256; exec \"$0\" \"$@\"";
+    fleet.node_mut(0).under(&["sh", "-c", limited]);
     fleet.start(0);
     fleet.serves().await;
     fleet
         .apply("{ key: shared, rate: 1000/s, burst: 200 }")
         .await;
+    let client = Client::connect(fleet.addresses()).unwrap();
+    let limiter = client.limiter("shared").unwrap();
+    until("a client is served", SOON, async || {
+        limiter.acquire(1).await.ok()
+    })
+    .await;
+    let session = client.status().edge;
     let node = &fleet.nodes()[0];
+    let mut silent = Vec::new();
     for address in [&node.listen, &node.peer_listen, &node.metrics] {
-        let mut idle = Vec::new();
         for _ in 0..400 {
-            idle.push(TcpStream::connect(address).await.unwrap());
+            silent.push(TcpStream::connect(address).await.unwrap());
         }
-        until("the node has no files left", SOON, async || {
-            (node.open_files()? >= FILES).then_some(())
-        })
-        .await;
-        drop(idle);
-        still_serves(&fleet).await;
     }
+    still_serves(&fleet).await;
+    let status = client.status();
+    assert!(limiter.acquire(1).await.is_ok() && !status.lease.is_zero());
+    assert_eq!(status.edge, session, "the session goes on");
+    let displaced = |port: &str| {
+        format!("aliquot_connections_refused_total{{port=\"{port}\",cause=\"displaced\"}}")
+    };
+    for port in ["clients", "peers", "metrics"] {
+        let count = node.figure(&displaced(port)).await.unwrap();
+        assert!(count >= 250.0, "{port}: {count}");
+    }
+    let files = node.figure("aliquot_file_descriptors").await.unwrap();
+    let allowed = node.figure("aliquot_file_descriptors_allowed").await;
+    assert!(
+        files < 256.0 && allowed == Some(256.0),
+        "{files} of {allowed:?}"
+    );
+    let log = node.log();
+    let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(lines("closed to make room"), 3, "one for each port: {log}");
+    assert_eq!(lines("cannot be accepted"), 0, "{log}");
+    client.close().await;
 }

@@ -68,19 +68,7 @@ async fn members_come_and_go_by_the_command_line() {
     assert_eq!(fleet.leader().await, 3);
     // A leader that is to be removed transfers leadership first.
     twice(&fleet, &["cluster", "remove", &id]).await;
-    until(
-        "the removed node logs that it was removed",
-        SOON,
-        async || {
-            let node = &fleet.nodes()[3];
-            let (_, why) = get(&node.metrics, "/readyz").await?;
-            let says = node
-                .log()
-                .contains("this node was removed from the cluster");
-            (says && why.contains("removed from the cluster")).then_some(())
-        },
-    )
-    .await;
+    says_that_it_was_removed(&fleet, 3).await;
     fleet.kill(3);
     let leader = fleet.leader().await;
     // A dead node is replaced by one that it never met.
@@ -109,6 +97,67 @@ async fn members_come_and_go_by_the_command_line() {
     fleet.is_ready(4).await;
     let list = fleet.operator_at(4).run(&["budget", "list"], "").await;
     assert_eq!(list.json[0]["budget"]["key"], "shared", "{list:?}");
+}
+
+/// Asserts that a removed node says so wherever an operator looks, and stays out.
+async fn says_that_it_was_removed(fleet: &Fleet, index: usize) {
+    const REMOVED: &str = "was removed from the cluster";
+    let (node, others) = (&fleet.nodes()[index], fleet.operator());
+    until("it knows that it was removed", SOON, async || {
+        let (status, why) = get(&node.metrics, "/readyz").await?;
+        (status == 503 && why.contains("removed from the cluster")).then_some(())
+    })
+    .await;
+    until("its metrics say so", SOON, async || {
+        (node.figure("aliquot_removed").await? == 1.0).then_some(())
+    })
+    .await;
+    assert!(
+        node.log().contains("WARN") && node.log().contains(REMOVED),
+        "{}",
+        node.log()
+    );
+    let removed = fleet.operator_at(index);
+    for words in [["cluster", "status"], ["cluster", "members"]] {
+        let answer = removed.run(&words, "").await;
+        assert_eq!(answer.code, 1, "{answer:?}");
+        assert!(answer.said.contains(REMOVED), "{answer:?}");
+    }
+    let budget = "budgets: [{ key: late, rate: 1/s }]";
+    for (words, input) in [
+        (vec!["budget", "apply", "-"], budget),
+        (vec!["budget", "list"], ""),
+        (vec!["check", "shared"], ""),
+    ] {
+        let answer = removed.run(&words, input).await;
+        assert_eq!(answer.code, 3, "{answer:?}");
+        assert!(answer.said.contains(REMOVED), "{answer:?}");
+    }
+    let add = others.run(&["cluster", "add", &node.peer], "").await;
+    assert_eq!(add.code, 1, "{add:?}");
+    for said in ["its id never joins again", "move its data_dir away"] {
+        assert!(add.said.contains(said), "{add:?} lacks {said:?}");
+    }
+}
+
+/// A removed node says so, whether it ran or not when it was removed, and cannot be added again as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_node_says_so_and_stays_out() {
+    let _machine = together().await;
+    let mut fleet = setup().nodes(3).start().await;
+    fleet.apply("{ key: shared, rate: 1000/s }").await;
+    let gone = (fleet.leader().await + 1) % 3;
+    let id = id_of(&fleet, gone).await;
+    fleet.stop(gone).await;
+    done(&fleet.cli(&["cluster", "remove", &id]).await, false);
+    fleet.start(gone);
+    says_that_it_was_removed(&fleet, gone).await;
+    let end = fleet.stop(gone).await;
+    assert_eq!(end.status.code(), Some(0), "{}", end.log);
+    // With an empty directory, it joins as another node.
+    fleet.nodes()[gone].wipe();
+    fleet.start(gone);
+    fleet.is_ready(gone).await;
 }
 
 /// Repeats a command whose effect is already made.

@@ -20,7 +20,8 @@ fn may_lead(leader: NodeId, own: NodeId, nodes: &[NodeFacts], now: Tick, lease: 
     voters.clone().filter(heard).count() > voters.count() / 2
 }
 
-pub(super) fn cluster(view: &View<'_>) -> Cluster {
+/// Describes the cluster to a caller, which may be a node.
+pub(super) fn cluster(view: &View<'_>, caller: Option<NodeId>) -> Cluster {
     let lease = view.state.lease();
     let may_lead = |leader: &NodeId| may_lead(*leader, view.node, view.nodes, view.now, lease);
     let leader = view.leader.filter(may_lead);
@@ -52,6 +53,9 @@ pub(super) fn cluster(view: &View<'_>) -> Cluster {
         drift: view.state.drift(),
         lease: view.state.lease(),
         nodes: nodes.collect(),
+        removed: view.removed,
+        wall_ms: view.wall_ms,
+        caller_removed: caller.is_some_and(|caller| view.state.was_removed(caller)),
     }
 }
 

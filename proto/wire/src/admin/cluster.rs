@@ -30,6 +30,12 @@ pub struct Cluster {
     pub lease: Span,
     /// The nodes. At most [`PAGE_MAX`].
     pub nodes: Vec<NodeView>,
+    /// True if the answering node was removed from the cluster, so that the rest may be old.
+    pub removed: bool,
+    /// True if the calling node was removed from the cluster.
+    pub caller_removed: bool,
+    /// The answering node's wall clock, in milliseconds since the Unix epoch.
+    pub wall_ms: i64,
 }
 
 /// The role of a node in the cluster.
@@ -187,6 +193,9 @@ impl From<&Cluster> for pb::ClusterView {
             nodes: nodes.collect(),
             cluster: cluster.cluster.clone(),
             answering: cluster.answering.get(),
+            removed: cluster.removed,
+            caller_removed: cluster.caller_removed,
+            wall_ms: cluster.wall_ms,
         }
     }
 }
@@ -204,6 +213,9 @@ impl TryFrom<pb::ClusterView> for Cluster {
             drift: drift(cluster.drift_ppm)?,
             lease: Span::from_nanos(cluster.lease_ns),
             nodes: read::list(cluster.nodes, "nodes", PAGE_MAX)?,
+            removed: cluster.removed,
+            caller_removed: cluster.caller_removed,
+            wall_ms: cluster.wall_ms,
         })
     }
 }

@@ -167,7 +167,7 @@ proptest! {
         check(&Cluster {
             term: Term::new(one), leader: maybe.map(NodeId::new), applied: two, drift,
             lease: Span::from_nanos(three),
-            cluster: address.clone(), answering: node,
+            cluster: address.clone(), answering: node, removed: flag, caller_removed: !flag, wall_ms: 7,
             nodes: vec![NodeView {
                 node, incarnation, address: address.clone(), client_address: address, leaving: flag, heard_ago,
                 sessions: four, matched: maybe, role: Role::Learner,

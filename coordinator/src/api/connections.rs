@@ -1,0 +1,531 @@
+//! The open connections of a port: their maximum, the ones without a request, and counts of those that
+//! were refused.
+//!
+//! A port has a maximum of connections, and so has each remote address. If a connection arrives while the port
+//! is full, it displaces the connection that has waited longest without a request in progress. Sessions
+//! and links between nodes always have one, so connections that say nothing cannot keep them out.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// A port of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// For clients and operators.
+    Clients,
+    /// For other nodes.
+    Peers,
+    /// For metrics and probes.
+    Metrics,
+}
+
+impl Port {
+    /// Returns the label in the metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Clients => "clients",
+            Self::Peers => "peers",
+            Self::Metrics => "metrics",
+        }
+    }
+
+    /// Returns the setting of the port's address.
+    #[must_use]
+    pub const fn setting(self) -> &'static str {
+        match self {
+            Self::Clients => "listen",
+            Self::Peers => "peer_listen",
+            Self::Metrics => "metrics_listen",
+        }
+    }
+}
+
+/// Reason for which a port refused a connection, or ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The connection could not be accepted, for example without free file descriptors. It stays in the queue, and
+    /// each attempt counts.
+    NotAccepted,
+    /// The port has its maximum of connections, and each of them has a request in progress.
+    PortFull,
+    /// The remote address has its maximum of connections.
+    AddressFull,
+    /// The port was full, and this connection had waited longest without a request.
+    Displaced,
+    /// No request came in time, TLS handshake included.
+    NoRequest,
+    /// The caller sent plaintext to a port with TLS.
+    Plaintext,
+    /// The caller spoke TLS to a port without.
+    TlsToPlaintext,
+    /// The caller has no certificate, and needs one.
+    NoCertificate,
+    /// The caller's certificate is not signed by the authority of this node.
+    UnknownAuthority,
+    /// The caller's certificate has expired, or is not valid yet.
+    Expired,
+    /// The caller's certificate cannot be used for another reason.
+    BadCertificate,
+    /// The caller does not accept the certificate of this node.
+    NodeRefused,
+    /// Any other failure of the TLS handshake.
+    OtherTls,
+}
+
+impl Cause {
+    /// All causes.
+    pub const ALL: [Self; 13] = [
+        Self::NotAccepted,
+        Self::PortFull,
+        Self::AddressFull,
+        Self::Displaced,
+        Self::NoRequest,
+        Self::Plaintext,
+        Self::TlsToPlaintext,
+        Self::NoCertificate,
+        Self::UnknownAuthority,
+        Self::Expired,
+        Self::BadCertificate,
+        Self::NodeRefused,
+        Self::OtherTls,
+    ];
+
+    /// Returns the label in the metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NotAccepted => "not_accepted",
+            Self::PortFull => "port_full",
+            Self::AddressFull => "address_full",
+            Self::Displaced => "displaced",
+            Self::NoRequest => "no_request",
+            Self::Plaintext => "plaintext",
+            Self::TlsToPlaintext => "tls_to_plaintext",
+            Self::NoCertificate => "no_certificate",
+            Self::UnknownAuthority => "unknown_authority",
+            Self::Expired => "expired",
+            Self::BadCertificate => "bad_certificate",
+            Self::NodeRefused => "node_refused",
+            Self::OtherTls => "other",
+        }
+    }
+
+    /// Returns true if TLS, or the lack of it, is the reason.
+    #[must_use]
+    pub const fn is_tls(self) -> bool {
+        !matches!(
+            self,
+            Self::NotAccepted
+                | Self::PortFull
+                | Self::AddressFull
+                | Self::Displaced
+                | Self::NoRequest
+        )
+    }
+
+    /// Returns a sentence for the log.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::NotAccepted => "connections cannot be accepted",
+            Self::PortFull => "connections were refused: the port has its maximum, all in use",
+            Self::AddressFull => {
+                "connections were refused: the remote address has its maximum (connections.per_address)"
+            }
+            Self::Displaced => {
+                "connections without a request were closed to make room: the port has its maximum"
+            }
+            Self::NoRequest => "connections were closed: no request came in time",
+            Self::Plaintext => "callers sent plaintext to a port with TLS",
+            Self::TlsToPlaintext => "callers spoke TLS to a port without",
+            Self::NoCertificate => "callers without a certificate were refused",
+            Self::UnknownAuthority => {
+                "callers were refused: their certificate is not signed by tls.ca"
+            }
+            Self::Expired => {
+                "callers were refused: their certificate has expired, or is not valid yet"
+            }
+            Self::BadCertificate => "callers were refused: their certificate cannot be used",
+            Self::NodeRefused => "callers do not accept the certificate of this node (tls.cert)",
+            Self::OtherTls => "TLS handshakes failed",
+        }
+    }
+}
+
+/// Maximum numbers of connections of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortLimits {
+    /// Maximum number of connections.
+    pub most: usize,
+    /// Maximum number of connections of one remote address. Loopback has none.
+    pub per_address: usize,
+}
+
+/// The open connections of a port. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Connections(Arc<Table>);
+
+#[derive(Debug)]
+struct Table {
+    port: Port,
+    limits: PortLimits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    open: BTreeMap<u64, Entry>,
+    by_address: BTreeMap<IpAddr, usize>,
+    /// Connections without a request in progress, by the order in which they began to wait.
+    waiting: BTreeMap<u64, u64>,
+    tallies: [Tally; Cause::ALL.len()],
+}
+
+#[derive(Debug)]
+struct Entry {
+    remote: SocketAddr,
+    /// Address under which it is counted, if it is.
+    address: Option<IpAddr>,
+    /// Requests in progress.
+    requests: usize,
+    /// Requests that were begun.
+    begun: u64,
+    /// Place among those that wait, if no request is in progress.
+    waits: Option<u64>,
+    displaced: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    count: u64,
+    /// Part of the count that was logged.
+    told: u64,
+    /// True if it was logged within the last minute.
+    fresh: bool,
+    latest: String,
+}
+
+impl Connections {
+    /// Creates an empty table.
+    #[must_use]
+    pub fn new(port: Port, limits: PortLimits) -> Self {
+        let state = Mutex::default();
+        Self(Arc::new(Table {
+            port,
+            limits,
+            state,
+        }))
+    }
+
+    /// Returns the port.
+    #[must_use]
+    pub fn port(&self) -> Port {
+        self.0.port
+    }
+
+    /// Returns the maximum number of open connections.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.0.limits.most
+    }
+
+    /// Returns the number of open connections.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.0.state().open.len()
+    }
+
+    /// Returns the number of connections that were refused or ended for a reason.
+    #[must_use]
+    pub fn refused(&self, cause: Cause) -> u64 {
+        self.0.state().tallies[cause as usize].count
+    }
+
+    /// Adds an accepted connection, and displaces another one if the port is full. Returns `None` if the
+    /// connection must be closed, which is counted.
+    #[must_use]
+    pub fn admit(&self, remote: SocketAddr) -> Option<Connection> {
+        let limits = self.0.limits;
+        let address = counted_as(remote.ip());
+        let mut state = self.0.state();
+        let of_address = address.and_then(|address| state.by_address.get(&address));
+        if of_address.is_some_and(|count| *count >= limits.per_address) {
+            drop(state);
+            self.refuse(Cause::AddressFull, remote);
+            return None;
+        }
+        let mut made_way = None;
+        if state.open.len() >= limits.most {
+            made_way = state.displace();
+            if made_way.is_none() {
+                drop(state);
+                self.refuse(Cause::PortFull, remote);
+                return None;
+            }
+        }
+        let (id, displaced) = state.insert(remote, address);
+        drop(state);
+        if let Some(remote) = made_way {
+            self.refuse(Cause::Displaced, remote);
+        }
+        Some(Connection {
+            table: Arc::clone(&self.0),
+            id,
+            displaced,
+        })
+    }
+
+    /// Counts a connection that is refused or ended. Logs the count and `latest`, which is the remote address or an
+    /// error, unless the same cause was logged within the last minute.
+    pub fn refuse(&self, cause: Cause, latest: impl ToString) {
+        let mut state = self.0.state();
+        let tally = &mut state.tallies[cause as usize];
+        tally.count += 1;
+        tally.latest = latest.to_string();
+        if !tally.fresh {
+            tally.warn(cause, self.0.port);
+        }
+    }
+
+    /// Logs what was counted since the last line of each cause. Call it once a minute.
+    pub fn warn(&self) {
+        let mut state = self.0.state();
+        for (cause, tally) in Cause::ALL.into_iter().zip(&mut state.tallies) {
+            match tally.count > tally.told {
+                true => tally.warn(cause, self.0.port),
+                false => tally.fresh = false,
+            }
+        }
+    }
+}
+
+impl Tally {
+    fn warn(&mut self, cause: Cause, port: Port) {
+        let (port, count) = (port.setting(), self.count - self.told);
+        let remote = &self.latest;
+        tracing::warn!(port, count, latest = %remote, cause = cause.label(), "{}", cause.text());
+        self.told = self.count;
+        self.fresh = true;
+    }
+}
+
+/// Returns the address under which a connection is counted. A host of IPv6 has as many addresses as it
+/// likes in its network of 64 bits, which therefore count as one. Loopback is not counted: its callers run
+/// on this machine.
+fn counted_as(ip: IpAddr) -> Option<IpAddr> {
+    let ip = ip.to_canonical();
+    match ip {
+        _ if ip.is_loopback() => None,
+        IpAddr::V4(_) => Some(ip),
+        IpAddr::V6(ip) => {
+            let network = ip.to_bits() >> 64 << 64;
+            Some(Ipv6Addr::from_bits(network).into())
+        }
+    }
+}
+
+impl Table {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic leaves nothing under this lock half done that matters after it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn insert(&mut self, remote: SocketAddr, address: Option<IpAddr>) -> (u64, Arc<Notify>) {
+        let id = self.number();
+        let displaced = Arc::new(Notify::new());
+        let entry = Entry {
+            remote,
+            address,
+            requests: 0,
+            begun: 0,
+            waits: Some(id),
+            displaced: Arc::clone(&displaced),
+        };
+        self.open.insert(id, entry);
+        self.waiting.insert(id, id);
+        if let Some(address) = address {
+            *self.by_address.entry(address).or_default() += 1;
+        }
+        (id, displaced)
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Ends the connection that waits longest, and returns its address. Returns `None` if none waits.
+    fn displace(&mut self) -> Option<SocketAddr> {
+        let (_, id) = self.waiting.pop_first()?;
+        let entry = self.remove(id)?;
+        entry.displaced.notify_one();
+        Some(entry.remote)
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Entry> {
+        let entry = self.open.remove(&id)?;
+        if let Some(place) = entry.waits {
+            self.waiting.remove(&place);
+        }
+        if let Some(address) = entry.address
+            && let Some(count) = self.by_address.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.by_address.remove(&address);
+            }
+        }
+        Some(entry)
+    }
+
+    fn begin(&mut self, id: u64) {
+        let Some(entry) = self.open.get_mut(&id) else {
+            return;
+        };
+        entry.requests += 1;
+        entry.begun += 1;
+        if let Some(place) = entry.waits.take() {
+            self.waiting.remove(&place);
+        }
+    }
+
+    fn end(&mut self, id: u64) {
+        let place = self.number();
+        let Some(entry) = self.open.get_mut(&id) else {
+            return;
+        };
+        entry.requests -= 1;
+        if entry.requests == 0 {
+            entry.waits = Some(place);
+            self.waiting.insert(place, id);
+        }
+    }
+}
+
+/// An open connection. It leaves the table when it is dropped.
+#[derive(Debug)]
+pub struct Connection {
+    table: Arc<Table>,
+    id: u64,
+    displaced: Arc<Notify>,
+}
+
+impl Connection {
+    /// Completes when another connection takes the place of this one.
+    pub async fn displaced(&self) {
+        self.displaced.notified().await;
+    }
+
+    /// Notes the beginning of a request, which lasts until the result is dropped.
+    #[must_use]
+    pub fn begin(&self) -> OpenRequest {
+        self.table.state().begin(self.id);
+        OpenRequest {
+            table: Arc::clone(&self.table),
+            id: self.id,
+        }
+    }
+
+    /// Returns the number of requests that were begun, and the number of those in progress.
+    #[must_use]
+    pub fn requests(&self) -> (u64, usize) {
+        let state = self.table.state();
+        let entry = state.open.get(&self.id);
+        entry.map_or((0, 0), |entry| (entry.begun, entry.requests))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.table.state().remove(self.id);
+    }
+}
+
+/// A request in progress.
+#[derive(Debug)]
+pub struct OpenRequest {
+    table: Arc<Table>,
+    id: u64,
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.table.state().end(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    fn connections(most: usize, per_address: usize) -> Connections {
+        Connections::new(Port::Clients, PortLimits { most, per_address })
+    }
+
+    fn from(address: &str) -> SocketAddr {
+        SocketAddr::new(address.parse().unwrap(), 1_024)
+    }
+
+    #[test]
+    fn a_full_port_closes_the_connection_that_waits_longest() {
+        let table = connections(3, 99);
+        let admit = || table.admit(from("127.0.0.1")).unwrap();
+        let [session, second, third] = [admit(), admit(), admit()];
+        let _open = session.begin();
+        drop(second.begin());
+        // The third never asked for anything; the second asked, and waits since.
+        let fourth = admit();
+        assert!(third.displaced().now_or_never().is_some());
+        assert!(second.displaced().now_or_never().is_none());
+        assert_eq!((table.open(), table.refused(Cause::Displaced)), (3, 1));
+        drop(third);
+        assert_eq!(table.open(), 3, "it made way already");
+        let (_second, _fourth) = (second.begin(), fourth.begin());
+        assert!(table.admit(from("127.0.0.1")).is_none(), "all are in use");
+        assert_eq!(table.refused(Cause::PortFull), 1);
+        drop(session);
+        assert!(table.admit(from("127.0.0.1")).is_some());
+    }
+
+    #[test]
+    fn an_address_has_a_maximum_of_its_own_and_loopback_has_none() {
+        let table = connections(99, 2);
+        let check = |addresses: [&str; 3], last: bool| {
+            let all = addresses.map(|address| table.admit(from(address)));
+            assert!(all[0].is_some() && all[1].is_some());
+            assert_eq!(all[2].is_some(), last, "{addresses:?}");
+        };
+        check(["10.0.0.1", "10.0.0.1", "10.0.0.1"], false);
+        check(["10.0.0.1", "10.0.0.1", "10.0.0.2"], true);
+        check(["::ffff:10.0.0.1", "10.0.0.1", "10.0.0.1"], false);
+        check(["2001:db8::1", "2001:db8::2", "2001:db8::3"], false);
+        check(["2001:db8::1", "2001:db8::2", "2001:db8:0:1::3"], true);
+        check(["127.0.0.1"; 3], true);
+        check(["::1"; 3], true);
+        assert_eq!(table.refused(Cause::AddressFull), 3);
+        assert!(table.0.state().by_address.is_empty() && table.open() == 0);
+    }
+
+    #[test]
+    fn a_cause_is_logged_at_once_and_then_once_a_minute() {
+        let table = connections(1, 1);
+        let told = || table.0.state().tallies[Cause::Expired as usize].told;
+        let refuse = || table.refuse(Cause::Expired, from("10.0.0.1"));
+        refuse();
+        assert_eq!(told(), 1);
+        refuse();
+        refuse();
+        assert_eq!(told(), 1, "logged a moment ago");
+        table.warn();
+        assert_eq!(told(), 3);
+        table.warn();
+        refuse();
+        assert_eq!(told(), 4, "a minute without any is over");
+    }
+}
