@@ -15,6 +15,8 @@ mod watched;
 
 pub use reservation::{Reservation, Settled};
 
+#[cfg(doc)]
+use crate::Reason;
 use crate::cell::{AdmissionMode, Need, No};
 use crate::key_state::KeyState;
 use crate::permit::Permit;

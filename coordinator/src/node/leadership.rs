@@ -147,9 +147,7 @@ impl Leadership {
         now: Tick,
     ) -> Option<Answer> {
         self.traffic.note(report.edge.child, now);
-        if self.leads.is_none() {
-            return None;
-        }
+        self.leads?;
         self.traffic.hear(report);
         self.machine.handle_report(report, state, now)
     }

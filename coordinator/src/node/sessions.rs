@@ -75,7 +75,7 @@ impl Sessions {
     pub(super) fn open(
         &mut self,
         opening: Opening,
-        mut node: Option<&mut Node>,
+        node: Option<&mut Node>,
         leaving: bool,
         state: &State,
         context: &mut Context,
@@ -104,7 +104,7 @@ impl Sessions {
             .filter(|&caller| self.registry.resume(caller, outbox.clone(), remote.clone()));
         let caller = match resumed {
             Some(caller) => caller,
-            None => match begin(node.as_deref_mut(), leaving, context) {
+            None => match begin(node, leaving, context) {
                 Ok(edge) => {
                     let caller = caller(edge);
                     self.registry
