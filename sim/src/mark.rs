@@ -121,6 +121,7 @@ marks! {
     PartFreed "part-freed" "Part of a budget came back.",
     InstanceEnded "instance-ended" "A budget's generation ended.",
     LimitLowered "limit-lowered" "A limit was lowered while it was in use.",
+    BudgetDeleted "budget-deleted" "A budget was deleted while it was in use.",
     LimitRaised "limit-raised" "A limit was raised while it was in use.",
     AdmittedWithoutLeader "admitted-without-leader" "Something was admitted while nobody was in office.",
     AdmittedWhileNodeDown "admitted-while-node-down" "Something was admitted under a lease whose node was down.",

@@ -6,7 +6,7 @@
 //!
 //! | number | file | fed with |
 //! |---|---|---|
-//! | 1 | `envelope` | every admission, every limit as the book has it |
+//! | 1 | `envelope`, `generations` | every admission, every limit as the book has it, and the greatest limit of each key |
 //! | 2 | `conservation` | the shares that all hosts believe they hold, every 50 ms |
 //! | 3 | `disjointness` | reclaims, and admissions after them |
 //! | 4 | `commits` | the grants that nodes received, and the log |
@@ -29,11 +29,13 @@ mod disjointness;
 mod dominance;
 mod edges;
 mod envelope;
+mod generations;
 mod healing;
 mod patience;
 
 pub(crate) use admission::{Admission, Flight, Flown, Right};
 pub(crate) use budget_checkers::BudgetCheckers;
+pub(crate) use generations::Greatest;
 pub(crate) use healing::{Healing, Health};
 
 use aliquot_core::check::When;
@@ -135,6 +137,7 @@ pub(crate) const fn tick(now: u64) -> Tick {
 pub(crate) struct Oracle {
     drift: Drift,
     checkers: Vec<(BudgetId, BudgetCheckers)>,
+    generations: generations::Check,
     pub(crate) disjoint: disjointness::Check,
     pub(crate) commits: commits::Check,
     pub(crate) patience: patience::Check,
@@ -146,10 +149,12 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    pub(crate) fn new(drift: Drift) -> Self {
+    /// `greatest`: the greatest limit of every rate budget that the run makes.
+    pub(crate) fn new(drift: Drift, greatest: Vec<Greatest>) -> Self {
         Self {
             drift,
             checkers: Vec::new(),
+            generations: generations::Check::new(drift, greatest),
             disjoint: disjointness::Check::new(drift),
             commits: commits::Check::default(),
             patience: patience::Check::default(),
@@ -172,6 +177,7 @@ impl Oracle {
         }
         self.applied = index;
         self.disjoint.applied(now, state, effects);
+        self.generations.applied(state);
         for (id, generation) in state.budgets() {
             match self.checkers.iter_mut().find(|(known, _)| *known == id) {
                 Some((_, checkers)) => checkers.follow(now, generation),
@@ -185,6 +191,9 @@ impl Oracle {
                 && let Some(checkers) = self.checkers(*budget)
             {
                 checkers.stamped(now + state.patience().nanos(), *period);
+            }
+            if let Some(checkers) = effect.ended().and_then(|budget| self.checkers(budget)) {
+                checkers.ended();
             }
         }
     }
@@ -211,6 +220,7 @@ impl Oracle {
             return;
         }
         self.disjoint.admitted(now, admission, grains);
+        self.generations.admitted(now, admission);
         match self.checkers(admission.budget) {
             Some(checkers) => checkers.admitted(now, admission),
             None => self.commits.unknown_budget(now, admission),
@@ -226,6 +236,7 @@ impl Oracle {
     /// Iterates over the findings of all checkers.
     pub(crate) fn found(&self) -> impl Iterator<Item = &Found> {
         let own = [
+            &self.generations.found,
             &self.disjoint.found,
             &self.commits.found,
             &self.patience.found,

@@ -2,6 +2,7 @@
 //! drawn before the simulation starts.
 
 use crate::draw::{Draw, Of};
+use crate::oracle::Greatest;
 use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target, What};
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::share::Kind;
@@ -48,6 +49,20 @@ impl Plan {
     pub fn may_end_early(&self) -> bool {
         let after = |assert: &crate::scenario::Assert| matches!(assert.what, What::AfterHeal(_));
         !self.scenario.asserts.iter().any(after)
+    }
+
+    /// Returns the greatest limit that each rate budget ever has.
+    pub(crate) fn greatest(&self) -> Vec<Greatest> {
+        let written = self.faults.iter().filter(|fault| fault.writes_budget());
+        let written: Vec<Budget> = written
+            .filter_map(|fault| Some(self.scenario.changed(&fault.set).ok()?.1))
+            .collect();
+        let of = |budget: &Budget| {
+            let later = written.iter().filter(|later| later.key() == budget.key());
+            Greatest::of(budget, later.chain([budget]).cloned())
+        };
+        let budgets = self.scenario.budgets.iter();
+        budgets.filter_map(|(_, budget)| of(budget)).collect()
     }
 
     /// Returns the maximum length of the healing phase in nanoseconds.
@@ -319,7 +334,7 @@ pub(crate) fn one(
     );
     let target = match kind {
         "leader_transfer" | "store_error" | "membership" => pick(Target::Nodes, draw),
-        "budget_change" => Vec::new(),
+        "budget_change" | "budget_delete" => Vec::new(),
         "client_churn" | "clone_client" => pick(Target::Clients, draw),
         "reset" => pick(Target::Nodes, draw),
         "partition" if draw.chance(0.3) => resolve(scenario, &[Target::Minority], draw),
@@ -341,6 +356,7 @@ pub(crate) fn one(
     let ppm = draw.range(0, 2 * bound as u64 + 1) as i64 - bound;
     let set = match kind {
         "budget_change" => change(scenario, draw),
+        "budget_delete" => picked_key(scenario, draw),
         _ => toml::Table::new(),
     };
     Fault {
@@ -360,6 +376,18 @@ pub(crate) fn one(
         joins: false,
         set,
     }
+}
+
+/// Draws a budget that has a key of its own. A template's keys are created by their clients, not by its rule.
+fn picked_key(scenario: &Scenario, draw: &mut Draw) -> toml::Table {
+    let budgets = scenario.budgets.iter();
+    let exact: Vec<&str> = budgets
+        .filter(|(_, budget)| !budget.key().is_template())
+        .map(|(draft, _)| draft.key.as_str())
+        .collect();
+    let picked = exact.get(draw.index(exact.len()));
+    let key = picked.map(|key| ("key".to_owned(), (*key).into()));
+    key.into_iter().collect()
 }
 
 /// Draws another limit for one of the budgets, from an eighth of the configured limit to twice that.

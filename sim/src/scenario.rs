@@ -97,8 +97,8 @@ impl Scenario {
         reader.look_for_strangers();
         let scenario = reader.scenario(name, text, beside);
         for (index, fault) in scenario.faults.iter().enumerate() {
-            if fault.kind == "budget_change"
-                && let Err(error) = scenario.changed(&fault.set)
+            if fault.writes_budget()
+                && let Err(error) = scenario.writable(fault)
             {
                 reader.refuse(&format!("fault[{}].set", index + 1), error);
             }
@@ -140,6 +140,17 @@ impl Scenario {
         };
         let budget = draft.clone().validate().map_err(said)?;
         Ok((draft, budget))
+    }
+
+    /// Checks that a fault can write its budget.
+    fn writable(&self, fault: &Fault) -> Result<(), String> {
+        let (_, budget) = self.changed(&fault.set)?;
+        match fault.kind == "budget_delete" && budget.key().is_template() {
+            true => {
+                Err("names a template: only a budget with a key of its own can be deleted".into())
+            }
+            false => Ok(()),
+        }
     }
 
     /// Returns the number of clients in all groups.

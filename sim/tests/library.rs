@@ -86,10 +86,10 @@ fn trouble(name: &str) -> Option<String> {
     scenario
         .asserts
         .retain(|assert| !matches!(assert.what, What::Sometimes(_)));
-    let seeds = if name.starts_with("swarm") {
-        0..4
-    } else {
-        0..1
+    let seeds = match name {
+        "swarm-rules" => 0..12,
+        _ if name.starts_with("swarm") => 0..4,
+        _ => 0..1,
     };
     let summary = runner::run(&scenario, seeds, 1, &|_| {});
     let seeds = summary.seeds.iter();

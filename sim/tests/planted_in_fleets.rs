@@ -8,7 +8,7 @@
 mod rows;
 
 use aliquot_core::planted::{self, Bug};
-use aliquot_sim::judge::{Verdict, judge};
+use aliquot_sim::judge::judge;
 use aliquot_sim::library;
 use aliquot_sim::scenario::{Scenario, Tier};
 use aliquot_sim::shrink::shrink;
@@ -64,12 +64,14 @@ struct Caught {
     faults: Option<(usize, usize)>,
 }
 
-/// Returns what does not hold for a seed while a bug is planted, if anything.
-fn trouble(scenario: &Scenario, bug: Option<Bug>, seed: u64) -> Option<String> {
+/// Returns the first thing that does not hold for a seed while a bug is planted and that names `by`, if anything.
+fn trouble(scenario: &Scenario, bug: Option<Bug>, by: &str, seed: u64) -> Option<String> {
     let run = || planted::with(bug, || judge(scenario, seed, false));
     match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(found) if found.verdict == Verdict::Fail => found.failures.into_iter().next(),
-        Ok(_) => None,
+        Ok(found) => found
+            .failures
+            .into_iter()
+            .find(|failure| failure.contains(by)),
         Err(_) => Some("an assertion of the core".into()),
     }
 }
@@ -81,18 +83,18 @@ fn run_elsewhere(scenario: &Scenario, seed: u64) -> bool {
     scenario.run.tier == Tier::Network && seed < seeds
 }
 
-fn caught(bug: Bug, scenario: &Scenario, shrinks: bool) -> Option<Caught> {
+fn caught(bug: Bug, scenario: &Scenario, by: &str, shrinks: bool) -> Option<Caught> {
     let mut seeds = 0..seeds(scenario.run.tier);
     let found = seeds.find_map(|seed| {
         if scenario.run.tier == Tier::Network {
             say!("{TRIES}{seed}");
         }
-        Some((seed, trouble(scenario, Some(bug), seed)?))
+        Some((seed, trouble(scenario, Some(bug), by, seed)?))
     });
     let (seed, by) = found?;
     let clean = match run_elsewhere(scenario, seed) {
         true => None,
-        false => trouble(scenario, None, seed),
+        false => trouble(scenario, None, "", seed),
     };
     assert_eq!(
         clean, None,
@@ -144,7 +146,7 @@ fn caught_apart(bug: Bug, name: &str) -> Option<Caught> {
 #[ignore = "the table starts it"]
 fn one_row_of_the_network() {
     for (bug, scenario) in asked(ROW) {
-        match caught(bug, &scenario, false) {
+        match caught(bug, &scenario, "", false) {
             Some(Caught { seed, by, .. }) => say!("\n{FOUND}{seed}: {by}"),
             None => say!("\nnothing found"),
         }
@@ -160,13 +162,13 @@ fn table(tier: Tier, shrinks: bool) -> Vec<Done> {
         .iter()
         .flat_map(|(family, rows)| rows.iter().map(move |row| (*family, *row)));
     let rows: Vec<(&str, Row)> = rows
-        .filter(|(_, (_, name))| scenario(name).run.tier == tier)
+        .filter(|(_, (_, name, _))| scenario(name).run.tier == tier)
         .collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&(family, (bug, name))) = rows.get(index) else {
+            let Some(&(family, (bug, name, by))) = rows.get(index) else {
                 return;
             };
             let found = match tier {
@@ -174,12 +176,12 @@ fn table(tier: Tier, shrinks: bool) -> Vec<Done> {
                     let scenario = scenario(name);
                     // Faults of a scenario file are there on purpose.
                     let shrinks = shrinks && scenario.swarm.is_some();
-                    caught(bug, &scenario, shrinks)
+                    caught(bug, &scenario, by, shrinks)
                 }
                 Tier::Network => caught_apart(bug, name),
             };
             let mut done = done.lock().expect("no row panics");
-            done.push((index, (family, (bug, name), found)));
+            done.push((index, (family, (bug, name, by), found)));
         }
     };
     std::thread::scope(|scope| {
@@ -209,7 +211,7 @@ fn check(tier: Tier, shrinks: bool) {
         "faults"
     );
     let (mut missed, mut left, mut needed) = (Vec::new(), Vec::new(), Vec::new());
-    for (family, (bug, name), found) in &table {
+    for (family, (bug, name, _), found) in &table {
         let Some(Caught { seed, by, faults }) = found else {
             missed.push(format!("{bug:?} ({}) in {name}", bug.story().trim()));
             continue;
@@ -261,7 +263,7 @@ fn planted_bugs_of_the_real_code_are_caught() {
 fn there_are_bugs_of_every_family() {
     let all: Vec<Bug> = FAMILIES
         .iter()
-        .flat_map(|(_, rows)| rows.iter().map(|(bug, _)| *bug))
+        .flat_map(|(_, rows)| rows.iter().map(|(bug, ..)| *bug))
         .collect();
     let different: BTreeSet<Bug> = all.iter().copied().collect();
     assert_eq!(
@@ -298,7 +300,8 @@ fn what_shows_a_bug() {
     let work = || {
         while let Some((bug, scenario)) = tries.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut seeds = 0..scenario.swarm.as_ref().map_or(3, |_| 60);
-            let found = seeds.find_map(|seed| Some((seed, trouble(scenario, Some(*bug), seed)?)));
+            let found =
+                seeds.find_map(|seed| Some((seed, trouble(scenario, Some(*bug), "", seed)?)));
             let found = found.map_or("nothing".into(), |(seed, by)| {
                 format!("seed {seed}: {by:.90}")
             });

@@ -62,7 +62,7 @@ impl Network<'_> {
         );
         let sim = simulation(seed, &node_hosts, &client_hosts);
         let network = Self {
-            oracle: Oracle::new(scenario.lease.drift),
+            oracle: Oracle::new(scenario.lease.drift, plan.greatest()),
             timeline: Timeline::new(&named, key_of),
             marks: Marks::default(),
             state: State::new(),

@@ -120,6 +120,7 @@ impl Network<'_> {
             }
             "leader_transfer" => self.transfer(targets),
             "budget_change" => self.change_budget(fault),
+            "budget_delete" => self.delete_budget(index, fault),
             _ => {
                 let each = targets.iter().copied();
                 let affected: Vec<usize> =
@@ -329,6 +330,21 @@ impl Network<'_> {
         true
     }
 
+    /// Deletes a budget. It is written again when the fault is over.
+    fn delete_budget(&mut self, index: usize, fault: &Fault) -> bool {
+        let changed = self.plan.scenario.changed(&fault.set);
+        let rule = changed
+            .ok()
+            .and_then(|(_, budget)| Some(self.state.rule_named(budget.key())?.0));
+        let Some(rule) = rule else { return false };
+        self.marks.hit(Mark::BudgetDeleted);
+        let request = self.request();
+        self.asked.push((Command::DeleteRule { request, rule }, 0));
+        let until = self.now + fault.lasts;
+        self.active.insert(index, (until, Vec::new()));
+        true
+    }
+
     /// Submits the commands of operators to one node after the other, until they are applied.
     pub(super) fn operate(&mut self) {
         const AGAIN: u64 = 20 * LOOK_EVERY;
@@ -359,6 +375,9 @@ impl Network<'_> {
         self.show("over", affected.first().copied(), || fault.kind.to_owned());
         self.fabric.with_net(|net| net.recover(index as u64));
         self.fabric.wake_all();
+        if fault.kind == "budget_delete" {
+            self.change_budget(&fault);
+        }
         let now = self.now;
         for host in affected {
             match fault.kind {

@@ -14,6 +14,8 @@ pub(crate) struct BudgetCheckers {
     /// Grains of one token.
     pub(crate) grains: u64,
     limit: Limit,
+    /// Set once the budget has ended.
+    ended: bool,
     /// Tokens per second of the limit as configured.
     pub(crate) rate: f64,
     envelope: envelope::Check,
@@ -29,6 +31,7 @@ impl BudgetCheckers {
             kind,
             grains,
             limit,
+            ended: false,
             rate: rate_of(generation),
             envelope: envelope::Check::new(now, kind, limit, drift, grains),
             conservation: conservation::Check::new(now, kind, limit, drift, grains),
@@ -54,7 +57,15 @@ impl BudgetCheckers {
         self.envelope.stamped(ends, period);
     }
 
+    /// Records that the budget has ended: nothing of it may be admitted any more.
+    pub(super) const fn ended(&mut self) {
+        self.ended = true;
+    }
+
     pub(super) fn admitted(&mut self, now: u64, admission: &Admission) {
+        if self.ended {
+            self.envelope.ended(now, admission);
+        }
         self.envelope
             .admitted(now, admission.period, admission.cost);
         if self.kind == Kind::Rate {

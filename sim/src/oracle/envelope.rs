@@ -1,6 +1,6 @@
 //! Invariant 1: the envelope, for each kind of budget.
 
-use super::admission::Flown;
+use super::admission::{Admission, Flown};
 use super::{Found, tick};
 use aliquot_core::check::{ConcurrencyCheck, LaggedEnvelope, Limit, Limits, QuotaCheck};
 use aliquot_core::share::Kind;
@@ -74,6 +74,14 @@ impl Check {
         if !verdict.is_pass() {
             self.found.record(NAME, verdict, self.grains);
         }
+    }
+
+    /// Records a breach: a request was admitted of a budget that has ended.
+    pub(super) fn ended(&mut self, now: u64, admission: &Admission) {
+        let budget = admission.budget;
+        self.found.fail(NAME, now, || {
+            format!("something was admitted of {budget}, which has ended")
+        });
     }
 
     pub(super) fn taken(&mut self, now: u64, flown: Flown) {

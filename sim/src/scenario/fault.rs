@@ -184,6 +184,12 @@ pub(super) const NOT_ON_NETWORK: &[(&str, &str)] = &[
 ];
 
 impl Fault {
+    /// Returns true if the fault writes a new version of a budget, when it begins or when it is over.
+    #[must_use]
+    pub fn writes_budget(&self) -> bool {
+        matches!(self.kind, "budget_change" | "budget_delete")
+    }
+
     pub(super) fn read(
         fields: &Fields<'_>,
         targets: &dyn Fn(&str) -> Result<Target, String>,

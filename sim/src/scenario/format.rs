@@ -158,6 +158,7 @@ pub const FAULTS: &[&str] = &[
     "leader_transfer",
     "membership",
     "budget_change",
+    "budget_delete",
     "client_churn",
     "clone_client",
     "store_error",

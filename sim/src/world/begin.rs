@@ -56,7 +56,7 @@ impl World {
             keys,
             limits: claims.iter().map(Budget::whole).collect(),
             claims,
-            oracle: Oracle::new(drift),
+            oracle: Oracle::new(drift, plan.greatest()),
             marks: Marks::default(),
             timeline,
             operator: Operator::default(),

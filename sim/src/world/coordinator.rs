@@ -275,6 +275,7 @@ impl World {
             }
             Message::ClientReport(report) => {
                 self.mark_client_report(node, &report);
+                self.rename(from, node);
                 let host = &mut self.nodes[node];
                 if let Some(machine) = &mut host.node {
                     let ended = |budget| host.state.has_ended(budget);

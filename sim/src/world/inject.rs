@@ -99,6 +99,7 @@ impl World {
                 nodes.into_iter().filter(|&node| each(self, node)).count() > 0
             }
             "budget_change" => self.change_budget(fault),
+            "budget_delete" => self.delete_budget(index, fault),
             "clone_client" => self.clone_client(index, fault, targets),
             _ => {
                 let affected = targets.iter().copied();

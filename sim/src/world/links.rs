@@ -142,4 +142,17 @@ impl World {
         self.put(budget);
         true
     }
+
+    /// Deletes a budget. It is written again when the fault is over.
+    pub(super) fn delete_budget(&mut self, index: usize, fault: &Fault) -> bool {
+        let Ok((_, budget)) = self.plan.scenario.changed(&fault.set) else {
+            return false;
+        };
+        let took = self.delete(&budget);
+        if took {
+            self.marks.hit(Mark::BudgetDeleted);
+            self.lasts_for(index, fault.lasts, Vec::new());
+        }
+        took
+    }
 }

@@ -139,7 +139,7 @@ impl World {
         self.oracle.applied(self.now, index, state, effects);
     }
 
-    fn most_applied(&self) -> usize {
+    pub(super) fn most_applied(&self) -> usize {
         let nodes = 0..self.hosts.nodes;
         nodes
             .max_by_key(|&node| self.nodes[node].state.applied())

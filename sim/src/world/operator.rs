@@ -54,6 +54,19 @@ impl World {
         });
     }
 
+    /// Submits the deletion of a budget. Returns false if no node has it.
+    pub(super) fn delete(&mut self, budget: &Budget) -> bool {
+        let state = &self.nodes[self.most_applied()].state;
+        let Some((rule, _)) = state.rule_named(budget.key()) else {
+            return false;
+        };
+        let request = self.requests.next();
+        self.operator
+            .asked
+            .push(Command::DeleteRule { request, rule });
+        true
+    }
+
     /// Submits the budgets once all running nodes have joined, or after some time. One of the nodes is their
     /// creator and receives their tokens.
     fn write_first_budgets(&mut self) {

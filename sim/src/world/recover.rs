@@ -11,6 +11,9 @@ impl World {
         let fault = self.plan.faults[index].clone();
         self.show("over", affected.first().copied(), || fault.kind.to_owned());
         self.net.recover(index as u64);
+        if fault.kind == "budget_delete" {
+            self.change_budget(&fault);
+        }
         let now = self.now;
         for host in affected {
             match fault.kind {

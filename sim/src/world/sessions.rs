@@ -79,6 +79,18 @@ impl World {
         }
     }
 
+    /// Tells a client the budget of its key if it knows only an earlier one. Ids are issued in rising order.
+    pub(super) fn rename(&mut self, from: usize, node: usize) {
+        let service = &self.services[from - self.hosts.nodes];
+        let key = service.key;
+        let present = self.nodes[node].state.budget_of(&self.keys[key]);
+        if let (Some((known, _)), Some(present)) = (service.budget, present)
+            && present > known
+        {
+            self.name(from, node, key);
+        }
+    }
+
     fn node_is_asked(&mut self, from: usize, node: usize, ask: &DecisionRequest, now: Tick) {
         let host = &mut self.nodes[node];
         let Some(machine) = &mut host.node else {

@@ -130,7 +130,7 @@ pub const SECTIONS: &[Section] = &[
             "period": span("1ms", "1h"), Is("100ms"), "How often strobe steps.";
             "clock": Shape::Word(&["boot", "wall"]), Is("wall"), "Which clock: clock_step, strobe.";
             "change": Shape::Word(&["leave", "join"]), Is("leave"), "membership: a node hands everything back and leaves, or joins (it does not run before).";
-            "set": Shape::Budget, Nothing("nothing"), "budget_change: fields that change, `key` among them if it is not the first budget.";
+            "set": Shape::Budget, Nothing("nothing"), "budget_change: fields that change, `key` among them if it is not the first budget. budget_delete: the same, for the budget that is written when the fault is over.";
         },
     },
     Section {
