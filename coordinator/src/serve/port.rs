@@ -249,7 +249,7 @@ where
             _ = stopping.wait_for(|stop| *stop) => {}
         }
         conversation.as_mut().graceful_shutdown();
-        // What does not end in time is cut off.
+        // Requests that are still in progress after the grace period are cut off.
         let _ = timer::timeout(GRACE, conversation).await;
     }
 }

@@ -186,8 +186,12 @@ impl Leader {
         let begun = || elapsed(period, running.min(by_clocks), wall);
         let soon = i64::try_from(part(period, AGE_MIN_PART).nanos() / NANOS_PER_MILLI);
         let soon = wall.millis().saturating_add(soon.unwrap_or(i64::MAX));
-        let early =
-            running > by_clocks && (period.start(running)).is_ok_and(|start| start.millis() < soon);
+        let starts_soon = || {
+            period
+                .start(running)
+                .is_ok_and(|start| start.millis() < soon)
+        };
+        let early = running > by_clocks && starts_soon();
         let said = match early {
             true => Span::ZERO,
             false => begun().unwrap_or(Span::ZERO),
@@ -210,16 +214,19 @@ impl Leader {
                 let (Some(period), Some(course)) = (period, self.periods.take(budget)) else {
                     continue;
                 };
-                let age = || Self::age_at_start(period, None, course.period, wall);
-                let boundary = boundary(period, course.period, Some(wall));
+                let (since, base) = match course.base {
+                    Some(base) => (course.since, base),
+                    None => (now, Self::age_at_start(period, None, course.period, wall)),
+                };
+                let next = match course.next {
+                    // It has ended, and its successor was not proposed yet.
+                    Next::Wall(end) if end > i64::MIN && end <= wall.millis() => course.next,
+                    _ => Next::Wall(boundary(period, course.period, Some(wall))),
+                };
                 let course = Course {
-                    since: if course.base.is_some() {
-                        course.since
-                    } else {
-                        now
-                    },
-                    base: Some(course.base.unwrap_or_else(age)),
-                    next: Next::Wall(boundary),
+                    since,
+                    base: Some(base),
+                    next,
                     ..course
                 };
                 self.periods.put(budget, course);
