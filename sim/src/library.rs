@@ -62,6 +62,7 @@ library! {
     "gossip-table/split-local"
     "gossip-table/split-open"
     "hand-over"
+    "kept-shares"
     "large-costs"
     "late-and-twice"
     "leader-crash"

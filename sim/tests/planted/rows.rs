@@ -39,6 +39,7 @@ pub(crate) const ALLOCATION: &[Row] = &[
     (Bug::SavingsUnseen, "pulses", "loss_against_ideal"),
     (Bug::HeadroomRestless, "distbucket/mixed", "requests"),
     (Bug::SmallBudgetDealt, "small-burst", "utilisation"),
+    (Bug::FormerForgotten, "kept-shares", "utilisation"),
 ];
 
 pub(crate) const REPLICATION: &[Row] = &[
