@@ -222,14 +222,14 @@ fn tables(config: &Config) -> [Connections; 3] {
         lowered,
     } = limits;
     if let (true, Some(allowed)) = (lowered, allowed) {
-        tracing::warn!(
-            allowed,
-            clients = clients.most,
-            peers = peers.most,
-            metrics = metrics.most,
-            "this process may open too few file descriptors for its maxima of connections, which are lowered: raise \
-             the limit (LimitNOFILE, ulimit -n), or lower session.max or connections.clients"
-        );
+        let (clients, peers, metrics) = (clients.most, peers.most, metrics.most);
+        let text = "this process may open too few file descriptors for its maxima of connections, which are lowered: \
+                    raise the limit (LimitNOFILE, ulimit -n), or lower session.max or connections.clients";
+        // Most nodes never have half of the default maximum.
+        match clients < config.connections.clients as usize / 2 {
+            true => tracing::warn!(allowed, clients, peers, metrics, "{text}"),
+            false => tracing::info!(allowed, clients, peers, metrics, "{text}"),
+        }
     }
     [
         Connections::new(Port::Clients, clients),
