@@ -230,7 +230,7 @@ fn node_json(view: &NodeView) -> Value {
     json!({
         "node": show::node_id(view.node),
         "role": role(view.role),
-        "life": view.incarnation.get(),
+        "incarnation": view.incarnation.get(),
         "peer_address": view.address,
         "client_address": view.client_address,
         "leaving": view.leaving,
