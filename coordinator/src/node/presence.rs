@@ -94,8 +94,9 @@ pub(super) mod tests {
     use super::super::context::tests::{context, joined, pass};
     use super::*;
     use aliquot_core::command::Command;
+    use aliquot_core::message::{Answer, Heard, Verdict};
     use aliquot_core::state::Effect;
-    use aliquot_core::unit::{Incarnation, RequestId};
+    use aliquot_core::unit::{Incarnation, RequestId, Term};
 
     /// Lets a node join, and returns its incarnation.
     pub(in super::super) fn join(state: &mut State, node: u64) -> Incarnation {
@@ -127,6 +128,34 @@ pub(super) mod tests {
         };
         let record = Record::of_presence(&Sealed::seal(&presence).unwrap());
         book.publish(Sealed::seal(&record).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_node_that_leaves_tells_no_address_even_while_it_has_a_lease() {
+        let context = context();
+        let (state, incarnation) = joined();
+        let mut node = Node::new(incarnation, state.drift());
+        let report = node.report(context.now, 0).expect("a report");
+        let answer = Answer {
+            edge: report.edge,
+            number: Heard {
+                term: Term::new(1),
+                number: Number::new(1),
+            },
+            answers: report.seq,
+            taken: report.seq,
+            lease: Span::from_secs(3),
+            verdict: Verdict::Open,
+            lines: Vec::new(),
+        };
+        node.handle_answer(&answer, context.now);
+        let address = |takes_clients| {
+            let mut own = OwnPresence::new(context.now);
+            let record = own.next(&node, &state, 0, takes_clients, &context)?;
+            Some(record.presence().unwrap().into_value().address)
+        };
+        assert_eq!(address(true), Some(context.options.address.clone()));
+        assert_eq!(address(false), Some(String::new()));
     }
 
     #[test]
