@@ -52,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) addresses: Vec<String>,
     pub(crate) labels: Labels,
     pub(crate) default_rule: DefaultRule,
+    /// True if the session asks its node for the addresses of the cluster's members.
+    pub(crate) wants_members: bool,
     /// The local share of the default rule, if it has one.
     pub(crate) local: (Scale, Share),
 }
@@ -361,6 +363,7 @@ impl Session {
                 }
             }
             NodeMessage::Move(address) => self.redirect(address, now),
+            NodeMessage::Members(addresses) => self.selection.set_members(addresses),
         }
     }
 

@@ -315,6 +315,29 @@ async fn a_flush_waits_for_the_action_and_goes_on_without_its_caller() {
     assert_eq!(bench.told.try_recv().ok(), Some(vec![2]));
 }
 
+/// The value that is flushed was pushed while the action had the batch before it.
+#[tokio::test]
+async fn a_flush_during_the_action_waits_for_the_next_action() {
+    let mut bench = Bench::new(quiet());
+    bench.shut();
+    bench.debouncer.push(1).await.expect("it runs");
+    bench.clock.advance(Duration::from_millis(QUIET));
+    bench.settle().await;
+    bench.debouncer.push(2).await.expect("it runs");
+    let mut flush = std::pin::pin!(bench.debouncer.flush());
+    for handled in [None, Some(vec![1])] {
+        tokio::select! {
+            biased;
+            () = &mut flush => panic!("2 was not handled"),
+            () = bench.settle() => {}
+        }
+        assert_eq!(bench.told.try_recv().ok(), handled);
+        bench.key_state.add_permits(1);
+    }
+    flush.await;
+    assert_eq!(bench.told.try_recv().ok(), Some(vec![2]));
+}
+
 #[tokio::test]
 async fn a_push_waits_for_room_and_can_be_cancelled() {
     let mut bench = Bench::new(quiet().most(1));

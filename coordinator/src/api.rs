@@ -9,6 +9,7 @@
 //! | [`admin`] | queries and changes of operators |
 //! | [`central`] | central requests that peers forward to a key's home node |
 //! | [`gossip`] | records of peers |
+//! | [`health`] | gRPC health checks |
 //! | [`metrics`] | figures for Prometheus, and probes |
 //! | [`session`] | sessions of clients |
 //! | [`connections`] | the open connections of a port, and their maxima |
@@ -25,6 +26,7 @@ pub mod admin;
 pub mod central;
 pub mod connections;
 pub mod gossip;
+pub mod health;
 pub mod metrics;
 pub mod session;
 pub mod watch;

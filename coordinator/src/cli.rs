@@ -25,26 +25,23 @@ mod check;
 mod cluster;
 mod connect;
 mod demo;
+mod failure;
 mod keys;
 mod node;
+mod out;
 mod serve;
 mod show;
 mod top;
 
+pub use failure::Failure;
 pub use node::node;
+pub(crate) use out::Out;
+pub use serve::Serve;
 
-use crate::config::Loaded;
-use aliquot_budgets::Unreadable;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
-use futures_util::future::BoxFuture;
 use std::ffi::OsString;
-use std::fmt::{self, Display};
-use std::io::Write;
 use std::process::ExitCode;
-
-/// Runs a node until it ends. Fails if the node could not start or could not go on.
-pub type Serve = fn(Loaded) -> BoxFuture<'static, Result<(), Failure>>;
 
 /// One global rate limit across a whole fleet.
 ///
@@ -113,50 +110,6 @@ enum Command {
     },
 }
 
-/// Reason for which a command failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The request was refused, or failed.
-    Refused(String),
-    /// The command line, a file or a data directory is wrong. Nothing was sent, and a retry does
-    /// not help.
-    Usage(String),
-    /// No node could be reached.
-    Unreachable(String),
-    /// The log of a node holds an entry or a snapshot that this version cannot read.
-    Unreadable(String),
-}
-
-impl Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.parts().1)
-    }
-}
-
-impl From<Unreadable> for Failure {
-    fn from(error: Unreadable) -> Self {
-        match error.problems().len() {
-            1 => Self::Usage(error.to_string()),
-            errors => Self::Usage(format!("{errors} errors; nothing was sent:\n{error}")),
-        }
-    }
-}
-
-impl Failure {
-    fn exit_code(&self) -> ExitCode {
-        ExitCode::from(self.parts().0)
-    }
-
-    const fn parts(&self) -> (u8, &String) {
-        match self {
-            Self::Refused(said) => (1, said),
-            Self::Usage(said) => (2, said),
-            Self::Unreachable(said) => (3, said),
-            Self::Unreadable(said) => (4, said),
-        }
-    }
-}
-
 /// Parses the arguments, of which the first is the program's name, and runs the command.
 /// Calls `serve` to run a node.
 #[must_use]
@@ -173,7 +126,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitC
     match dispatch(cli, out, serve) {
         Ok(code) => code,
         Err(failure) => {
-            out.complain(failure.parts().1);
+            out.complain(failure.said());
             failure.exit_code()
         }
     }
@@ -204,35 +157,4 @@ fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, F
         .build();
     let failed = |error| Failure::Refused(format!("this program cannot start: {error}"));
     runtime.map_err(failed)?.block_on(command)
-}
-
-/// Prints answers and errors, as text or as JSON.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Out {
-    json: bool,
-}
-
-impl Out {
-    /// Prints `json` if `--json` was given, and `text` otherwise.
-    fn answer(self, json: impl FnOnce() -> serde_json::Value, text: impl FnOnce() -> String) {
-        if self.json {
-            self.say(format_args!("{:#}", json()));
-        } else {
-            self.say(text().trim_end());
-        }
-    }
-
-    /// Prints to standard output. It is no error if the reader has closed the pipe, as `head` does.
-    fn say(self, text: impl Display) {
-        drop(writeln!(std::io::stdout(), "{text}"));
-    }
-
-    fn complain(self, said: &str) {
-        let said = if self.json {
-            serde_json::json!({ "error": said }).to_string()
-        } else {
-            format!("aliquot: {said}")
-        };
-        drop(writeln!(std::io::stderr(), "{said}"));
-    }
 }

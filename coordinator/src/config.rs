@@ -21,6 +21,7 @@
 //! # Ok::<(), aliquot_coordinator::config::Problems>(())
 //! ```
 
+mod address;
 mod check;
 mod flags;
 mod problem;
@@ -29,165 +30,21 @@ mod setting;
 mod show;
 mod skip;
 mod source;
+mod values;
 
+pub use address::{Address, AddressError};
 pub use check::{LeaseTooShort, lease_needs};
 pub use flags::Flags;
 pub use problem::{Origin, Problem, Problems};
-pub use read::{Address, AddressError};
 pub use setting::{SETTINGS, Setting, Shape};
 pub use skip::{SkipEntry, SkipEntryError};
 pub use source::Sources;
+pub use values::{
+    ClientCerts, ClusterConfig, Config, ConnectionsConfig, LogConfig, LogFormat, PaceConfig,
+    Security, SessionConfig, TlsConfig,
+};
 
-use aliquot_core::unit::{Drift, Span};
 use source::Written;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-
-/// The configuration of a node, checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Name and nodes of the cluster.
-    pub cluster: ClusterConfig,
-    /// Address to listen on for clients and operators.
-    pub listen: SocketAddr,
-    /// Address to listen on for other nodes.
-    pub peer_listen: SocketAddr,
-    /// Address to listen on for metrics, over plain HTTP; `None` if off.
-    pub metrics_listen: Option<SocketAddr>,
-    /// Address at which clients reach this node.
-    pub advertise: Address,
-    /// Address at which other nodes reach this node.
-    pub peer_advertise: Address,
-    /// Directory for all that the node keeps on disk.
-    pub data_dir: PathBuf,
-    /// Leases, reports and elections.
-    pub pace: PaceConfig,
-    /// Number of log entries between two snapshots, at least 1.
-    pub snapshot_every: u64,
-    /// Entries of the log that this node skips, because its operator said so.
-    pub skip_entry: Vec<SkipEntry>,
-    /// Limits for client sessions.
-    pub session: SessionConfig,
-    /// Limits for connections to the ports.
-    pub connections: ConnectionsConfig,
-    /// Format and filter of the log.
-    pub log: LogConfig,
-    /// TLS, if it is on.
-    pub tls: Option<TlsConfig>,
-    /// File of tokens and their roles. Without it, a token gives no role.
-    pub tokens: Option<PathBuf>,
-    /// File of budgets that are applied when the cluster is formed.
-    pub budgets: Option<PathBuf>,
-    /// Security of metrics off loopback, which show the busiest keys over plain HTTP.
-    pub metrics_security: Security,
-    /// Security off loopback: accept plaintext and unauthenticated callers, or not.
-    pub security: Security,
-}
-
-/// Name and nodes of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterConfig {
-    /// Name of the cluster: 1 to 64 letters, digits, `-`, `_` and `.`.
-    pub id: String,
-    /// Peer addresses of the nodes that form the cluster, this node's own included, each once.
-    pub peers: Vec<Address>,
-}
-
-/// Leases, reports and elections. The values fit each other: see [`lease_needs`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PaceConfig {
-    /// Lease of the nodes, as the leader counts it. Fixed when the cluster is formed.
-    pub lease: Span,
-    /// Interval between two reports of a node, and the longest between two reports of a client.
-    pub report_every: Span,
-    /// Maximum drift of any clock. Fixed when the cluster is formed.
-    pub drift: Drift,
-    /// Interval between two heartbeats of a leader.
-    pub heartbeat: Span,
-    /// Minimum time that a follower waits for a leader before it starts an election.
-    pub election_min: Span,
-    /// Maximum time that a follower waits for a leader before it starts an election.
-    pub election_max: Span,
-    /// Slowest round trip between nodes, flush included, that an ordinary leader change must allow for.
-    pub round_trip: Span,
-}
-
-/// Limits for client sessions of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SessionConfig {
-    /// Maximum number of concurrent sessions.
-    pub most: u32,
-    /// Maximum number of keys in one session.
-    pub keys: u32,
-}
-
-/// Limits for connections to the ports of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionsConfig {
-    /// Maximum number of connections to `listen`.
-    pub clients: u32,
-    /// Maximum number of connections to `peer_listen`.
-    pub peers: u32,
-    /// Maximum number of connections to `metrics_listen`.
-    pub metrics: u32,
-    /// Maximum number of connections of one remote address to each port; `None` for half of the port's.
-    pub per_address: Option<u32>,
-}
-
-/// Format and filter of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogConfig {
-    /// Format of a line.
-    pub format: LogFormat,
-    /// Filter of lines, as `tracing_subscriber::EnvFilter` reads it.
-    pub filter: String,
-}
-
-/// Format of a line of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Pretty,
-    /// One JSON object per line.
-    Json,
-}
-
-/// Files for TLS, and the roles of names in certificates.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsConfig {
-    /// Certificate chain of this node, without the authority, PEM.
-    pub cert: PathBuf,
-    /// Private key of this node, PEM.
-    pub key: PathBuf,
-    /// Certificate authority of nodes and clients, PEM.
-    pub ca: PathBuf,
-    /// Rule for certificates of clients and operators. Other nodes always need one.
-    pub client_certs: ClientCerts,
-    /// Names whose certificates may administer. `*` is any name.
-    pub admins: Vec<String>,
-    /// Names whose certificates may open sessions. `*` is any name.
-    pub clients: Vec<String>,
-    /// Names whose certificates belong to other nodes.
-    pub peers: Vec<String>,
-}
-
-/// Rule for certificates of clients and operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientCerts {
-    /// A certificate is required.
-    Required,
-    /// A caller without a certificate needs a token.
-    Optional,
-}
-
-/// Requirements for connections off loopback.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Security {
-    /// Only TLS, and only callers that identify themselves.
-    Strict,
-    /// Anything, because the operator said so.
-    Insecure,
-}
 
 /// A configuration, and the origin of each of its values.
 #[derive(Clone, Debug)]

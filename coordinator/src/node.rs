@@ -45,6 +45,7 @@ mod leadership;
 mod leaving;
 mod longest_turn;
 mod machine;
+mod member_addresses;
 mod options;
 mod own_node;
 mod peers;

@@ -10,6 +10,8 @@
 
 #[path = "support/fake.rs"]
 mod fake;
+#[path = "roles/ports.rs"]
+mod ports;
 #[path = "support/program.rs"]
 mod program;
 #[path = "support/server.rs"]
@@ -265,6 +267,11 @@ async fn a_token_gives_the_role_before_it_in_the_file() {
         error.contains("tokens:1 has a token that is not 32"),
         "{error}"
     );
+    // Two roles for one token would leave it to the order of the lines which one counts.
+    std::fs::write(&tokens, format!("admin {admin}\nclient {admin}\n")).unwrap();
+    let error = Auth::load(&config).unwrap_err().to_string();
+    let expect = "tokens:2 has a token that stands in another line, too";
+    assert!(error.contains(expect), "{error}");
     std::fs::write(&tokens, format!("root {admin}\n")).unwrap();
     let error = Auth::load(&config).unwrap_err().to_string();
     assert!(error.contains("must be `admin TOKEN`") && !error.contains(&admin));
@@ -303,7 +310,7 @@ async fn a_token_file_that_changes_is_read_again() {
         }
     };
     let changed = tokio::time::timeout(Duration::from_secs(60), changed).await;
-    changed.expect("nobody read it again");
+    changed.expect("the file is read again");
     assert!(!who(&old).await);
     reader.abort();
 }

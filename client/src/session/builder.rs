@@ -39,6 +39,7 @@ pub enum DefaultRule {
 /// Settings of a [`Client`]; see [`Client::builder`].
 pub struct ClientBuilder {
     addresses: Vec<String>,
+    wants_members: bool,
     labels: Labels,
     token: Option<String>,
     tls: Option<ClientTlsConfig>,
@@ -65,6 +66,7 @@ impl Default for ClientBuilder {
     fn default() -> Self {
         Self {
             addresses: Vec::new(),
+            wants_members: true,
             labels: Labels::new(),
             token: None,
             tls: None,
@@ -81,9 +83,24 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// Sets the addresses of the nodes, each as `host:port`. The client connects to any one of them.
+    ///
+    /// One address is enough to begin with: the node tells the client the addresses of the others (`advertise`
+    /// in their settings). The client tries them when it reaches no configured address, and alternates between
+    /// the two kinds then, so that nothing is lost where members cannot be reached, as behind a proxy. With TLS,
+    /// a node's certificate must be valid for the name in its address, or for
+    /// [`domain_name`](ClientTlsConfig::domain_name) if that is set. See
+    /// [`ClientBuilder::configured_addresses_only`] to switch this off.
     #[must_use]
     pub fn addresses<A: Into<String>>(mut self, addresses: impl IntoIterator<Item = A>) -> Self {
         self.addresses = addresses.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Connects to no address but the configured ones, except when a node asks the client to move to another
+    /// node.
+    #[must_use]
+    pub const fn configured_addresses_only(mut self) -> Self {
+        self.wants_members = false;
         self
     }
 
@@ -207,6 +224,7 @@ impl ClientBuilder {
         };
         let config = Config {
             addresses: self.addresses,
+            wants_members: self.wants_members,
             labels: self.labels,
             default_rule: self.default_rule,
             local,

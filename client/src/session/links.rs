@@ -96,6 +96,7 @@ impl Session {
                 .machine
                 .edge()
                 .filter(|_| reason != DialReason::Redirect),
+            wants_members: self.config.wants_members,
         };
         let outlet = self.outlet.clone();
         let link = self.dialer.dial(self.dials, address, open, outlet);
@@ -118,6 +119,7 @@ impl Session {
             match message {
                 NodeMessage::Opened(opened) => self.opened(opened),
                 NodeMessage::Interned(keys) => self.learn_later(keys),
+                NodeMessage::Members(addresses) => self.selection.set_members(addresses),
                 NodeMessage::Answer(_) | NodeMessage::Move(_) | NodeMessage::DecisionReply(_) => {}
             }
         } else if let Some(closing_link) = self.closing_link.as_mut().filter(|of| of.link.id == id)

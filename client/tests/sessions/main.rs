@@ -7,6 +7,7 @@ mod gaps;
 mod layer;
 mod line;
 mod many;
+mod members;
 mod modes;
 mod node;
 mod shares;

@@ -64,6 +64,8 @@ pub(crate) struct Inner {
     pub(crate) unmade: bool,
     /// Set while sessions have no room for another key.
     pub(crate) crowded: bool,
+    /// The addresses of the cluster's members.
+    members: Vec<String>,
     /// The keys whose names it was asked for, one list per message.
     pub(crate) interned: Vec<Vec<Key>>,
 }
@@ -136,6 +138,7 @@ impl FakeNode {
             releases: 0,
             unmade: false,
             crowded: false,
+            members: Vec::new(),
             interned: Vec::new(),
         };
         Self {
@@ -189,6 +192,18 @@ impl FakeNode {
 }
 
 impl Inner {
+    /// Tells the clients that want it the members of the cluster, now and when they open a session.
+    pub(crate) fn set_members(&mut self, addresses: &[&str]) {
+        self.members = addresses
+            .iter()
+            .map(|&address| address.to_owned())
+            .collect();
+        for outgoing in self.sessions.values() {
+            let message = NodeMessage::Members(self.members.clone()).to_message();
+            let _ = outgoing.try_send(Ok(message));
+        }
+    }
+
     /// Passes messages between the leader and the node, and between the node and its clients.
     fn pump(&mut self) {
         let now = self.clock.now();
@@ -270,8 +285,12 @@ impl Inner {
             report_every: Span::from_millis(50),
             keys: self.names(&open.keys),
         };
-        self.opens.push(open);
         let _ = outgoing.try_send(Ok(NodeMessage::Opened(opened).to_message()));
+        if open.wants_members && !self.members.is_empty() {
+            let message = NodeMessage::Members(self.members.clone()).to_message();
+            let _ = outgoing.try_send(Ok(message));
+        }
+        self.opens.push(open);
         self.sessions.insert(edge.child, outgoing);
         Some(edge.child)
     }

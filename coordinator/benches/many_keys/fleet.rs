@@ -251,7 +251,7 @@ pub(crate) async fn use_first(
                 Some(more) => used.extend(more?),
                 None => break,
             },
-            // Whoever is late says what it has.
+            // A late limiter returns the times that it has.
             () = &mut end, if !over.load(Ordering::Relaxed) => over.store(true, Ordering::Relaxed),
         }
     }

@@ -10,10 +10,13 @@
 
 mod budgets;
 mod cluster;
+mod service;
 mod usage;
 
+pub use service::AdminService;
+
 use super::auth::Guard;
-use super::backend::{Backend, NodeFacts, Unavailable, View, WriteError, query};
+use super::backend::{NodeFacts, WriteError};
 use crate::timer;
 use aliquot_core::unit::NodeId;
 use aliquot_wire::admin::{
@@ -24,26 +27,14 @@ use aliquot_wire::limits::MESSAGE_BYTES_MAX;
 use aliquot_wire::pb::admin_client::AdminClient;
 use aliquot_wire::pb::admin_server::{Admin, AdminServer};
 use aliquot_wire::{Wire, pb};
-use std::sync::Arc;
+use service::not_written;
 use std::time::Duration;
 use tonic::metadata::MetadataValue;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-/// The service for operators of a node.
-#[derive(Clone, Debug)]
-pub struct AdminService {
-    backend: Arc<dyn Backend>,
-}
-
 impl AdminService {
-    /// Creates the service of the node behind `backend`.
-    #[must_use]
-    pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend }
-    }
-
     /// Returns the gRPC service for peers, which forward requests.
     #[must_use]
     pub fn into_service(self) -> AdminServer<Self> {
@@ -54,22 +45,6 @@ impl AdminService {
     #[must_use]
     pub fn into_server(self, guard: Guard) -> InterceptedService<AdminServer<Self>, Guard> {
         InterceptedService::new(self.into_service(), guard)
-    }
-
-    async fn query<T: Send + 'static>(
-        &self,
-        f: impl FnOnce(&View<'_>) -> T + Send + 'static,
-    ) -> Result<T, Status> {
-        query(&*self.backend, f).await.map_err(unavailable)
-    }
-
-    /// Reads the committed state, and not only what this node happens to have applied.
-    async fn query_fenced<T: Send + 'static>(
-        &self,
-        f: impl FnOnce(&View<'_>) -> T + Send + 'static,
-    ) -> Result<T, Status> {
-        self.backend.fence().await.map_err(not_written)?;
-        self.query(f).await
     }
 
     /// Returns a client for the leader's service, if another node leads and `request` was not forwarded
@@ -115,19 +90,6 @@ async fn within<T>(
 ) -> Result<Response<T>, Status> {
     let late = |_| Status::unavailable("the leader, who alone knows this, does not answer");
     timer::timeout(LEADER_WITHIN, answer).await.map_err(late)?
-}
-
-fn unavailable(error: Unavailable) -> Status {
-    Status::unavailable(error.to_string())
-}
-
-fn not_written(error: WriteError) -> Status {
-    let said = error.to_string();
-    match error {
-        WriteError::NoLeader { .. } | WriteError::Removed => Status::unavailable(said),
-        WriteError::Unknown { .. } => Status::unknown(said),
-        WriteError::Refused { .. } => Status::failed_precondition(said),
-    }
 }
 
 fn read<T: Wire>(request: Request<T::Message>) -> Result<T, Status> {

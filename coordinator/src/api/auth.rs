@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `Admin` | role admin |
 //! | `Session` | role client or admin |
+//! | health `Watch`, reflection | role client or admin |
+//! | health `Check` | all callers |
 //! | everything on the peer port | with TLS, certificates of `tls.peers`; without, all callers |
 //!
 //! A certificate has the roles of the names that it is valid for (subject alternative names, DNS or
@@ -12,8 +14,12 @@
 //! on loopback, or as `insecure`.
 
 mod file;
+mod reload;
+mod role;
 
-pub use file::keep_reading;
+pub use file::AuthError;
+pub use reload::keep_reading;
+pub use role::Role;
 
 use super::tls::secret_is_open;
 use crate::config::Config;
@@ -23,36 +29,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
-
-/// Role of a caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// May open sessions.
-    Client,
-    /// May administer the cluster, and open sessions.
-    Admin,
-    /// May call as a node of the cluster.
-    Peer,
-}
-
-impl Role {
-    const fn allows(self, needed: Self) -> bool {
-        matches!(
-            (self, needed),
-            (Self::Admin, Self::Admin | Self::Client)
-                | (Self::Client, Self::Client)
-                | (Self::Peer, Self::Peer)
-        )
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Admin => "admin",
-            Self::Peer => "peer",
-        }
-    }
-}
 
 /// The roles of names and tokens.
 #[derive(Default)]
@@ -84,34 +60,7 @@ impl fmt::Debug for Auth {
     }
 }
 
-/// The token file cannot be used. Nothing was started.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AuthError {
-    /// The file cannot be read.
-    #[error("tokens: {} cannot be read: {error}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Error of the operating system.
-        error: std::io::Error,
-    },
-    /// A line is not valid.
-    #[error("tokens: {}:{line} {reason}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// Description of what is wrong with the line.
-        reason: &'static str,
-    },
-}
-
 impl Auth {
-    /// Minimum number of characters of a token: 128 bits, if they are hexadecimal digits.
-    pub const TOKEN_MIN: usize = 32;
-
     /// Loads the roles of a configuration. Also returns warnings that do not prevent the start.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The service to which peers forward their clients' central requests.
 
 use crate::node::NodeHandle;
+use aliquot_core::central::DecisionReply;
 use aliquot_wire::Wire;
 use aliquot_wire::central::{AskForward, ReleaseForward};
 use aliquot_wire::pb;
@@ -32,7 +33,7 @@ impl Central for CentralApi {
     async fn forward(
         &self,
         request: Request<pb::AskForward>,
-    ) -> Result<Response<pb::Told>, Status> {
+    ) -> Result<Response<<DecisionReply as Wire>::Message>, Status> {
         let forward: AskForward = read(request)?;
         let told = self.handle.ask(forward.ask()).await;
         let told = told.map_err(|stopped| Status::unavailable(stopped.to_string()))?;

@@ -118,7 +118,9 @@ impl Args {
                 Ok(())
             }
             Command::List => list(connection, out).await,
-            Command::Delete { key, dry_run } => delete(connection, out, key, mode(dry_run)).await,
+            Command::Delete { key, dry_run } => {
+                delete(connection, out, key, apply::mode(dry_run)).await
+            }
             Command::Usage { key } => keys::usage(connection, out, key).await,
             Command::Holders { key, clients } => {
                 let detail = match clients {
@@ -137,16 +139,6 @@ fn pattern(text: &str) -> Result<KeyPattern, String> {
 
 fn exact(text: &str) -> Result<Key, String> {
     Key::try_from(text).map_err(|error| format!("a key {error}"))
-}
-
-const fn mode(dry_run: bool) -> Mode {
-    if dry_run { Mode::DryRun } else { Mode::Commit }
-}
-
-fn bare(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn rule_json(view: &RuleView) -> Value {
@@ -168,7 +160,7 @@ async fn get(connection: &Connection, out: Out, key: KeyPattern) -> Result<(), F
         let lines = fields
             .iter()
             .filter(|(name, _)| *name != "key")
-            .map(|(name, value)| format!("  {name}: {}\n", bare(value)));
+            .map(|(name, value)| format!("  {name}: {}\n", show::bare(value)));
         format!(
             "{}\n{}  keys in use: {}",
             view.budget.key(),

@@ -148,6 +148,14 @@ async fn ask(connection: &Connection) -> Result<Cluster, Failure> {
         .await
 }
 
+/// Returns a connection that asks the members of the cluster if no given endpoint answers.
+pub(super) async fn with_members(connection: &Connection) -> Result<Connection, Failure> {
+    let cluster = ask(connection).await?;
+    let members = cluster.nodes.iter().filter(|it| it.role != Role::Removed);
+    let addresses = members.map(|it| it.client_address.as_str());
+    Ok(connection.and(addresses))
+}
+
 async fn status(connection: &Connection, out: Out) -> Result<(), Failure> {
     let cluster = ask(connection).await?;
     let voters = cluster
@@ -222,7 +230,7 @@ fn node_json(view: &NodeView) -> Value {
     json!({
         "node": show::node_id(view.node),
         "role": role(view.role),
-        "life": view.incarnation.get(),
+        "incarnation": view.incarnation.get(),
         "peer_address": view.address,
         "client_address": view.client_address,
         "leaving": view.leaving,

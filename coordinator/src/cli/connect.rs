@@ -191,6 +191,17 @@ impl Connection {
         only.read(ask).await
     }
 
+    /// Returns a connection that also asks these addresses, after its own.
+    pub(super) fn and<'a>(&self, addresses: impl Iterator<Item = &'a str>) -> Self {
+        let mut all = self.clone();
+        for address in addresses.filter_map(|text| text.parse().ok()) {
+            if !all.endpoints.contains(&address) {
+                all.endpoints.push(address);
+            }
+        }
+        all
+    }
+
     /// Requests a change of the cluster, with the longer timeout that this needs.
     pub(super) async fn order<M>(
         &self,
@@ -357,5 +368,27 @@ fn said(status: &Status) -> String {
             "the node does not know this command; is it older than this program?".to_owned()
         }
         _ => status.message().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_asked_after_the_given_endpoints_and_once_each() {
+        let address = |text: &str| text.parse::<Address>().unwrap();
+        let given = Connection {
+            endpoints: vec![address("b:7001")],
+            tls_ca: None,
+            tls_cert: None,
+            tls_key: None,
+            token_file: None,
+            timeout: None,
+        };
+        let members = ["a:7001", "b:7001", "", "c:7001"];
+        let all = given.and(members.into_iter());
+        let expect = ["b:7001", "a:7001", "c:7001"].map(address);
+        assert_eq!(all.endpoints, expect);
     }
 }

@@ -1,5 +1,6 @@
 //! `aliquot demo`: a cluster under real load on this machine, and a verdict.
 
+mod exit;
 mod parts;
 
 use crate::clock::HostClock;
@@ -8,6 +9,7 @@ use crate::demo::{self, Afterwards, DemoError, DemoPlan, Device, Fault, Kill, Re
 use aliquot_core::budget::grammar;
 use aliquot_core::unit::Span;
 use clap::{Args, ValueEnum};
+use exit::{FAILED, INTERRUPTED, NO_RUN, UNKNOWN, complain};
 use parts::Part;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -16,15 +18,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
-
-/// Exit code of a run whose verdict is fail.
-const FAILED: u8 = 1;
-/// Exit code of a run without a verdict; the reason is printed.
-const NO_RUN: u8 = 2;
-/// Exit code of a run whose verdict is unknown.
-const UNKNOWN: u8 = 3;
-/// Exit code of a run that was interrupted.
-const INTERRUPTED: u8 = 130;
 
 const EXIT_CODES: &str = "\
 Examples:
@@ -300,11 +293,6 @@ fn write_report(report: &Report, file: Option<&ReportFile>) -> io::Result<()> {
         Some(file) => file.write(&json),
         None => io::stdout().write_all(json.as_bytes()),
     }
-}
-
-fn complain(said: &str) {
-    // If this fails, the exit code still reports the error.
-    let _ = writeln!(io::stderr(), "aliquot demo: {said}");
 }
 
 fn duration(text: &str) -> Result<Span, String> {

@@ -73,7 +73,7 @@ pub(super) async fn holders(
         let holders = list.holders.iter().map(|holder| {
             json!({
                 "node": show::node_id(holder.node),
-                "life": holder.incarnation.get(),
+                "incarnation": holder.incarnation.get(),
                 "held": show::share_json(&holder.held, budget),
                 "floor": show::share_json(&holder.floor, budget),
                 "closed": holder.closed,

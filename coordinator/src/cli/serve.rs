@@ -1,7 +1,8 @@
 //! `aliquot serve`: runs a node.
 
-use super::{Failure, Out, Serve};
+use super::{Failure, Out};
 use crate::config::{Config, Flags, Loaded, LogFormat, Sources};
+use futures_util::future::BoxFuture;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,6 +35,9 @@ A file:
   key = \"/etc/aliquot/node-1.key\"
   ca = \"/etc/aliquot/ca.pem\"
   admins = [\"ops.example\"]";
+
+/// Runs a node until it ends. Fails if the node could not start or could not go on.
+pub type Serve = fn(Loaded) -> BoxFuture<'static, Result<(), Failure>>;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -7,6 +7,13 @@ use aliquot_wire::admin::Usage;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
+/// Formats a value: a text without quotes, anything else as JSON.
+pub(super) fn bare(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// Formats a table without lines, as `ps` does.
 pub(super) fn table<const N: usize>(
     head: [&str; N],

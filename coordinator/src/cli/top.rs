@@ -1,7 +1,7 @@
 //! `aliquot top`: the busiest keys, live.
 
 use super::connect::Connection;
-use super::{Failure, Out, show};
+use super::{Failure, Out, cluster, show};
 use aliquot_core::share::Kind;
 use aliquot_wire::Wire;
 use aliquot_wire::admin::{BusyKey, BusyKeys, TopKeys};
@@ -49,7 +49,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 impl Args {
-    pub(super) async fn run(self, out: Out) -> Result<(), Failure> {
+    pub(super) async fn run(mut self, out: Out) -> Result<(), Failure> {
         let live = !self.once && !out.json && std::io::stdout().is_terminal();
         if !live {
             let busy = self.ask().await?;
@@ -60,6 +60,7 @@ impl Args {
         let mut screen = Screen::enter();
         let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut knows_members = false;
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
@@ -71,6 +72,14 @@ impl Args {
                 busy = self.ask() => busy,
                 () = screen.quit() => return Ok(()),
             };
+            // The table goes on if the node that was named is gone.
+            if busy.is_ok()
+                && !knows_members
+                && let Ok(connection) = cluster::with_members(&self.connection).await
+            {
+                self.connection = connection;
+                knows_members = true;
+            }
             let page = match busy {
                 Ok(busy) => to_text(&busy),
                 Err(Failure::Unreachable(why)) => why,

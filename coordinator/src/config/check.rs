@@ -2,7 +2,7 @@
 
 use super::problem::Problems;
 use super::source::Written;
-use super::{ClientCerts, Config, PaceConfig, Security};
+use super::values::{ClientCerts, Config, PaceConfig, Security};
 use aliquot_core::lease::child_span;
 use aliquot_core::unit::Span;
 use std::net::{IpAddr, SocketAddr};

@@ -1,7 +1,8 @@
 //! Prints the effective configuration, with the origin of each value.
 
+use super::Loaded;
 use super::setting::{SETTINGS, Setting, Shape};
-use super::{Config, Loaded};
+use super::values::Config;
 use std::fmt;
 
 impl Loaded {

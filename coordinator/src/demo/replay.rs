@@ -12,8 +12,10 @@
 mod civil;
 mod clf;
 mod csv;
+mod line;
 
 use aliquot_core::unit::Span;
+use line::{Fault, fault};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -67,21 +69,6 @@ pub enum ReplayError {
         /// The allowed values.
         allowed: &'static str,
     },
-}
-
-/// One line: nanoseconds from any zero, the key, and the cost.
-struct Request {
-    at: i128,
-    key: String,
-    cost: u64,
-}
-
-/// A field that cannot be read: its name, its value and the allowed values.
-type Fault = (&'static str, String, &'static str);
-
-fn fault<T>(field: &'static str, value: &str, allowed: &'static str) -> Result<T, Fault> {
-    let value = value.chars().take(80).collect();
-    Err((field, value, allowed))
 }
 
 impl Replay {

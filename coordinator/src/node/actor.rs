@@ -666,3 +666,6 @@ impl Actor {
         self.sessions.reweigh(budget, node, state);
     }
 }
+
+#[cfg(test)]
+mod tests;

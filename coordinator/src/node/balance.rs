@@ -1,13 +1,11 @@
 //! Balancing of clients between nodes, and their departure from a node that leaves.
 
 use super::context::Context;
+use super::presence::latest_presences;
 use crate::gossip::Book;
 use crate::session::{Rebalancer, Registry, ServingNode};
 use aliquot_core::state::State;
 use aliquot_core::unit::{Incarnation, Span, Tick};
-use aliquot_wire::Sealed;
-use aliquot_wire::gossip::{Presence, Topic};
-use std::collections::BTreeMap;
 
 /// Sends clients to other nodes.
 #[derive(Debug)]
@@ -87,23 +85,9 @@ impl Balance {
         }
     }
 
-    /// Returns the other nodes that take clients now and were heard from lately. Each is listed in its
-    /// latest incarnation only: earlier ones, those of this node too, may not be reclaimed yet.
+    /// Returns the other nodes that take clients now and were heard from lately.
     fn serving_nodes(&self, book: &Book, state: &State, context: &Context) -> Vec<ServingNode> {
-        let presences = book
-            .records()
-            .filter(|record| record.value().head.topic == Topic::Presence)
-            .filter_map(|record| record.value().presence().ok())
-            .map(Sealed::into_value);
-        let mut latest = BTreeMap::new();
-        for presence in presences {
-            if let Some(member) = state.member(presence.incarnation) {
-                let node: &mut Presence = latest.entry(member.node).or_default();
-                if presence.incarnation > node.incarnation {
-                    *node = presence;
-                }
-            }
-        }
+        let mut latest = latest_presences(book, state);
         latest.remove(&context.options.node);
         let nodes = latest.into_values();
         let mut nodes: Vec<ServingNode> = nodes
@@ -132,37 +116,8 @@ fn redirect(nodes: &[ServingNode], registry: &mut Registry, now: Tick) {
 #[cfg(test)]
 mod tests {
     use super::super::context::tests::{context, pass};
+    use super::super::presence::tests::{announce, join};
     use super::*;
-    use aliquot_core::command::Command;
-    use aliquot_core::state::Effect;
-    use aliquot_core::unit::{NodeId, Number, RequestId};
-    use aliquot_wire::gossip::Record;
-
-    /// Lets a node join, and returns its incarnation.
-    fn join(state: &mut State, node: u64) -> Incarnation {
-        let index = state.applied() + 1;
-        let join = Command::Join {
-            node: NodeId::new(node),
-            request: RequestId::new(index),
-        };
-        let effects = state.apply(index, Some(&join));
-        let joined = effects.iter().find_map(|effect| match effect {
-            Effect::Joined { incarnation, .. } => Some(*incarnation),
-            _ => None,
-        });
-        joined.expect("it joins")
-    }
-
-    fn announce(book: &mut Book, incarnation: Incarnation, address: &str) {
-        let presence = Presence {
-            incarnation,
-            number: Number::new(1),
-            address: address.to_owned(),
-            sessions: 7,
-        };
-        let record = Record::of_presence(&Sealed::seal(&presence).unwrap());
-        book.publish(Sealed::seal(&record).unwrap()).unwrap();
-    }
 
     #[test]
     fn clients_are_sent_only_to_other_nodes_that_serve_and_were_heard_lately() {
@@ -179,10 +134,10 @@ mod tests {
         ];
         let incarnations = nodes.map(|(node, address)| {
             let incarnation = join(&mut state, node);
-            announce(&mut book, incarnation, address);
+            announce(&mut book, incarnation, 1, address);
             incarnation
         });
-        announce(&mut book, Incarnation::new(99), "no member");
+        announce(&mut book, Incarnation::new(99), 1, "no member");
         balance.hear(incarnations[5], context.now);
         pass(&mut context, Rebalancer::SILENCE);
         for incarnation in &incarnations[..5] {

@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(
             asks(2, &mut joining, true),
             None,
-            "a repeated request joins nobody"
+            "a repeated request adds no member"
         );
         let joined = asks(3, &mut joining, true).expect("another request");
         assert!(!joining.wanted && joined > Incarnation::new(1));

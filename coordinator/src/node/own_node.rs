@@ -23,6 +23,12 @@ impl OwnNode {
         }
     }
 
+    /// Goes on as an incarnation that was not requested here.
+    #[cfg(test)]
+    pub(super) fn begin(&mut self, machine: Node) {
+        self.machine = Some(machine);
+    }
+
     pub(super) const fn machine(&self) -> Option<&Node> {
         self.machine.as_ref()
     }

@@ -1,11 +1,13 @@
 //! Presence of this node: where it serves clients, as other nodes are told.
 
 use super::context::Context;
+use crate::gossip::Book;
 use aliquot_core::node::Node;
 use aliquot_core::state::State;
-use aliquot_core::unit::{Number, Span, Tick};
+use aliquot_core::unit::{NodeId, Number, Span, Tick};
 use aliquot_wire::Sealed;
-use aliquot_wire::gossip::{Presence, Record};
+use aliquot_wire::gossip::{Presence, Record, Topic};
+use std::collections::BTreeMap;
 
 /// Interval at which the presence record is repeated.
 const PRESENCE: Span = Span::from_secs(1);
@@ -67,10 +69,94 @@ impl OwnPresence {
     }
 }
 
+/// Returns the presence of each node that has joined, in its latest incarnation: earlier ones, those of this
+/// node too, may not be reclaimed yet.
+pub(super) fn latest_presences(book: &Book, state: &State) -> BTreeMap<NodeId, Presence> {
+    let presences = book
+        .records()
+        .filter(|record| record.value().head.topic == Topic::Presence)
+        .filter_map(|record| record.value().presence().ok())
+        .map(Sealed::into_value);
+    let mut latest = BTreeMap::new();
+    for presence in presences {
+        if let Some(member) = state.member(presence.incarnation) {
+            let node: &mut Presence = latest.entry(member.node).or_default();
+            if presence.incarnation > node.incarnation {
+                *node = presence;
+            }
+        }
+    }
+    latest
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::context::tests::{context, joined, pass};
     use super::*;
+    use aliquot_core::command::Command;
+    use aliquot_core::message::{Answer, Heard, Verdict};
+    use aliquot_core::state::Effect;
+    use aliquot_core::unit::{Incarnation, RequestId, Term};
+
+    /// Lets a node join, and returns its incarnation.
+    pub(in super::super) fn join(state: &mut State, node: u64) -> Incarnation {
+        let index = state.applied() + 1;
+        let join = Command::Join {
+            node: NodeId::new(node),
+            request: RequestId::new(index),
+        };
+        let effects = state.apply(index, Some(&join));
+        let joined = effects.iter().find_map(|effect| match effect {
+            Effect::Joined { incarnation, .. } => Some(*incarnation),
+            _ => None,
+        });
+        joined.expect("it joins")
+    }
+
+    /// Publishes the presence of an incarnation with 7 sessions.
+    pub(in super::super) fn announce(
+        book: &mut Book,
+        incarnation: Incarnation,
+        number: u64,
+        address: &str,
+    ) {
+        let presence = Presence {
+            incarnation,
+            number: Number::new(number),
+            address: address.to_owned(),
+            sessions: 7,
+        };
+        let record = Record::of_presence(&Sealed::seal(&presence).unwrap());
+        book.publish(Sealed::seal(&record).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_node_that_leaves_tells_no_address_even_while_it_has_a_lease() {
+        let context = context();
+        let (state, incarnation) = joined();
+        let mut node = Node::new(incarnation, state.drift());
+        let report = node.report(context.now, 0).expect("a report");
+        let answer = Answer {
+            edge: report.edge,
+            number: Heard {
+                term: Term::new(1),
+                number: Number::new(1),
+            },
+            answers: report.seq,
+            taken: report.seq,
+            lease: Span::from_secs(3),
+            verdict: Verdict::Open,
+            lines: Vec::new(),
+        };
+        node.handle_answer(&answer, context.now);
+        let address = |takes_clients| {
+            let mut own = OwnPresence::new(context.now);
+            let record = own.next(&node, &state, 0, takes_clients, &context)?;
+            Some(record.presence().unwrap().into_value().address)
+        };
+        assert_eq!(address(true), Some(context.options.address.clone()));
+        assert_eq!(address(false), Some(String::new()));
+    }
 
     #[test]
     fn a_node_without_a_lease_tells_no_address_and_repeats_its_presence_each_second() {

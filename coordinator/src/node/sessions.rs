@@ -7,6 +7,7 @@
 use super::balance::Balance;
 use super::context::Context;
 use super::key_names::KeyNames;
+use super::member_addresses::MemberAddresses;
 use super::report_coalescer::ReportCoalescer;
 use crate::gossip::Book;
 use crate::session::{Caller, Opening, Refused, Registry};
@@ -23,6 +24,7 @@ pub(super) struct Sessions {
     registry: Registry,
     pub(super) names: KeyNames,
     pub(super) balance: Balance,
+    members: MemberAddresses,
     coalescer: ReportCoalescer,
     swept: Tick,
 }
@@ -38,6 +40,7 @@ impl Sessions {
             registry: Registry::new(keys_max),
             names: KeyNames::default(),
             balance: Balance::new(),
+            members: MemberAddresses::default(),
             coalescer: ReportCoalescer::new(now),
             swept: Tick::default(),
         }
@@ -91,6 +94,7 @@ impl Sessions {
             labels,
             keys,
             resume,
+            wants_members,
             ..
         } = open;
         let caller = |edge| Caller { edge, stream };
@@ -120,6 +124,9 @@ impl Sessions {
             },
         };
         let registry = &mut self.registry;
+        if wants_members {
+            registry.follow_members(caller.edge.child, self.members.list());
+        }
         let keys = self
             .names
             .names(caller, keys, registry, state, &mut context.counts);
@@ -214,7 +221,8 @@ impl Sessions {
         self.names.request_budgets(own, state, context);
     }
 
-    /// Drops sessions whose leases have expired, and balances those that are left.
+    /// Drops sessions whose leases have expired, and balances those that are left. Tells them which members
+    /// the cluster has, if these changed.
     pub(super) fn keep(
         &mut self,
         node: Option<&Node>,
@@ -232,6 +240,9 @@ impl Sessions {
             }
         }
         let registry = &mut self.registry;
+        if self.members.refresh(book, state, context) {
+            registry.tell_members(self.members.list());
+        }
         self.balance.keep(leaving, registry, book, state, context);
     }
 
@@ -283,7 +294,10 @@ mod tests {
     use super::*;
     use crate::session::{Outbox, Remote, StreamId};
     use aliquot_core::unit::Drift;
+    use aliquot_wire::Wire;
+    use futures_util::FutureExt;
     use tokio::sync::oneshot;
+    use tokio_stream::StreamExt;
 
     /// Opens a session, and returns the reply and the number of clients refused.
     fn open(
@@ -317,6 +331,42 @@ mod tests {
         let (reply, refused) = open(&mut sessions, Some(&mut node), true, None);
         assert!(reply == Err(Refused::Stopping) && refused == 1);
         assert!(sessions.registry().is_empty());
+    }
+
+    #[test]
+    fn a_session_that_wants_the_members_is_told_them_now_and_when_they_change() {
+        let mut sessions = Sessions::new(10, Tick::default());
+        let mut node = Node::new(Incarnation::new(1), Drift::default());
+        let (state, mut context) = (State::new(), context());
+        let own = context.options.node.get();
+        context.status.voters.insert(own, "peer".to_owned());
+        let book = Book::new(Incarnation::default());
+        let mut outgoing = [false, true].map(|wants_members| {
+            let ((outbox, outgoing), (reply, mut opened)) = (Outbox::new(), oneshot::channel());
+            let open = SessionOpen {
+                wants_members,
+                ..SessionOpen::default()
+            };
+            let opening = Opening {
+                stream: StreamId::new(1),
+                open,
+                remote: Remote::default(),
+                outbox: outbox.clone(),
+                reply,
+            };
+            sessions.open(opening, Some(&mut node), false, &state, &mut context);
+            outbox.send(NodeMessage::Opened(opened.try_recv().unwrap().unwrap()));
+            outgoing
+        });
+        sessions.keep(Some(&node), false, &book, &state, &mut context);
+        let own = NodeMessage::Members(vec![context.options.address.clone()]);
+        let told = outgoing.each_mut().map(|outgoing| {
+            let told = std::iter::from_fn(|| outgoing.next().now_or_never()?);
+            told.map(|message| NodeMessage::from_message(message.unwrap()).unwrap())
+                .filter(|message| !matches!(message, NodeMessage::Opened(_)))
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(told, [vec![], vec![own]]);
     }
 
     #[test]

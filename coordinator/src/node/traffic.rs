@@ -270,7 +270,7 @@ mod tests {
         hear(&mut traffic, &wants(1, 5), at(5));
         assert_eq!(demand(&traffic), 17);
         traffic.sample(at(6));
-        assert_eq!(demand(&traffic), 5, "one life is silent");
+        assert_eq!(demand(&traffic), 5, "one incarnation is silent");
         traffic.forget(BudgetId::new(1));
         hear(&mut traffic, &wants(1, 7), at(7));
         assert_eq!(demand(&traffic), 7);

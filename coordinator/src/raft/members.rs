@@ -82,7 +82,7 @@ pub(super) async fn admit(
     Ok(former)
 }
 
-/// Handles a voter that asks to become one. Either it is a founding member that has not heard from the
+/// Handles a voter that asks to become one. Either it is one of the first members and has not heard from the
 /// leader yet, or it has lost its log.
 fn known(shared: &Shared, status: &Status, node: u64) -> Result<Vec<u64>, ChangeError> {
     let metrics = shared.core.metrics();

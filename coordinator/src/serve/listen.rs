@@ -10,6 +10,7 @@ use crate::api::backend::REMOVED;
 use crate::api::central::CentralApi;
 use crate::api::connections::{Connections, Port};
 use crate::api::gossip::GossipApi;
+use crate::api::health::HealthApi;
 use crate::api::metrics;
 use crate::api::session::SessionApi;
 use crate::api::tls::{TlsError, TlsFiles};
@@ -21,8 +22,6 @@ use crate::session::{BACKLOG, Gate, STREAMS_PER_CONNECTION_MAX};
 use crate::timer;
 use aliquot_core::unit::NodeId;
 use aliquot_wire::DESCRIPTORS;
-use aliquot_wire::pb::admin_server::AdminServer;
-use aliquot_wire::pb::session_server::SessionServer;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +32,6 @@ use tokio::task::JoinHandle;
 use tonic::Status;
 use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
-use tonic_health::ServingStatus;
 
 /// The node cannot listen on an address, or not serve it.
 #[derive(Debug, thiserror::Error)]
@@ -183,19 +181,21 @@ impl Services {
         let sessions = InterceptedService::new(sessions, self.auth.guard(Role::Client));
         let guard = self.auth.guard(Role::Admin);
         let admin = AdminService::new(self.backend.clone()).into_server(guard);
-        let (reporter, health) = tonic_health::server::health_reporter();
-        tokio::spawn(report_health(reporter, self.readiness.clone()));
+        let watchers = self.auth.guard(Role::Client);
+        let health = HealthApi::new(self.readiness.clone(), watchers.clone()).into_service();
         let unreflected = |error: tonic_reflection::server::Error| ListenError {
             setting: "listen",
             address: "reflection".to_owned(),
             reason: error.to_string(),
         };
+        let v1 = reflection().build_v1().map_err(unreflected)?;
+        // Most tools still ask for this version first.
+        let v1alpha = reflection().build_v1alpha().map_err(unreflected)?;
         let routes = Routes::new(sessions)
             .add_service(admin)
             .add_service(health)
-            .add_service(reflection().build_v1().map_err(unreflected)?)
-            // Most tools still ask for this version first.
-            .add_service(reflection().build_v1alpha().map_err(unreflected)?);
+            .add_service(InterceptedService::new(v1, watchers.clone()))
+            .add_service(InterceptedService::new(v1alpha, watchers));
         Ok(routes.prepare())
     }
 }
@@ -243,29 +243,6 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-}
-
-/// Reports health as serving while the node is ready, as `/readyz` does.
-async fn report_health(
-    reporter: tonic_health::server::HealthReporter,
-    mut readiness: watch::Receiver<Option<String>>,
-) {
-    loop {
-        let serving = match readiness.borrow_and_update().is_none() {
-            true => ServingStatus::Serving,
-            false => ServingStatus::NotServing,
-        };
-        for service in [
-            "",
-            <SessionServer<SessionApi> as tonic::server::NamedService>::NAME,
-            <AdminServer<AdminService> as tonic::server::NamedService>::NAME,
-        ] {
-            reporter.set_service_status(service, serving).await;
-        }
-        if readiness.changed().await.is_err() {
-            return;
-        }
-    }
 }
 
 impl Servers {

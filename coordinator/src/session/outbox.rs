@@ -20,8 +20,8 @@ use tonic::Status;
 
 /// The sending end. Messages leave as fast as the client takes them.
 ///
-/// The outbox holds at most one answer, one name per key, one request to move, and as many decisions as
-/// a client may have requests open. A slow client therefore costs no more memory than a fast one, and
+/// The outbox holds at most one answer, one name per key, one request to move, one list of members, and as
+/// many decisions as a client may have requests open. A slow client therefore costs no more memory than a fast one, and
 /// is never disconnected for being slow. A later message replaces an earlier one if it says at least as
 /// much:
 ///
@@ -62,6 +62,7 @@ struct Slots {
     names: BTreeMap<Key, Result<BudgetId, KeyRefusal>>,
     answer: Option<Answer>,
     wish: Option<String>,
+    members: Option<Vec<String>>,
     told: VecDeque<DecisionReply>,
     /// True if a decision was the last to leave.
     told_last: bool,
@@ -181,6 +182,7 @@ impl Slots {
                 }
             }
             NodeMessage::Move(address) => self.wish = Some(address),
+            NodeMessage::Members(addresses) => self.members = Some(addresses),
             // A request has one decision. If it is lost, the client asks again.
             NodeMessage::DecisionReply(told) => {
                 if self.told.len() >= Self::TOLD_MAX {
@@ -223,6 +225,9 @@ impl Slots {
         }
         if let Some(answer) = self.answer.take() {
             return Some(NodeMessage::Answer(answer));
+        }
+        if let Some(addresses) = self.members.take() {
+            return Some(NodeMessage::Members(addresses));
         }
         self.wish.take().map(NodeMessage::Move)
     }

@@ -45,6 +45,8 @@ pub struct Session {
     labels: Labels,
     opened: Tick,
     asked_to_move: Option<Tick>,
+    /// True if it is told the members of the cluster.
+    wants_members: bool,
     keys: BTreeSet<Arc<Key>>,
 }
 
@@ -149,6 +151,7 @@ impl Registry {
             labels,
             opened: now,
             asked_to_move: None,
+            wants_members: false,
             keys: BTreeSet::new(),
         };
         self.sessions.insert(client, session);
@@ -299,6 +302,24 @@ impl Registry {
     pub fn send(&self, client: Incarnation, message: NodeMessage) {
         if let Some(session) = self.sessions.get(&client) {
             session.send(message);
+        }
+    }
+
+    /// Tells a session the members of the cluster, now and from now on. An empty list is not sent.
+    pub fn follow_members(&mut self, client: Incarnation, addresses: &[String]) {
+        if let Some(session) = self.sessions.get_mut(&client) {
+            session.wants_members = true;
+            if !addresses.is_empty() {
+                session.send(NodeMessage::Members(addresses.to_vec()));
+            }
+        }
+    }
+
+    /// Tells the members of the cluster to all sessions that follow them.
+    pub fn tell_members(&self, addresses: &[String]) {
+        let sessions = self.sessions.values();
+        for session in sessions.filter(|session| session.wants_members) {
+            session.send(NodeMessage::Members(addresses.to_vec()));
         }
     }
 

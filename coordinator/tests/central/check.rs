@@ -66,7 +66,7 @@ async fn a_check_takes_what_a_service_would_and_says_so_by_its_exit_code() {
     let text = check(&[KEY]).await;
     says(&text, 1, "small: refused, quota", "");
     says(&text, 1, "try again in", "");
-    says(&check(&["nobody/knows"]).await, 1, "refused, no_budget", "");
+    says(&check(&["not/known"]).await, 1, "refused, no_budget", "");
 }
 
 #[tokio::test]

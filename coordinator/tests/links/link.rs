@@ -105,11 +105,11 @@ async fn what_a_node_says_arrives_and_a_lost_peer_is_found_again() {
 async fn a_peer_that_calls_is_tried_at_once() {
     let connect: Connector = Arc::new(|_| {
         let unreachable = tower::service_fn(|_| async {
-            Err::<TokioIo<DuplexStream>, _>(std::io::Error::other("nobody is there"))
+            Err::<TokioIo<DuplexStream>, _>(std::io::Error::other("the host is unreachable"))
         });
-        Endpoint::from_static("http://nobody").connect_with_connector_lazy(unreachable)
+        Endpoint::from_static("http://unreachable").connect_with_connector_lazy(unreachable)
     });
-    let (link, mut events) = link_by(connect, "nobody", "c1", 1, 2);
+    let (link, mut events) = link_by(connect, "unreachable", "c1", 1, 2);
     for _ in 0..8 {
         assert!(matches!(events.recv().await, Some(Event::Down { .. })));
     }

@@ -5,6 +5,7 @@ use aliquot_coordinator::api::metrics::{KeyUse, Snapshot, TOP_KEYS, render, rout
 use axum::body::Body;
 use http::Request;
 use http_body_util::BodyExt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tower::ServiceExt;
@@ -48,6 +49,80 @@ fn a_key_cannot_break_out_of_its_label() {
         ..Snapshot::default()
     }));
     assert!(page.contains(r#"{key="a\"}b\\"} 1.5"#), "{page}");
+}
+
+/// Returns a snapshot in which no two figures are equal.
+fn distinct() -> Snapshot {
+    Snapshot {
+        not_ready: Some("no lease".into()),
+        is_removed: true,
+        clock_ahead_s: 1.5,
+        is_leader: true,
+        term: 2,
+        leader_changes: 3,
+        applied: 4,
+        applied_index: 5,
+        rounds: 6,
+        lease_left_s: 7.5,
+        sessions: 8,
+        streams: 9,
+        refused: 10,
+        moved: 11,
+        reports: 12,
+        answers: 13,
+        budgets: 14,
+        held: 15,
+        peers: 16,
+        records: 17,
+        loop_held_s: 18.5,
+        keys_waiting: 19,
+        keys_shed: 20,
+        keys: vec![KeyUse {
+            key: "a".into(),
+            admitted_per_s: 21.5,
+            held: 22.5,
+        }],
+        ports: Vec::new(),
+    }
+}
+
+#[test]
+fn every_figure_has_its_own_value() {
+    let page = render(&Arc::new(distinct()));
+    let figures: BTreeMap<&str, &str> = page
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.starts_with("aliquot_file_descriptors"))
+        .filter(|line| !line.starts_with("aliquot_build_info"))
+        .filter_map(|line| line.strip_prefix("aliquot_")?.split_once(' '))
+        .collect();
+    let expect = [
+        ("answers_total", "13"),
+        ("applied_entries_total", "4"),
+        ("applied_index", "5.0"),
+        ("budgets", "14.0"),
+        ("budgets_held", "15.0"),
+        ("gossip_records_total", "17"),
+        ("key_admitted_per_second{key=\"a\"}", "21.5"),
+        ("key_held{key=\"a\"}", "22.5"),
+        ("keys_shed_total", "20"),
+        ("keys_waiting", "19.0"),
+        ("leader", "1.0"),
+        ("leader_changes_total", "3"),
+        ("lease_left_seconds", "7.5"),
+        ("loop_held_seconds_max", "18.5"),
+        ("peers", "16.0"),
+        ("ready", "0.0"),
+        ("removed", "1.0"),
+        ("reports_total", "12"),
+        ("rounds_total", "6"),
+        ("sessions", "8.0"),
+        ("sessions_moved_total", "11"),
+        ("sessions_refused_total", "10"),
+        ("streams", "9.0"),
+        ("term", "2.0"),
+        ("wall_clock_ahead_seconds", "1.5"),
+    ];
+    assert_eq!(figures, BTreeMap::from(expect));
 }
 
 #[test]

@@ -219,11 +219,13 @@ fn what_waits_is_the_latest_and_never_more() {
         outbox.send(NodeMessage::Answer(answer(number, Verdict::Open)));
         outbox.send(NodeMessage::Interned(vec![name("a", number)]));
         outbox.send(NodeMessage::Move(number.to_string()));
+        outbox.send(NodeMessage::Members(vec![number.to_string()]));
     }
     outbox.send(NodeMessage::Answer(answer(9, Verdict::Open)));
     let expect = [
         NodeMessage::Interned(vec![name("a", 10_000)]),
         NodeMessage::Answer(answer(10_000, Verdict::Open)),
+        NodeMessage::Members(vec!["10000".into()]),
         NodeMessage::Move("10000".into()),
     ];
     assert_eq!(drain(&mut outgoing), expect);
@@ -318,7 +320,9 @@ fn the_most_keys_with_the_fullest_lines_fit_a_message() {
             NodeMessage::Opened(opened) => assert!(opened.keys.is_empty()),
             NodeMessage::Interned(names) => told.extend(names),
             NodeMessage::Answer(answer) => assert_eq!(answer.lines.len(), KEYS_MAX),
-            NodeMessage::Move(_) | NodeMessage::DecisionReply(_) => unreachable!(),
+            NodeMessage::Move(_) | NodeMessage::DecisionReply(_) | NodeMessage::Members(_) => {
+                unreachable!()
+            }
         }
     }
     assert_eq!(told, keys);

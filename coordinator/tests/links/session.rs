@@ -2,12 +2,14 @@
 
 use crate::server::{Node, Peer, channel, keys, report, within};
 use aliquot_coordinator::session::GateLimits;
-use aliquot_core::unit::{BudgetId, Edge, Incarnation};
+use aliquot_core::central::{DecisionRequest, RetryPolicy, Route};
+use aliquot_core::unit::{BudgetId, Edge, Incarnation, RequestId};
 use aliquot_wire::Wire;
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
 use aliquot_wire::pb;
 use aliquot_wire::pb::client_message::Kind;
 use aliquot_wire::session::{ClientMessage, KeyRefusal, NodeMessage, SessionOpen};
+use std::num::NonZeroU64;
 use std::time::Duration;
 use tonic::Code;
 
@@ -74,6 +76,15 @@ async fn what_must_not_be_said_ends_the_stream_and_names_the_field() {
         child: Incarnation::new(99),
     };
     let foreign = report(elsewhere, 1).to_message();
+    let ask = ClientMessage::DecisionRequest(DecisionRequest {
+        edge: elsewhere,
+        request: RequestId::new(1),
+        budget: BudgetId::new(1),
+        kind: aliquot_core::share::Kind::Rate,
+        cost: NonZeroU64::MIN,
+        retry_policy: RetryPolicy::Once,
+        route: Route::Direct,
+    });
     let kind = |kind| pb::ClientMessage { kind: Some(kind) };
     let bad_key = kind(Kind::Intern(pb::InternKeys {
         keys: vec!["a b".into()],
@@ -85,6 +96,8 @@ async fn what_must_not_be_said_ends_the_stream_and_names_the_field() {
     check(&[intern], order, &["kind = \"intern\"", "open"]).await;
     check(&[open.clone(), open.clone()], order, &["kind = \"open\""]).await;
     check(&[open.clone(), foreign], order, &["report.edge", "i99"]).await;
+    let asked = [open.clone(), ask.to_message()];
+    check(&asked, order, &["ask.edge", "i99"]).await;
     check(&[open.clone(), bad_key], wrong, &["intern.keys[0]", "a b"]).await;
     check(&[open.clone(), bad_report], wrong, &["no Report"]).await;
     check(

@@ -191,7 +191,7 @@ fn an_unwritable_directory_is_refused() {
     let opened = open(&path);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     match opened {
-        Ok(_) => eprintln!("skipped: this user may write where nobody may"),
+        Ok(_) => eprintln!("skipped: this user may write to a read-only directory"),
         Err(error) => assert!(matches!(error, DataDirError::Unusable { .. }), "{error}"),
     }
     // No user can write into this directory, which is not a real one.

@@ -34,6 +34,8 @@
 //!   one that is not in use, later any node. The node in use is then dialled by another connection, which
 //!   leads to the same edge, and the client switches to it at once. A client that knows one address does that
 //!   from the start.
+//! - **The configured nodes are out of reach.** The addresses of the cluster's members, which nodes tell, are tried
+//!   too: see [`NodeSelection::choose`]. A client that was given one address so outlives that node.
 //! - **The client closes, or its process is forked.** The attempt is removed ([`NodeSelection::abandon`]). A fork
 //!   drops it without a message, since it belongs to the original.
 //!
@@ -48,6 +50,7 @@ use crate::planted::{self, Bug};
 use crate::unit::{Edge, Span, Tick};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::mem;
 
 /// A connection to a node, as its owner keeps it.
 pub trait Connection {
@@ -167,12 +170,17 @@ pub struct NodeSelection<L: Connection> {
     last: Option<L::Node>,
     /// The node that was of no use last, not to be tried next.
     avoid: Option<L::Node>,
+    /// The members of the cluster, as a node told them last: at most [`NodeSelection::MEMBERS_MAX`].
+    members: Vec<L::Node>,
 }
 
 impl<L: Connection> NodeSelection<L> {
     /// Minimum time between two attempts to connect, doubled with each failure.
     const BACKOFF_LEAST: Span = Span::from_millis(10);
     const BACKOFF_MOST: Span = Span::from_secs(1);
+
+    /// Maximum number of members that a client remembers.
+    pub const MEMBERS_MAX: usize = 64;
 
     /// Returns the state of a client without a node.
     #[must_use]
@@ -189,6 +197,7 @@ impl<L: Connection> NodeSelection<L> {
             failures: 0,
             last: None,
             avoid: None,
+            members: Vec::new(),
         }
     }
 
@@ -306,7 +315,16 @@ impl<L: Connection> NodeSelection<L> {
 
     /// Resets the state in a process that was forked: the links belong to the original.
     pub fn forked(&mut self, now: Tick) {
+        let members = mem::take(&mut self.members);
         *self = Self::new(self.times, now);
+        self.members = members;
+    }
+
+    /// Replaces the members of the cluster by those that a node told: members that it leaves out are forgotten.
+    pub fn set_members(&mut self, members: impl IntoIterator<Item = L::Node>) {
+        self.members.clear();
+        self.members
+            .extend(members.into_iter().take(Self::MEMBERS_MAX));
     }
 
     /// Switches to the attempt, if it is open: ends the wait of [`Step::HandBack`].
@@ -319,8 +337,18 @@ impl<L: Connection> NodeSelection<L> {
         attempt.opened
     }
 
-    /// Returns the one of `nodes` to dial: the one whose connection was just lost, else any except the one
-    /// that was of no use last. `draw` returns a number below its argument.
+    /// Returns the node to dial, one of the configured `nodes` or of the cluster's members. `draw` returns a
+    /// number below its argument. The rules, in this order:
+    ///
+    /// 1. the node whose connection was just lost;
+    /// 2. a configured node, except the one in use and the one that was of no use last;
+    /// 3. a member that is not configured, with the same exceptions;
+    /// 4. any configured node.
+    ///
+    /// Once as many attempts in a row have failed as there are configured nodes, a member goes before a
+    /// configured node each time that the last attempt was at a configured one. So members never replace
+    /// configured addresses: where members cannot be reached, as behind a proxy, every other attempt is still
+    /// at a configured one.
     pub fn choose(
         &mut self,
         nodes: &[L::Node],
@@ -333,10 +361,17 @@ impl<L: Connection> NodeSelection<L> {
         let useful = |node: &&L::Node| {
             avoid.as_ref() != Some(*node) && (self.failures > 0 || !self.is_at(node))
         };
-        let mut of: Vec<&L::Node> = nodes.iter().filter(useful).collect();
-        if of.is_empty() {
-            of = nodes.iter().collect();
-        }
+        let configured: Vec<&L::Node> = nodes.iter().filter(useful).collect();
+        let members = self.members.iter().filter(|node| !nodes.contains(node));
+        let members: Vec<&L::Node> = members.filter(useful).collect();
+        let all_failed = usize::try_from(self.failures).is_ok_and(|count| count >= nodes.len());
+        let members_turn = all_failed && avoid.as_ref().is_some_and(|node| nodes.contains(node));
+        let of = match (configured.is_empty(), members.is_empty()) {
+            (_, false) if members_turn => members,
+            (false, _) => configured,
+            (true, false) => members,
+            (true, true) => nodes.iter().collect(),
+        };
         of.get(draw(of.len())).map(|&node| node.clone())
     }
 

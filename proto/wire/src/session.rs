@@ -6,7 +6,7 @@
 use crate::codec::{Wire, wire};
 use crate::common::{drift, read_labels, write_labels};
 use crate::error::WireError;
-use crate::limits::{FORMER_MAX, LABELS_MAX, LINES_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{FORMER_MAX, LABELS_MAX, LINES_MAX, MEMBERS_MAX, MESSAGE_BYTES_MAX};
 use crate::pb;
 use crate::read::{self, choice};
 use aliquot_core::budget::{Key, Labels};
@@ -42,6 +42,8 @@ pub enum NodeMessage {
     Move(String),
     /// The reply to a request for a central decision.
     DecisionReply(DecisionReply),
+    /// The addresses for clients of all members of the cluster. At most [`MEMBERS_MAX`].
+    Members(Vec<String>),
 }
 
 /// The first message of a session.
@@ -55,6 +57,8 @@ pub struct SessionOpen {
     pub former: Vec<Edge>,
     /// The edge to resume after a lost connection, if it is still open.
     pub resume: Option<Edge>,
+    /// True if the client wants [`NodeMessage::Members`].
+    pub wants_members: bool,
 }
 
 /// The reply to the first message of a session.
@@ -155,6 +159,9 @@ impl From<&NodeMessage> for pb::NodeMessage {
                 address: address.clone(),
             }),
             NodeMessage::DecisionReply(told) => Kind::Told(told.into()),
+            NodeMessage::Members(addresses) => Kind::Members(pb::Members {
+                addresses: addresses.clone(),
+            }),
         };
         Self { kind: Some(kind) }
     }
@@ -177,7 +184,17 @@ impl TryFrom<pb::NodeMessage> for NodeMessage {
             Some(Kind::Answer(answer)) => Self::Answer(read::encoded(answer, "answer")?),
             Some(Kind::Move(to)) => Self::Move(read::address(to.address, "move.address")?),
             Some(Kind::Told(told)) => Self::DecisionReply(read::required(Some(told), "told")?),
-            None => return Err(unknown("opened, interned, answer, move or told")),
+            Some(Kind::Members(members)) => {
+                let addresses = members.addresses;
+                read::at_most(addresses.len(), "members.addresses", MEMBERS_MAX)?;
+                Self::Members(read::each(addresses, "members.addresses", |address| {
+                    read::address(address, "")
+                })?)
+            }
+            None => {
+                let kinds = "opened, interned, answer, move, told or members";
+                return Err(unknown(kinds));
+            }
         })
     }
 }
@@ -198,6 +215,7 @@ impl From<&SessionOpen> for pb::SessionOpen {
             keys: write_keys(&open.keys),
             former: open.former.iter().map(Into::into).collect(),
             resume: open.resume.as_ref().map(Into::into),
+            wants_members: open.wants_members,
         }
     }
 }
@@ -211,6 +229,7 @@ impl TryFrom<pb::SessionOpen> for SessionOpen {
             keys: read_keys(open.keys, "keys")?,
             former: read::list(open.former, "former", FORMER_MAX)?,
             resume: read::optional(open.resume, "resume")?,
+            wants_members: open.wants_members,
         })
     }
 }

@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The crate, and its modules whose files are free of circles.
 const CRATE: &str = "coordinator/src";
-const FREE: &[&str] = &["gossip", "node", "raft", "session", "store"];
+const FREE: &[&str] = &[
+    "api", "cli", "config", "demo", "gossip", "node", "raft", "session", "store",
+];
 
 /// The files of these modules import each other in no circle.
 #[must_use]
@@ -184,7 +186,7 @@ mod tests {
             &[log, ("raft/types.rs", "fn f() { super::log::g() }")],
             CIRCLE,
         );
-        check(&[log, ("cli/types.rs", "use super::log::X;")], &[]);
+        check(&[log, ("serve/types.rs", "use super::log::X;")], &[]);
     }
 
     #[test]

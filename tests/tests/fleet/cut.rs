@@ -1,6 +1,6 @@
 //! A node that is cut off, and the admissions of its clients under each policy.
 
-use crate::support::{LEASE, ask_for, millis, setup, together};
+use crate::support::{LEASE, ask_for, millis, only_at, setup, together};
 use aliquot_client::{Client, Limiter, LimiterState, Span, Tick};
 use aliquot_tests::fleet::{Fleet, Record, SOON, Who, now, until};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl Scene {
         let fleet = setup().proxied().start().await;
         fleet.apply(BUDGETS).await;
         let node = (fleet.leader().await + 1) % 3;
-        let client = Client::connect([fleet.nodes()[node].client.clone()]).unwrap();
+        let client = only_at(&fleet.nodes()[node].client);
         let limiter = |key| (key, client.limiter(key).unwrap());
         let limiters: BTreeMap<_, _> = KEYS.into_iter().map(limiter).collect();
         let scene = Self {

@@ -1,6 +1,6 @@
 //! Leaders are killed and stopped under load.
 
-use crate::support::{LEASE, alone, ask_for, millis, setup, together};
+use crate::support::{LEASE, alone, ask_for, millis, only_at, setup, together};
 use aliquot_client::{Client, LimiterState, Span};
 use aliquot_tests::fleet::{Fleet, Load, Offer, Operator, SOON, Who, now, until};
 use rustix::process::Signal;
@@ -112,7 +112,7 @@ async fn a_stopped_leader_is_deposed_and_renews_nothing_when_it_wakes_up() {
     fleet.apply(SHARED).await;
     let old = fleet.leader().await;
     let others: Vec<usize> = (0..3).filter(|index| *index != old).collect();
-    let client = Client::connect([fleet.nodes()[old].client.clone()]).unwrap();
+    let client = only_at(&fleet.nodes()[old].client);
     let limiter = client.limiter("shared").unwrap();
     until("the leader's client is leased", SOON, async || {
         (limiter.peek().right == LimiterState::Leased && limiter.peek().rate > 0).then_some(())

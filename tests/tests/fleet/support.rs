@@ -1,6 +1,6 @@
 //! Shared pieces of these tests.
 
-use aliquot_client::{Limiter, Span, Tick};
+use aliquot_client::{Client, Limiter, Span, Tick};
 use aliquot_tests::fleet::{Fleet, Setup, now};
 use std::time::Duration;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -24,6 +24,12 @@ pub(crate) async fn together() -> RwLockReadGuard<'static, ()> {
 /// other test here takes its processor away.
 pub(crate) async fn alone() -> RwLockWriteGuard<'static, ()> {
     MACHINE.write().await
+}
+
+/// Connects a client to this node and to no other.
+pub(crate) fn only_at(address: &str) -> Client {
+    let client = Client::builder().addresses([address]);
+    client.configured_addresses_only().connect().unwrap()
 }
 
 /// Returns a duration of milliseconds.

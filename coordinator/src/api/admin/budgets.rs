@@ -1,6 +1,6 @@
 //! Budgets: queries, differences and changes.
 
-use super::{AdminService, not_written};
+use super::service::{AdminService, not_written};
 use crate::api::backend::View;
 use aliquot_core::budget::{Budget, BudgetDraft, FieldError, KeyPattern};
 use aliquot_core::command::Command;

@@ -10,7 +10,6 @@
 use super::super::connect::{Connection, request_id};
 use super::super::{Failure, Out, show};
 use super::progress::Progress;
-use super::{bare, mode};
 use aliquot_budgets::{Found, Unreadable};
 use aliquot_core::budget::BudgetDraft;
 use aliquot_wire::admin::{BudgetsOutcome, Difference, Mode};
@@ -32,6 +31,11 @@ const SET_BYTES_MAX: usize = 1 << 20;
 /// Up to this number, all changes that were made are printed; of more, the first [`SHOWN_OF_MORE`].
 const SHOWN_MAX: usize = 1_000;
 const SHOWN_OF_MORE: usize = 20;
+
+/// Returns the mode of a command that may be a dry run.
+pub(super) const fn mode(dry_run: bool) -> Mode {
+    if dry_run { Mode::DryRun } else { Mode::Commit }
+}
 
 /// Reads, checks and compares the files, and applies them unless it is a dry run.
 pub(super) async fn apply(
@@ -274,11 +278,16 @@ fn to_text(difference: &Difference, written: &Value) -> String {
         let (before, after) = (field(&before, name), field(&after, name));
         let _ = match (before, after) {
             (Some(before), Some(after)) if before != after => {
-                writeln!(said, "    {name}: {} → {}", bare(&before), bare(&after))
+                writeln!(
+                    said,
+                    "    {name}: {} → {}",
+                    show::bare(&before),
+                    show::bare(&after)
+                )
             }
             (None, Some(_)) if is_new && written.get(name).is_none() => Ok(()),
-            (None, Some(after)) => writeln!(said, "    {name}: {}", bare(&after)),
-            (Some(before), None) => writeln!(said, "    {name}: {} → nothing", bare(&before)),
+            (None, Some(after)) => writeln!(said, "    {name}: {}", show::bare(&after)),
+            (Some(before), None) => writeln!(said, "    {name}: {} → nothing", show::bare(&before)),
             _ => Ok(()),
         };
     }

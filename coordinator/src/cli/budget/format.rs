@@ -1,6 +1,6 @@
 //! `aliquot budget explain-format`: the fields of a budget.
 
-use super::Out;
+use super::super::Out;
 use aliquot_core::budget::{FIELDS, Field};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The processes of a run that are this program itself.
 
-use super::{FAILED, NO_RUN, complain};
+use super::exit::{FAILED, NO_RUN, complain};
 use crate::clock::HostClock;
 use crate::demo::service::{InjectedFaults, ServicePlan, holding_reader, limit, serve};
 use crate::demo::supervisor::die_with_parent;

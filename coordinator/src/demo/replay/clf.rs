@@ -1,7 +1,8 @@
 //! Lines of access logs in the common and the combined format:
 //! `host ident user [10/Oct/2000:13:55:36 -0700] "GET /path?query HTTP/1.1" 200 2326`.
 
-use super::{Fault, Request, civil, fault};
+use super::civil;
+use super::line::{Fault, Request, fault};
 
 const TIME: &str = "a time such as [10/Oct/2000:13:55:36 -0700]";
 const REQUEST: &str = "a request in quotes, such as \"GET /path HTTP/1.1\"";

@@ -1,6 +1,6 @@
 //! Lines of comma-separated values: `time,key,cost`.
 
-use super::{Fault, Request, fault};
+use super::line::{Fault, Request, fault};
 
 const TIME: &str = "seconds from 0 to 10^11, such as 12 or 12.345";
 const COST: &str = "a whole number of tokens from 1 to 1000000, or left out";

@@ -1,73 +1,11 @@
 //! Comparison of one key's decisions with the envelope of its budget.
 
+use super::decisions::Decisions;
 use super::interval_audit;
-use crate::demo::record::Recording;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::check::{Envelope, Limit, Limits, Omniscient, Verdict as EnvelopeVerdict};
 use aliquot_core::unit::{Drift, Tick};
 use serde::Serialize;
-use std::collections::BTreeMap;
-
-/// The decisions of all services under one key, ordered by time.
-#[derive(Clone, Debug, Default)]
-pub struct Decisions {
-    /// Decision time and whole tokens of each admission.
-    pub admitted: Vec<(Tick, u64)>,
-    /// Admissions that were decided centrally, with the interval in which each was decided.
-    pub elsewhere: Vec<Elsewhere>,
-    /// Time at which each refusal was known, and the tokens refused.
-    pub refused: Vec<(Tick, u64)>,
-}
-
-/// An admission for which only an interval is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Elsewhere {
-    /// Time of the answer.
-    pub heard: Tick,
-    /// Time of the request.
-    pub asked: Tick,
-    /// Whole tokens.
-    pub cost: u64,
-}
-
-impl Decisions {
-    /// Collects the decisions of every key.
-    #[must_use]
-    pub fn by_key<'a>(recordings: impl Iterator<Item = &'a Recording>) -> BTreeMap<String, Self> {
-        let mut keys: BTreeMap<String, Self> = BTreeMap::new();
-        for recording in recordings {
-            let mut own = vec![Self::default(); recording.keys.len()];
-            for admitted in &recording.admitted {
-                if let Some(key) = own.get_mut(admitted.key) {
-                    key.admitted.push((admitted.decided, admitted.cost));
-                    if admitted.asked < admitted.decided {
-                        key.elsewhere.push(Elsewhere {
-                            heard: admitted.decided,
-                            asked: admitted.asked,
-                            cost: admitted.cost,
-                        });
-                    }
-                }
-            }
-            for refused in &recording.refused {
-                if let Some(key) = own.get_mut(refused.key) {
-                    key.refused.push((refused.at, refused.cost));
-                }
-            }
-            for (name, decisions) in recording.keys.iter().zip(own) {
-                let all = keys.entry(name.clone()).or_default();
-                all.admitted.extend(decisions.admitted);
-                all.refused.extend(decisions.refused);
-                all.elsewhere.extend(decisions.elsewhere);
-            }
-        }
-        for decisions in keys.values_mut() {
-            decisions.admitted.sort_unstable();
-            decisions.refused.sort_unstable();
-        }
-        keys
-    }
-}
 
 /// Distance of one key from the envelope of its budget.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,7 +5,7 @@
 //! within it: requested at `from` or later, and answered at `to` or earlier. If the exact time of every
 //! decision is known, this is the exact envelope.
 
-use super::audit::{Decisions, Elsewhere};
+use super::decisions::{Decisions, Elsewhere};
 use aliquot_core::check::Limit;
 use aliquot_core::unit::{Drift, Tick};
 

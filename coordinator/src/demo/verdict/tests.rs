@@ -1,6 +1,8 @@
 use super::*;
-use crate::demo::record::{Admitted, Refused};
-use aliquot_core::budget::{BudgetDraft, Written};
+use crate::demo::record::{Admitted, Recording, Refused};
+use aliquot_core::budget::{Budget, BudgetDraft, Written};
+use aliquot_core::unit::{Drift, Span, Tick};
+use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 

@@ -117,7 +117,7 @@ impl Stamp {
         };
         text.checksum = text.sum();
         let fields = toml::to_string(&text).expect("strings and one number are TOML");
-        format!("# Written by aliquot alone. Whoever edits or copies it makes it void.\n{fields}")
+        format!("# Written by aliquot alone. A copy, or a file that was edited, is void.\n{fields}")
     }
 }
 

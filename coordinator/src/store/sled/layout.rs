@@ -15,7 +15,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use sled::IVec;
 use std::iter::once;
 
-/// Number of bytes of an entry in one piece. 17 such pieces are far below the eighth of a megabyte
+/// Maximum number of bytes of a piece of an entry. 17 such pieces are far below the eighth of a megabyte
 /// above which sled writes a page to another file.
 const PIECE_BYTES: usize = 4096;
 

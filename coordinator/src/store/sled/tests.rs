@@ -194,3 +194,17 @@ fn entries_that_a_record_speaks_of_and_that_are_gone_are_damage() {
         );
     }
 }
+
+/// A truncation whose record cannot be written cuts nothing.
+#[test]
+fn the_log_is_never_cut_before_its_record() {
+    let parent = tempfile::tempdir().unwrap();
+    let disk = SledDisk::open(parent.path().join("store")).unwrap();
+    wait(|done| disk.append((1..=9).map(item).collect(), done)).unwrap();
+    let shared = Arc::clone(disk.shared.as_ref().unwrap());
+    let too_long = Bytes::from(vec![0; 1 << 17]);
+    let name = "vote".to_owned();
+    shared.book().record.values.insert(name, too_long);
+    wait(|done| disk.truncate(5, done)).unwrap_err();
+    assert_eq!(shared.log.check(0).unwrap(), Some((1, 9)));
+}

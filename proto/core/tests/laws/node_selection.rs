@@ -9,13 +9,13 @@ mod shell;
 
 use super::catch;
 use aliquot_core::message::Intent;
-use aliquot_core::node_selection::{DialReason, Held, Phase, closing_report};
+use aliquot_core::node_selection::{DialReason, Held, NodeSelection, Phase, Times, closing_report};
 use aliquot_core::planted::Bug;
-use aliquot_core::unit::{Edge, Incarnation, Seq, Tick};
+use aliquot_core::unit::{Edge, Incarnation, Seq, Span, Tick};
 use catch::{catches, config};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use shell::{Client, NODES, OPEN_WAIT, Word, any_story};
+use shell::{Client, NODES, OPEN_WAIT, Via, Word, any_story};
 use std::collections::BTreeSet;
 
 fn whatever_comes_one_edge_is_in_use_and_each_attempt_ends_once(
@@ -391,4 +391,87 @@ fn who_closes_or_is_a_copy_tries_nothing_any_more() {
     let (mut client, _) = doubting(2_000);
     client.selection.forked(client.now);
     assert!(client.selection.link().is_none() && client.selection.attempt().is_none());
+}
+
+/// Returns a client without a node that was told these members.
+fn told(members: &[u8]) -> NodeSelection<Via> {
+    let times = Times::of(Span::from_millis(200));
+    let mut selection = NodeSelection::new(times, Tick::from_nanos(0));
+    selection.set_members(members.iter().copied());
+    selection
+}
+
+/// Dials the first of the nodes that come into question.
+fn dial(selection: &mut NodeSelection<Via>, configured: &[u8]) -> u8 {
+    let node = selection.choose(configured, |_| 0).unwrap();
+    selection.dialled(Via(node), DialReason::NoLink, Tick::from_nanos(1));
+    node
+}
+
+/// Connects the client to a node.
+fn connect(selection: &mut NodeSelection<Via>, node: u8) {
+    selection.dialled(Via(node), DialReason::NoLink, Tick::from_nanos(1));
+    selection.opened(Edge::default());
+    assert!(selection.switch_over(Tick::from_nanos(0)).is_some());
+}
+
+#[test]
+fn members_are_tried_in_turn_with_the_configured_nodes_that_cannot_be_reached() {
+    for (configured, members, expect) in [
+        // The node that was lost comes first, and then every other attempt is at a member.
+        (&[0][..], &[0, 1, 2][..], [0, 1, 0, 1, 0]),
+        (&[0], &[0], [0, 0, 0, 0, 0]),
+        (&[0], &[], [0, 0, 0, 0, 0]),
+        // A proxy, of which the nodes know nothing. It sent the client to node 0, which is tried again first.
+        (&[9], &[0, 1, 2], [0, 9, 0, 9, 0]),
+        // All configured nodes are tried before the first member.
+        (&[0, 1], &[0, 1, 2], [0, 1, 2, 0, 2]),
+        (&[0, 1], &[0, 1], [0, 1, 0, 1, 0]),
+    ] {
+        let mut selection = told(members);
+        connect(&mut selection, 0);
+        selection.lost();
+        let dials = expect.map(|_| {
+            let node = dial(&mut selection, configured);
+            selection.failed();
+            node
+        });
+        assert_eq!(dials, expect, "{configured:?} {members:?}");
+    }
+}
+
+#[test]
+fn a_member_is_the_fallback_of_a_client_of_one_address() {
+    let mut selection = told(&[0, 1]);
+    connect(&mut selection, 0);
+    assert_eq!(dial(&mut selection, &[0]), 1);
+    let mut selection = told(&[0, 1]);
+    connect(&mut selection, 0);
+    assert_eq!(dial(&mut selection, &[0, 2]), 2, "a configured one is left");
+    let mut selection = told(&[]);
+    connect(&mut selection, 0);
+    assert_eq!(dial(&mut selection, &[0]), 0, "by another connection");
+}
+
+#[test]
+fn members_are_bounded_and_forgotten_with_the_next_list() {
+    let mut selection = told(&[]);
+    let counts = |selection: &mut NodeSelection<Via>| {
+        connect(selection, 0);
+        let mut counted = 0;
+        let count = |count| {
+            counted = count;
+            0
+        };
+        selection.choose(&[0], count);
+        counted
+    };
+    selection.set_members(1..=200);
+    assert_eq!(counts(&mut selection), NodeSelection::<Via>::MEMBERS_MAX);
+    selection.forked(Tick::from_nanos(0));
+    assert_eq!(counts(&mut selection), NodeSelection::<Via>::MEMBERS_MAX);
+    selection.set_members([0, 3]);
+    assert_eq!(counts(&mut selection), 1);
+    selection.set_members([]);
+    assert_eq!(counts(&mut selection), 1, "the configured one");
 }

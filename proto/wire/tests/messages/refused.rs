@@ -164,6 +164,7 @@ fn keys_labels_and_requests_are_refused_where_they_stand() {
     let open = |labels: &[&str], keys: &[&str]| pb::ClientMessage {
         kind: Some(pb::client_message::Kind::Open(pb::SessionOpen {
             resume: None,
+            wants_members: false,
             labels: labels
                 .iter()
                 .map(|&name| pb::Label {

@@ -1,0 +1,380 @@
+//! The effects of the log on the other parts of the actor.
+
+use super::super::context::entry;
+use super::super::options::tests::options;
+use super::*;
+use crate::raft::Committed;
+use crate::session::{Opening, Outbox, Outgoing, Remote, StreamId};
+use aliquot_core::budget::{Budget, BudgetDraft, Key, Labels, WeightDraft};
+use aliquot_core::command::{Changes, Command, Ending};
+use aliquot_core::demand::DemandCurve;
+use aliquot_core::edge::Vector;
+use aliquot_core::message::{AnswerLine, BandDemand, Heard, Intent, ReportLine, Terms, Verdict};
+use aliquot_core::node::Node;
+use aliquot_core::unit::{
+    Band, Drift, Edge, Incarnation, NodeId, Number, PeriodId, Rate, RequestId, Round, Seq, Span,
+    Term, Tokens, Weight,
+};
+use aliquot_wire::Wire;
+use aliquot_wire::gossip::{GossipMessage, Presence};
+use aliquot_wire::session::{Interned, SessionOpen, SessionOpened};
+use futures_util::FutureExt;
+use tokio_stream::StreamExt;
+
+/// A rate of 100/s, in which clients of the tier `gold` have this weight.
+fn rate(key: &str, weight: u64) -> Budget {
+    let draft = BudgetDraft {
+        key: key.to_owned(),
+        rate: Some("100/s".into()),
+        burst: Some("100".into()),
+        weights: vec![WeightDraft {
+            labels: labels(),
+            weight: Some(weight.to_string().into()),
+            band: None,
+        }],
+        ..BudgetDraft::default()
+    };
+    draft.validate().expect("a valid budget")
+}
+
+fn labels() -> Labels {
+    Labels::from([("tier".to_owned(), "gold".to_owned())])
+}
+
+fn put(request: u64, budget: Budget) -> Command {
+    Command::PutRule {
+        request: RequestId::new(request),
+        budget,
+        creator: None,
+    }
+}
+
+fn instantiate(key: &str) -> Command {
+    Command::Instantiate {
+        keys: vec![key.to_owned()],
+        creator: None,
+    }
+}
+
+/// Two nodes, two templates, and a key of each: budgets 1 and 2.
+fn prefix() -> Vec<Command> {
+    let join = |node| Command::Join {
+        node: NodeId::new(node),
+        request: RequestId::new(100 + node),
+    };
+    vec![
+        join(1),
+        join(2),
+        put(1, rate("kept/*", 1)),
+        put(2, rate("ended/*", 1)),
+        instantiate("kept/1"),
+        instantiate("ended/1"),
+    ]
+}
+
+const KEPT: BudgetId = BudgetId::new(1);
+const ENDED: BudgetId = BudgetId::new(2);
+
+/// An actor that has applied the prefix, as node 1, with one client.
+struct Scene {
+    actor: Actor,
+    outgoing: Outgoing,
+    /// Number of answers that the client got.
+    answers: u64,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (control, _) = mpsc::unbounded_channel();
+        let (links, _) = mpsc::channel(1);
+        let mut actor = Actor::new(options(), control, links);
+        apply(&mut actor, &prefix());
+        let (incarnation, _) = actor.replica.state().members().next().expect("a member");
+        let drift = actor.replica.state().drift();
+        actor.own.begin(Node::new(incarnation, drift));
+        let (outbox, outgoing) = Outbox::new();
+        let mut scene = Self {
+            actor,
+            outgoing,
+            answers: 0,
+        };
+        scene.grant(ENDED);
+        let edge = scene.open(outbox).edge;
+        scene.report(edge);
+        scene.actor.settle();
+        scene.told();
+        scene
+    }
+
+    /// Opens the client's session.
+    fn open(&mut self, outbox: Outbox) -> SessionOpened {
+        let (reply, mut opened) = oneshot::channel();
+        let key = |key: &str| Key::try_from(key).expect("a key");
+        let opening = Opening {
+            stream: StreamId::new(1),
+            open: SessionOpen {
+                labels: labels(),
+                keys: ["kept/1", "ended/1", "new/1"].map(key).into(),
+                ..SessionOpen::default()
+            },
+            remote: Remote::default(),
+            outbox: outbox.clone(),
+            reply,
+        };
+        self.actor.handle_session(Event::Opening(Box::new(opening)));
+        let opened = opened.try_recv().expect("a reply").expect("a session");
+        outbox.send(NodeMessage::Opened(opened.clone()));
+        opened
+    }
+
+    /// Reports the client's demand of the key that is kept.
+    fn report(&mut self, edge: Edge) {
+        let demand = BandDemand {
+            band: Band::default(),
+            curve: DemandCurve::of(10 << 20, Weight::ONE),
+        };
+        let line = ReportLine {
+            demand: vec![demand],
+            ..ReportLine::empty(KEPT)
+        };
+        let report = Report {
+            edge,
+            seq: Seq::new(1),
+            basis: Seq::new(0),
+            heard: Heard::default(),
+            seen: Heard::default(),
+            wall_ms: 0,
+            intent: Intent::Stay,
+            lines: vec![line],
+            floors: Vec::new(),
+        };
+        let caller = session::Caller {
+            edge,
+            stream: StreamId::new(1),
+        };
+        self.actor.handle_session(Event::Report { caller, report });
+    }
+
+    /// Lets the leader grant this node a part of a budget.
+    fn grant(&mut self, budget: BudgetId) {
+        let (state, now) = (self.actor.replica.state(), self.actor.context.now);
+        let node = self.actor.own.machine_mut().expect("it has joined");
+        let report = node.report(now, 0).expect("a report");
+        let terms = Terms::from(&*state.budget(budget).expect("a budget").budget);
+        let answer = Answer {
+            edge: report.edge,
+            number: Heard {
+                term: Term::new(1),
+                number: Number::new(1),
+            },
+            answers: report.seq,
+            taken: report.seq,
+            lease: Span::from_secs(3),
+            verdict: Verdict::Open,
+            lines: vec![AnswerLine {
+                budget,
+                period: PeriodId::new(0),
+                given: Vector {
+                    rate: Rate::from_grains(1 << 20),
+                    burst: Tokens::from_grains(1 << 20),
+                    tokens: Tokens::from_grains(1 << 20),
+                    ..Vector::ZERO
+                },
+                target: Vector::ZERO,
+                terms,
+            }],
+        };
+        self.actor.own.hear(&answer, state, now);
+    }
+
+    fn node(&self) -> &Node {
+        self.actor.own.machine().expect("it has joined")
+    }
+
+    /// Returns the names of keys that the client is told now.
+    fn told(&mut self) -> Vec<Interned> {
+        let outgoing = &mut self.outgoing;
+        let told = std::iter::from_fn(|| outgoing.next().now_or_never()?);
+        let told = told.map(|message| NodeMessage::from_message(message.expect("a message")));
+        let told = told.map(|message| message.expect("a message that can be read"));
+        let mut names: Vec<Interned> = told
+            .filter_map(|message| {
+                self.answers += u64::from(matches!(message, NodeMessage::Answer(_)));
+                match message {
+                    NodeMessage::Interned(names) => Some(names),
+                    _ => None,
+                }
+            })
+            .flatten()
+            .collect();
+        names.sort_by(|a, b| a.key.cmp(&b.key));
+        names
+    }
+}
+
+/// Applies commands as the next entries.
+fn apply(actor: &mut Actor, commands: &[Command]) {
+    let first = actor.replica.state().applied() + 1;
+    let entries = (first..).zip(commands).map(|(index, command)| Committed {
+        index,
+        term: 1,
+        command: Some(entry(command.clone()).expect("a command that can be read")),
+    });
+    let (reply, _outcome) = oneshot::channel();
+    actor.handle_log(Log::Apply {
+        entries: entries.collect(),
+        reply,
+    });
+}
+
+/// Restores the state after all of these commands.
+fn restore(actor: &mut Actor, commands: &[Command]) {
+    let mut state = State::new();
+    for (index, command) in (1..).zip(commands) {
+        state.apply(index, Some(command));
+    }
+    let (reply, _former) = oneshot::channel();
+    let state = Box::new(state);
+    actor.handle_log(Log::Restore { state, reply });
+}
+
+/// Two scenes: one applied more entries, and the other one restored a snapshot after them.
+fn both(suffix: &[Command]) -> [Scene; 2] {
+    let mut applied = Scene::new();
+    apply(&mut applied.actor, suffix);
+    let mut restored = Scene::new();
+    restore(&mut restored.actor, &[prefix().as_slice(), suffix].concat());
+    [applied, restored]
+}
+
+#[test]
+fn a_restored_snapshot_has_the_effects_of_the_entries_in_it() {
+    let ending = Ending {
+        budget: ENDED,
+        full: true,
+    };
+    let suffix = [
+        Command::Configure {
+            drift: Drift::from_ppm(900).expect("in range"),
+            lease: Span::from_secs(7),
+        },
+        put(3, rate("kept/*", 5)),
+        Command::DeleteRule {
+            request: RequestId::new(4),
+            rule: Scene::new()
+                .actor
+                .replica
+                .state()
+                .rules()
+                .nth(1)
+                .expect("two")
+                .0,
+        },
+        Command::Round(Changes {
+            round: Round::new(1),
+            endings: vec![ending],
+            ..Changes::default()
+        }),
+        put(5, rate("new/*", 1)),
+        instantiate("new/1"),
+    ];
+    let before = Scene::new();
+    assert!(before.node().remembered().contains(&ENDED));
+    let [mut applied, mut restored] = both(&suffix);
+    for scene in [&mut applied, &mut restored] {
+        assert!(scene.actor.replica.state().has_ended(ENDED));
+        scene.actor.settle();
+        assert!(!scene.node().remembered().contains(&ENDED));
+    }
+    assert_ne!(
+        format!("{:?}", before.node()),
+        format!("{:?}", applied.node())
+    );
+    assert_eq!(
+        format!("{:#?}", restored.node()),
+        format!("{:#?}", applied.node())
+    );
+    let [mut names, expect] = [&mut restored, &mut applied].map(Scene::told);
+    names.dedup();
+    assert_eq!(names, expect);
+    let keys: Vec<&str> = expect.iter().map(|name| name.key.as_str()).collect();
+    assert_eq!(keys, ["ended/1", "new/1"]);
+    assert!(expect[0].budget.is_err() && expect[1].budget.is_ok());
+}
+
+#[test]
+fn a_restored_snapshot_ends_an_incarnation_that_is_over() {
+    let reclaim = Command::Round(Changes {
+        round: Round::new(1),
+        reclaims: vec![Incarnation::new(1)],
+        ..Changes::default()
+    });
+    let own = |scene: &Scene| format!("{:?}", scene.actor.own);
+    let before = own(&Scene::new());
+    let [applied, restored] = both(&[reclaim]).map(|mut scene| {
+        scene.actor.settle();
+        own(&scene)
+    });
+    assert_ne!(before, applied);
+    assert_eq!(restored, applied);
+}
+
+#[test]
+fn each_event_is_counted_once() {
+    let mut scene = Scene::new();
+    let counts = |scene: &Scene| scene.actor.context.counts;
+    let before = counts(&scene);
+    assert_eq!((before.applied, before.reports), (6, 1));
+    assert_eq!((before.refused, before.records), (0, 0));
+    assert!(scene.answers > 0, "a report is answered");
+    assert_eq!(before.answers, scene.answers);
+    let follow = |scene: &mut Scene, leader| {
+        scene.actor.follow_raft(Status {
+            leader,
+            ..Status::default()
+        });
+    };
+    for leader in [Some(1), Some(1), None, Some(2)] {
+        follow(&mut scene, leader);
+    }
+    assert_eq!(counts(&scene).leader_changes, 3, "another, none, another");
+    let record = presence(Incarnation::new(2));
+    let exchange = GossipMessage {
+        sender: Incarnation::new(2),
+        digest: Vec::new(),
+        records: vec![record.clone()],
+    };
+    for _ in 0..2 {
+        scene.actor.handle_gossip(gossip::Event::Message {
+            peer: NodeId::new(2),
+            message: exchange.clone(),
+        });
+    }
+    assert_eq!(counts(&scene).records, 1, "the second time it is known");
+    let (reply, _left) = oneshot::channel();
+    scene.actor.leave(reply);
+    let (reply, mut opened) = oneshot::channel();
+    let opening = Opening {
+        stream: StreamId::new(2),
+        open: SessionOpen::default(),
+        remote: Remote::default(),
+        outbox: Outbox::new().0,
+        reply,
+    };
+    let opening = Event::Opening(Box::new(opening));
+    scene.actor.handle_session(opening);
+    assert!(opened.try_recv().expect("a reply").is_err());
+    assert_eq!(counts(&scene).refused, 1);
+}
+
+/// Returns the presence of a node.
+fn presence(incarnation: Incarnation) -> Sealed<Record> {
+    let presence = Presence {
+        incarnation,
+        number: Number::new(1),
+        address: "b".to_owned(),
+        sessions: 0,
+    };
+    let record = Record::of_presence(&Sealed::seal(&presence).expect("it can be read"));
+    Sealed::seal(&record).expect("it can be read")
+}

@@ -1,0 +1,248 @@
+//! Every call of every service, on both ports of a real node, by every kind of caller.
+
+use super::Authority;
+use aliquot_coordinator::api::tls::TlsFiles;
+use aliquot_coordinator::config::{Config, Sources};
+use aliquot_coordinator::demo::supervisor::ReservedPort;
+use aliquot_coordinator::serve::{self, Apart};
+use http::uri::PathAndQuery;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request};
+use tonic_prost::ProstCodec;
+
+const ADMIN_TOKEN: &str = "abcdef0123456789abcdef0123456789ab";
+const CLIENT_TOKEN: &str = "c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0";
+
+/// The services of the protocol, and all of their calls.
+fn calls() -> Vec<(String, String)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto/wire/proto/aliquot/v1");
+    let mut calls = Vec::new();
+    for file in std::fs::read_dir(dir).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let mut service = "";
+        for line in text.lines().map(str::trim) {
+            if let Some(rest) = line.strip_prefix("service ") {
+                service = rest.trim_end_matches('{').trim();
+            } else if let Some(rest) = line.strip_prefix("rpc ") {
+                let method = rest.split('(').next().unwrap();
+                calls.push((format!("aliquot.v1.{service}"), method.to_owned()));
+            }
+        }
+    }
+    assert!(calls.len() > 20, "{calls:?}");
+    calls
+}
+
+/// The outcome of a call for its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// The caller must show another identity.
+    Denied,
+    /// The port does not have the service.
+    Missing,
+    /// The service was reached, whatever it said to an empty request.
+    Reached,
+    /// There is no connection.
+    Cut,
+}
+
+/// A caller: its certificate, its token, and its roles.
+struct Caller {
+    name: &'static str,
+    certificate: Option<(PathBuf, PathBuf)>,
+    token: Option<String>,
+    roles: &'static [&'static str],
+}
+
+/// A real node in this process, with TLS and tokens.
+struct Node {
+    authority: Authority,
+    clients: ReservedPort,
+    peers: ReservedPort,
+}
+
+impl Node {
+    async fn start() -> Self {
+        let authority = Authority::new();
+        let tokens = authority.path("tokens");
+        let text = format!("admin {ADMIN_TOKEN}\nclient {CLIENT_TOKEN}\n");
+        std::fs::write(&tokens, text).unwrap();
+        let [clients, peers] = [(); 2].map(|()| ReservedPort::reserve().unwrap());
+        let settings = format!(
+            "tls.clients = [\"checkout.example\"]\ntls.peers = [\"127.0.0.1\"]\ntls.require_client_cert = false\n\
+             tokens = {tokens:?}\nlisten = \"{}\"\npeer_listen = \"{}\"\nmetrics_listen = \"off\"\ndata_dir = {:?}\n",
+            clients.address(),
+            peers.address(),
+            authority.path("data"),
+        );
+        let config = authority.config(&settings);
+        tokio::spawn(async move {
+            let apart = Apart {
+                peers: Handle::current(),
+                actor: Handle::current(),
+            };
+            let ended = serve::run(config, Vec::new(), &apart, std::future::pending()).await;
+            panic!("the node has ended: {ended:?}");
+        });
+        let node = Self {
+            authority,
+            clients,
+            peers,
+        };
+        let ready = async {
+            while node.connect(&node.clients, None).await.is_none() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let ready = tokio::time::timeout(Duration::from_secs(60), ready).await;
+        ready.expect("a node that listens");
+        node
+    }
+
+    /// Connects to a port. Returns nothing if there is no connection.
+    async fn connect(
+        &self,
+        port: &ReservedPort,
+        certificate: Option<&(PathBuf, PathBuf)>,
+    ) -> Option<Channel> {
+        let identity = certificate.map(|(cert, key)| (cert.as_path(), key.as_path()));
+        let files = TlsFiles::of_client(&self.authority.path("ca.pem"), identity).unwrap();
+        let url = format!("https://localhost:{}", port.address().port());
+        let endpoint = Endpoint::from_shared(url).unwrap();
+        let endpoint = endpoint.tls_config(files.client()).unwrap();
+        endpoint.connect().await.ok()
+    }
+
+    fn callers(&self) -> Vec<Caller> {
+        let caller = |name, certificate: Option<&[&str]>, token: Option<&str>, roles| Caller {
+            name,
+            certificate: certificate.map(|names| self.authority.sign(names)),
+            token: token.map(str::to_owned),
+            roles,
+        };
+        let (prefix, longer) = (&ADMIN_TOKEN[..33], format!("{ADMIN_TOKEN}="));
+        let unknown = "f".repeat(34);
+        let (service, ops) = (Some(&["checkout.example"][..]), Some(&["ops.example"][..]));
+        vec![
+            caller("no one", None, None, &[]),
+            caller("an unknown token", None, Some(&unknown), &[]),
+            caller("a prefix of a token", None, Some(prefix), &[]),
+            caller("a token with padding", None, Some(&longer), &[]),
+            caller("no token", None, Some(""), &[]),
+            caller("a client by token", None, Some(CLIENT_TOKEN), &["client"]),
+            caller("an admin by token", None, Some(ADMIN_TOKEN), &["admin"]),
+            caller("a client by name", service, None, &["client"]),
+            caller("an admin by name", ops, None, &["admin"]),
+            caller("both", service, Some(ADMIN_TOKEN), &["client", "admin"]),
+            caller("a name without a role", Some(&["other.example"]), None, &[]),
+            // Signed last: the files of the node itself have this name.
+            caller("a node", Some(&["127.0.0.1"]), None, &["peer"]),
+            caller(
+                "a node's token",
+                Some(&["127.0.0.1"]),
+                Some(ADMIN_TOKEN),
+                &["peer", "admin"],
+            ),
+        ]
+    }
+}
+
+/// Makes a call with an empty message.
+async fn call(channel: &Channel, service: &str, method: &str, token: Option<&str>) -> Access {
+    let mut request = Request::new(tokio_stream::once(()));
+    if let Some(token) = token {
+        let header = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", header);
+    }
+    let path = PathAndQuery::try_from(format!("/{service}/{method}")).unwrap();
+    let mut grpc = tonic::client::Grpc::new(channel.clone());
+    if grpc.ready().await.is_err() {
+        return Access::Cut;
+    }
+    let codec = ProstCodec::<(), ()>::default();
+    match grpc.streaming(request, path, codec).await {
+        Ok(_) => Access::Reached,
+        // A status with a source was not sent by the node.
+        Err(status) if std::error::Error::source(&status).is_some() => Access::Cut,
+        Err(status) => match status.code() {
+            Code::Unauthenticated | Code::PermissionDenied => Access::Denied,
+            Code::Unimplemented => Access::Missing,
+            _ => Access::Reached,
+        },
+    }
+}
+
+fn expected_of_clients(service: &str, roles: &[&str]) -> Access {
+    let needed: &[&str] = match service {
+        "aliquot.v1.Session" => &["client", "admin"],
+        "aliquot.v1.Admin" => &["admin"],
+        _ => return Access::Missing,
+    };
+    match roles.iter().any(|role| needed.contains(role)) {
+        true => Access::Reached,
+        false => Access::Denied,
+    }
+}
+
+fn expected_of_peers(caller: &Caller, service: &str) -> Access {
+    match (&caller.certificate, service) {
+        (None, _) => Access::Cut,
+        _ if !caller.roles.contains(&"peer") => Access::Denied,
+        (_, "aliquot.v1.Session") => Access::Missing,
+        _ => Access::Reached,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_call_is_open_to_its_roles_and_to_no_other() {
+    let node = Node::start().await;
+    let calls = calls();
+    for caller in node.callers() {
+        let (certificate, token) = (caller.certificate.as_ref(), caller.token.as_deref());
+        let clients = node.connect(&node.clients, certificate).await.unwrap();
+        let peers = node.connect(&node.peers, certificate).await;
+        for (service, method) in &calls {
+            let what = format!("{}: {service}/{method}", caller.name);
+            let access = call(&clients, service, method, token).await;
+            let expect = expected_of_clients(service, caller.roles);
+            assert_eq!(access, expect, "{what} on the clients' port");
+            let access = match &peers {
+                Some(peers) => call(peers, service, method, token).await,
+                None => Access::Cut,
+            };
+            let expect = expected_of_peers(&caller, service);
+            assert_eq!(access, expect, "{what} on the peers' port");
+        }
+        // A probe needs no identity. A stream, which holds a connection, needs one.
+        let probe = call(&clients, "grpc.health.v1.Health", "Check", token).await;
+        assert_eq!(probe, Access::Reached, "{}: a probe", caller.name);
+        let expect = expected_of_clients("aliquot.v1.Session", caller.roles);
+        let watch = call(&clients, "grpc.health.v1.Health", "Watch", token).await;
+        assert_eq!(watch, expect, "{}: a watch", caller.name);
+        for version in ["v1", "v1alpha"] {
+            let service = format!("grpc.reflection.{version}.ServerReflection");
+            let reflection = call(&clients, &service, "ServerReflectionInfo", token).await;
+            assert_eq!(reflection, expect, "{}: {service}", caller.name);
+        }
+    }
+}
+
+/// Without TLS, a certificate proves nothing, and every caller of the peers' port is a node.
+#[test]
+fn without_tls_a_token_is_needed_for_the_clients_port_alone() {
+    let mut sources = Sources::default();
+    sources.file("node.toml", "tokens = \"/dev/null\"\n");
+    let config = Config::load(&sources).unwrap().config;
+    let (auth, _) = super::Auth::load(&config).unwrap();
+    let auth = std::sync::Arc::new(auth);
+    let passes = |role| {
+        let request = Request::new(());
+        tonic::service::Interceptor::call(&mut auth.guard(role), request).is_ok()
+    };
+    use aliquot_coordinator::api::auth::Role;
+    let passed = [Role::Client, Role::Admin, Role::Peer].map(passes);
+    assert_eq!(passed, [false, false, true]);
+}
