@@ -618,9 +618,7 @@ impl Actor {
             // The key of a generation that ended has no budget any more, but sessions may still have
             // its name.
             Effect::Ended(budget) => self.sessions.budget_ended(*budget),
-            Effect::Created { budget, .. } | Effect::Restarted { budget, .. } => {
-                self.renamed(*budget);
-            }
+            Effect::Created { budget, .. } => self.renamed(*budget),
             Effect::Changed(budget) => {
                 self.renamed(*budget);
                 self.reweigh(*budget);

@@ -73,8 +73,7 @@ const fn request(command: &Command) -> Option<RequestId> {
         Command::Join { request, .. }
         | Command::PutRule { request, .. }
         | Command::DeleteRule { request, .. }
-        | Command::Apply { request, .. }
-        | Command::ResetPeriod { request, .. } => Some(*request),
+        | Command::Apply { request, .. } => Some(*request),
         Command::Remove { .. }
         | Command::Configure { .. }
         | Command::Instantiate { .. }

@@ -348,19 +348,6 @@ impl Account {
         self.invariants();
     }
 
-    /// Sets a quota's period, earlier or later, and keeps what was spent. An operator's way out of a period
-    /// that a wrong clock began.
-    pub fn reset_period(&mut self, period: PeriodId) {
-        if self.kind == Kind::Quota {
-            let outstanding = self.held.tokens;
-            self.spent = self.spent.plus(outstanding).unwrap_or(Tokens::MAX);
-            self.period = period;
-            self.open.clear();
-            self.held = Vector::ZERO;
-            self.invariants();
-        }
-    }
-
     /// Returns true if the stored sum equals the sum of the parts.
     #[must_use]
     pub fn adds_up(&self) -> bool {

@@ -69,15 +69,6 @@ pub enum Command {
     },
     /// Changes of the nodes' holdings since the last round.
     Round(Changes),
-    /// An operator restarts a quota's period, whatever the clocks show. What was spent stays spent.
-    ResetPeriod {
-        /// The operator's request.
-        request: RequestId,
-        /// The quota.
-        budget: BudgetId,
-        /// The period.
-        period: PeriodId,
-    },
 }
 
 /// A round: releases, then reclaims, then grants, so that returned parts can be granted again in the same

@@ -25,7 +25,7 @@ use crate::message::{Answer, AnswerLine, FloorRelease, Report, Terms};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::state::{Generation, State};
-use crate::unit::{BudgetId, Edge, Incarnation, NodeId, Round, RuleId, Seq, Span, Term, Tick};
+use crate::unit::{BudgetId, Edge, Incarnation, Round, RuleId, Seq, Span, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use due::Due;
@@ -91,8 +91,7 @@ struct Unused {
 ///
 /// - **Inputs from the log**: [`elected`](Self::elected) and [`deposed`](Self::deposed) (elections),
 ///   [`applied`](Self::applied) (one committed entry), [`refused`](Self::refused) and [`halve`](Self::halve)
-///   (the proposed round was certainly not appended), [`remove`](Self::remove) (an operator removes a node;
-///   may be left out, since the applied entry does the same later).
+///   (the proposed round was certainly not appended).
 /// - **Inputs from nodes and quorums**: [`handle_report`](Self::handle_report),
 ///   [`acknowledged`](Self::acknowledged) and [`failed`](Self::failed) (a barrier ended). The answers that
 ///   they return are sent at once.
@@ -139,7 +138,6 @@ pub struct Leader {
     clear: Due<BudgetId>,
     /// Time at which this leader first saw a template cold.
     cold: BTreeMap<RuleId, Tick>,
-    removing: BTreeSet<NodeId>,
     notify_set: BTreeSet<Incarnation>,
     periods: periods::Courses,
     /// Maximum number of changes in a round.
@@ -178,7 +176,6 @@ impl Leader {
             lingering: Due::default(),
             clear: Due::default(),
             cold: BTreeMap::new(),
-            removing: BTreeSet::new(),
             notify_set: BTreeSet::new(),
             periods: periods::Courses::default(),
             most: Changes::ITEMS_MAX,
@@ -364,20 +361,6 @@ impl Leader {
         let books = |budget| state.budget(budget).map(|of| line(budget, of, child));
         self.ledger
             .answer(child, now, last_confirmed.seq, last_confirmed.lease, &books)
-    }
-
-    /// Begins to remove a node. From now on its incarnations are neither confirmed nor granted anything.
-    /// Returns the command to propose, or `None` if this leader is not ready.
-    pub fn remove(&mut self, node: NodeId, state: &State) -> Option<Command> {
-        self.ready_since()?;
-        self.removing.insert(node);
-        let incarnations = state.members().filter(|(_, member)| member.node == node);
-        for (incarnation, _) in incarnations {
-            if !planted::is(Bug::RemovedConfirmed) {
-                self.fence(incarnation);
-            }
-        }
-        Some(Command::Remove { node })
     }
 
     /// Returns the time at which [`Leader::tick`] should be called at the latest, if a node waits for a

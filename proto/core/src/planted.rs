@@ -116,7 +116,7 @@ bugs! {
     RebornFull,
     /// A leader that is elected again continues with the pools of its last term.
     OldPoolKept,
-    /// A node goes on being confirmed while its removal is under way.
+    /// A node goes on being confirmed after its removal was applied.
     RemovedConfirmed,
     /// A wound-up budget ends as soon as it is clear, before it would be full again.
     EndedBeforeFull,

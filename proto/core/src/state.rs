@@ -122,14 +122,6 @@ pub enum Effect {
     Changed(BudgetId),
     /// A generation ended.
     Ended(BudgetId),
-    /// A quota's period was reset. Its generation continues under another id, with edges at zero. What was
-    /// spent or granted counts as spent.
-    Restarted {
-        /// The former id, which is void.
-        former: BudgetId,
-        /// The generation's new id.
-        budget: BudgetId,
-    },
     /// A period began.
     Stamped(BudgetId, PeriodId),
     /// Part of a budget was returned and is free, with the tokens in it.
@@ -150,7 +142,6 @@ impl Effect {
             Self::Created { budget, .. }
             | Self::Changed(budget)
             | Self::Ended(budget)
-            | Self::Restarted { budget, .. }
             | Self::Stamped(budget, _)
             | Self::Freed(budget, _)
             | Self::Granted(budget, _)
@@ -173,7 +164,6 @@ impl Effect {
     pub const fn ended(&self) -> Option<BudgetId> {
         match self {
             Self::Ended(budget) => Some(*budget),
-            Self::Restarted { former, .. } => Some(*former),
             _ => None,
         }
     }
@@ -426,11 +416,6 @@ impl State {
                 }
             }
             Command::Round(changes) => self.round(changes, effects),
-            Command::ResetPeriod {
-                request,
-                budget,
-                period,
-            } => self.reset_period(*request, *budget, *period, effects),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::read;
 use aliquot_core::budget::Key;
 use aliquot_core::command::Command;
 use aliquot_core::state::Snapshot;
-use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
+use aliquot_core::unit::{Incarnation, NodeId, RequestId, RuleId, Span};
 
 /// The version of the apply rules that this code follows. Raise it with every change
 /// that gives the same entry or snapshot another meaning, or that adds a new kind of
@@ -145,15 +145,6 @@ impl From<&Command> for pb::Command {
                 creator: creator.map(Incarnation::get),
             }),
             Command::Round(changes) => Kind::Round(changes.into()),
-            Command::ResetPeriod {
-                request,
-                budget,
-                period,
-            } => Kind::ResetPeriod(pb::ResetPeriod {
-                request: request.get(),
-                budget: budget.get(),
-                period: period.get(),
-            }),
         };
         Self { kind: Some(kind) }
     }
@@ -192,11 +183,6 @@ impl TryFrom<pb::Command> for Command {
             Kind::Apply(apply) => apply_set(apply)?,
             Kind::Instantiate(instantiate) => read_instantiate(instantiate)?,
             Kind::Round(changes) => Self::Round(read::required(Some(changes), "round")?),
-            Kind::ResetPeriod(reset) => Self::ResetPeriod {
-                request: RequestId::new(reset.request),
-                budget: BudgetId::new(reset.budget),
-                period: PeriodId::new(reset.period),
-            },
         })
     }
 }

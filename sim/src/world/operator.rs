@@ -111,9 +111,7 @@ impl World {
             for gone in self.operator.removes.clone() {
                 let host = &mut self.nodes[node];
                 let id = NodeId::new(gone as u64 + 1);
-                if let Some(command) = host.leader.remove(id, &host.state)
-                    && host.log.propose(command)
-                {
+                if host.leader.is_ready() && host.log.propose(Command::Remove { node: id }) {
                     self.operator.removes.retain(|node| *node != gone);
                 }
             }

@@ -147,7 +147,11 @@ impl Leader {
                 }
                 self.listen(*incarnation, now);
             }
-            Effect::Leaving(incarnation) => self.fence(*incarnation),
+            Effect::Leaving(incarnation) => {
+                if !planted::is(Bug::RemovedConfirmed) {
+                    self.fence(*incarnation);
+                }
+            }
             Effect::Reclaimed(incarnation) => {
                 if let Some(leadership) = &mut self.leadership {
                     leadership.end(*incarnation);
@@ -180,12 +184,6 @@ impl Leader {
                 self.ledger.mark_urgent(*budget);
             }
             Effect::Changed(budget) => {
-                self.ledger.tell(*budget);
-                self.ledger.touch(*budget);
-            }
-            Effect::Restarted { former, budget } => {
-                self.changed.insert(*former);
-                self.ledger.forget(*former);
                 self.ledger.tell(*budget);
                 self.ledger.touch(*budget);
             }

@@ -1,12 +1,12 @@
 //! Rounds: changes of the nodes' holdings.
 
-use super::{Effect, Generation, Phase, State};
+use super::{Effect, Phase, State};
 use crate::account::AccountError;
 use crate::command::{Changes, Ending, Movement};
 use crate::message::FloorRelease;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Incarnation, PeriodId, RequestId};
+use crate::unit::{BudgetId, Incarnation, PeriodId};
 use alloc::vec::Vec;
 
 impl State {
@@ -59,42 +59,6 @@ impl State {
             }
             effects.push(Effect::Stamped(budget, period));
         }
-    }
-
-    pub(super) fn reset_period(
-        &mut self,
-        request: RequestId,
-        budget: BudgetId,
-        period: PeriodId,
-        effects: &mut Vec<Effect>,
-    ) {
-        if !self.is_new(request, effects) {
-            return;
-        }
-        let (id, Some(next)) = (self.next_budget, self.next_budget.next()) else {
-            return;
-        };
-        let quota = |generation: &Generation| generation.budget.kind() == Kind::Quota;
-        if !self.budgets.get(&budget).is_some_and(quota) {
-            return;
-        }
-        // Periods only grow on an edge. An earlier one needs edges at zero, and therefore another generation.
-        let Some(mut generation) = self.budgets.remove(&budget) else {
-            return;
-        };
-        self.index.remove(budget, &generation);
-        generation.account.reset_period(period);
-        if let Some(rule) = self.rules.get_mut(&generation.rule) {
-            rule.period = rule.period.min(period);
-        }
-        self.index.add(id, &generation);
-        self.next_budget = next;
-        self.keys.insert(generation.key.clone(), id);
-        self.budgets.insert(id, generation);
-        effects.push(Effect::Restarted {
-            former: budget,
-            budget: id,
-        });
     }
 
     fn release(&mut self, movement: &Movement, effects: &mut Vec<Effect>) {

@@ -234,29 +234,3 @@ fn wild_clocks_at_most_double_the_pace_of_a_quota() {
     let begun = beginnings("100/minute", &wild);
     assert!(begun.len() <= 300 / 30 + 3, "{begun:?}");
 }
-
-/// An operator who sets a period back has the last word.
-#[test]
-fn a_period_that_an_operator_resets_is_the_least_from_then_on() {
-    let mut instance = Instance::spent();
-    instance.goes_on(80, 0);
-    instance.appears();
-    instance.goes_on(2, MINUTE);
-    let budget = instance.living().expect("it was made anew");
-    let now = instance
-        .host
-        .state
-        .budget(budget)
-        .expect("it lives")
-        .account
-        .period();
-    let reset = Command::ResetPeriod {
-        request: RequestId::new(9),
-        budget,
-        period: PeriodId::new(now.get() - 2),
-    };
-    instance.host.apply(Some(&reset), at(123_000));
-    let mut rules = instance.host.state.rules();
-    let (_, rule) = rules.next().expect("the template");
-    assert_eq!(rule.period.get(), now.get() - 2);
-}

@@ -207,22 +207,14 @@ impl Stage {
     }
 
     pub(super) fn judge_proposal(&mut self, name: &str, command: &Command) {
-        match command {
-            Command::Round(changes) => {
-                for &incarnation in &changes.reclaims {
-                    self.judge.fenced.insert((name.into(), incarnation));
-                }
-                for &(id, period) in &changes.stamps {
-                    self.judge_stamp(id, period);
-                }
-            }
-            Command::Remove { node } => {
-                let state = self.hosts[name].state.clone();
-                for (incarnation, _) in state.members().filter(|(_, of)| of.node == *node) {
-                    self.judge.fenced.insert((name.into(), incarnation));
-                }
-            }
-            _ => {}
+        let Command::Round(changes) = command else {
+            return;
+        };
+        for &incarnation in &changes.reclaims {
+            self.judge.fenced.insert((name.into(), incarnation));
+        }
+        for &(id, period) in &changes.stamps {
+            self.judge_stamp(id, period);
         }
     }
 
@@ -252,6 +244,10 @@ impl Stage {
             self.breaks(format!(
                 "{name} confirms {incarnation}, whose end it has proposed"
             ));
+        }
+        let member = self.hosts[name].state.member(incarnation);
+        if !answer.lease.is_zero() && member.is_some_and(|of| of.phase == Phase::Leaving) {
+            self.breaks(format!("{name} confirms {incarnation}, which is leaving"));
         }
     }
 

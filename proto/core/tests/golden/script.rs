@@ -191,10 +191,11 @@ impl Stage {
     fn remove(&mut self, name: &str) -> Done {
         let id = self.host(name)?.id;
         let lead = self.lead.clone();
-        let host = self.host(&lead)?;
-        let command = host.leader.remove(id, &host.state);
-        let (command, term) = (command.ok_or("not in office")?, self.term);
-        self.hold_or_append(&lead, Term::new(term), command);
+        if !self.host(&lead)?.leader.is_ready() {
+            return Err("not in office".into());
+        }
+        let term = Term::new(self.term);
+        self.hold_or_append(&lead, term, Command::Remove { node: id });
         Ok(())
     }
 

@@ -29,7 +29,6 @@ enum Op {
     Forget(u64),
     ReleaseFloor(u64, u64, Share),
     Stamp(i64),
-    Reset(i64),
     SetWhole(Share, Span),
 }
 
@@ -88,7 +87,6 @@ fn any_op(kind: Kind) -> impl Strategy<Value = Op> {
         2 => (child(), 1..4_u64, floor)
             .prop_map(|(child, client, floor)| Op::ReleaseFloor(child, client, floor)),
         1 => (-1..3_i64).prop_map(Op::Stamp),
-        1 => (-1..2_i64).prop_map(Op::Reset),
         2 => (any_whole(kind), (0..9_u64).prop_map(Span::from_secs))
             .prop_map(|(whole, linger)| Op::SetWhole(whole, linger)),
     ]
@@ -131,7 +129,7 @@ fn check_step(before: &Account, account: &Account, op: &Op) -> TestCaseResult {
         let used = |account: &Account| account.held().tokens.plus(account.spent());
         let most = used(before).max(Some(whole.tokens));
         prop_assert!(used(account) <= most, "{op:?}");
-        prop_assert!(account.period() >= before.period() || matches!(op, Op::Reset(_)));
+        prop_assert!(account.period() >= before.period(), "{op:?}");
     }
     Ok(())
 }
@@ -191,11 +189,6 @@ fn step(account: &mut Account, model: &mut Model, op: &Op, before: &Account) -> 
         Op::Stamp(offset) => {
             let period = period_near(account, offset);
             prop_assert_eq!(account.stamp(period), model.stamp(period), "{:?}", op);
-        }
-        Op::Reset(offset) => {
-            let period = period_near(account, offset);
-            account.reset_period(period);
-            model.reset(period);
         }
         Op::SetWhole(whole, linger) => {
             account.set_whole(whole, linger);

@@ -118,8 +118,7 @@ fn a_request_is_carried_out_once(
         Command::Join { request, .. }
         | Command::PutRule { request, .. }
         | Command::DeleteRule { request, .. }
-        | Command::Apply { request, .. }
-        | Command::ResetPeriod { request, .. },
+        | Command::Apply { request, .. },
     ) = entry
     else {
         return Ok(());
@@ -189,15 +188,6 @@ fn books_stay(before: &State, state: &State, effects: &[Effect]) -> TestCaseResu
     };
     for (id, generation) in before.budgets() {
         let booked = !generation.account.is_clear() || !spent(generation).is_zero();
-        let restarted = effects.iter().find_map(|effect| match effect {
-            Effect::Restarted { former, budget } if *former == id => state.budget(*budget),
-            _ => None,
-        });
-        if let Some(after) = restarted {
-            let out = generation.account.held().tokens.plus(spent(generation));
-            prop_assert_eq!(Some(spent(after)), out, "what is out is spent");
-            continue;
-        }
         let Some(after) = state.budget(id) else {
             prop_assert!(effects.contains(&Effect::Ended(id)));
             prop_assert!(!booked, "{id} was booked and is forgotten");
@@ -209,13 +199,7 @@ fn books_stay(before: &State, state: &State, effects: &[Effect]) -> TestCaseResu
         let (account, key) = (&generation.account, &generation.key);
         prop_assert_eq!(state.budget_of(key), Some(id), "{} has two books", key);
         prop_assert!(account.adds_up());
-        let former = effects.iter().find_map(|effect| match effect {
-            Effect::Restarted { former, budget } if *budget == id => Some(*former),
-            _ => None,
-        });
-        let was = before
-            .budget(former.unwrap_or(id))
-            .map(|before| &before.account);
+        let was = before.budget(id).map(|before| &before.account);
         let (held, whole) = (account.held(), account.whole());
         let held_before = was.map_or(Vector::ZERO, |was| was.held());
         prop_assert!(held.rate <= whole.rate.max(held_before.rate), "{id}");

@@ -5,7 +5,7 @@ use aliquot_core::command::{Changes, Command, Ending, Movement};
 use aliquot_core::edge::Vector;
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Tokens};
+use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId};
 
 fn rule(key: &str, field: &str, limit: &str) -> Budget {
     let mut draft = BudgetDraft {
@@ -124,52 +124,6 @@ fn an_exact_rule_of_another_kind_waits_until_the_instance_is_wound_up() {
     assert!(effects.contains(&Effect::Changed(id)));
     let generation = log.state.budget(id).expect("it lives on, to be wound up");
     assert!(generation.winding && generation.account.whole().is_empty());
-}
-
-#[test]
-fn a_period_that_a_wrong_clock_began_can_be_taken_back_and_what_was_spent_stays() {
-    let mut log = Log::new();
-    log.put(1, rule("mail", "quota", "50 per hour"));
-    let (old, incarnation) = (log.key("mail"), log.incarnation);
-    let far = PeriodId::new(9_000_000);
-    let tokens = |tokens| Vector {
-        tokens: Tokens::from_grains(tokens),
-        ..Vector::ZERO
-    };
-    log.apply(Command::Round(Changes {
-        stamps: vec![(old, far)],
-        grants: vec![Movement {
-            child: incarnation,
-            budget: old,
-            period: far,
-            total: tokens(20),
-        }],
-        ..Changes::default()
-    }));
-    let (request, period) = (RequestId::new(2), PeriodId::new(400_000));
-    log.apply(Command::ResetPeriod {
-        request,
-        budget: old,
-        period,
-    });
-    let new = log.key("mail");
-    assert_ne!(new, old, "edges begin at zero");
-    let account = &log.state.budget(new).expect("it lives").account;
-    assert_eq!(account.period(), period);
-    assert_eq!(account.spent().grains(), 20, "what was out counts as spent");
-    let effects = log.apply(Command::Round(Changes {
-        grants: vec![Movement {
-            child: incarnation,
-            budget: new,
-            period,
-            total: tokens(31),
-        }],
-        ..Changes::default()
-    }));
-    assert!(
-        !effects.contains(&Effect::Granted(new, incarnation)),
-        "31 of 30 are refused"
-    );
 }
 
 fn template_of(keys: u64) -> Budget {

@@ -154,12 +154,6 @@ fn an_entry_of_the_log_has_these_bytes() {
          04 08 07 10 08 42 14 08 02 10 03 18 04 22 0c 08 09 10 09 18 09 20 09 28 09 \
          30 09 4a 04 08 0a 10 01 52 01 0b 58 0c",
     );
-    let command = Some(Command::ResetPeriod {
-        request: RequestId::new(1),
-        budget: BudgetId::new(2),
-        period: PeriodId::new(3),
-    });
-    check(&LogEntry { command }, "08 01 12 08 42 06 08 01 10 02 18 03");
     let command = Some(Command::Apply {
         request: RequestId::new(1),
         deletes: vec![RuleId::new(2), RuleId::new(300)],

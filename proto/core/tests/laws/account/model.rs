@@ -233,14 +233,6 @@ impl Model {
         begins
     }
 
-    pub(crate) fn reset(&mut self, period: PeriodId) {
-        if self.kind == Kind::Quota {
-            self.spent += self.held()[TOKENS];
-            self.period = period;
-            self.open.clear();
-        }
-    }
-
     pub(crate) fn set_whole(&mut self, whole: Share, linger: Span) {
         (self.whole, self.linger) = (whole, linger);
         for open in self.open.values_mut() {

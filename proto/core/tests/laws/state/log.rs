@@ -25,7 +25,6 @@ pub(crate) enum Op {
     Apply(Vec<u64>, Vec<(usize, u64)>, u64),
     Instantiate(usize, u64),
     Round(Vec<Move>),
-    Reset(u64, i64),
     /// The command this many entries ago, repeated exactly.
     Retry(usize),
 }
@@ -109,7 +108,6 @@ pub(crate) fn any_ops() -> impl Strategy<Value = Vec<Op>> {
             .prop_map(|(deletes, puts, c)| Op::Apply(deletes, puts, c)),
         4 => (0..KEYS.len(), 0..5_u64).prop_map(|(key, c)| Op::Instantiate(key, c)),
         9 => prop::collection::vec(any_move(), 1..6).prop_map(Op::Round),
-        1 => (1..6_u64, -1..3_i64).prop_map(|(b, by)| Op::Reset(b, by)),
         2 => (1..9_usize).prop_map(Op::Retry),
     ];
     prop::collection::vec(op, 1..50)
@@ -174,11 +172,6 @@ fn command(op: &Op, state: &State, request: RequestId) -> Option<Command> {
             creator: creator(whom),
         },
         Op::Round(moves) => Command::Round(changes(moves, state)),
-        Op::Reset(budget, by) => Command::ResetPeriod {
-            request,
-            budget: BudgetId::new(*budget),
-            period: period(state, BudgetId::new(*budget), *by),
-        },
     })
 }
 

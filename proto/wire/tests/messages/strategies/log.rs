@@ -80,13 +80,6 @@ pub(crate) fn command() -> BoxedStrategy<Command> {
         (vec("\\PC{0,20}", 0..3), option::of(incarnation()))
             .prop_map(|(keys, creator)| Command::Instantiate { keys, creator }),
         changes().boxed().prop_map(Command::Round),
-        (request(), named(BudgetId::new), named(PeriodId::new)).prop_map(
-            |(request, budget, period)| Command::ResetPeriod {
-                request,
-                budget,
-                period,
-            }
-        ),
     ]
     .boxed()
 }
