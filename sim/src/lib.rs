@@ -12,11 +12,16 @@ pub mod mark;
 
 pub mod scenario;
 
+mod clock;
 mod hosts;
 pub mod timeline;
 
+mod net;
+
 pub mod oracle;
 pub mod plan;
+
+mod faults;
 
 pub mod world;
 

@@ -11,17 +11,17 @@
 //! | `fabric`, `pipe`, `frames` | the links and their faults, the sockets, and the HTTP/2 frames on them |
 //! | `reach`, `disk` | connections to nodes, and the disks of nodes |
 //! | `node`, `service` | the software of a host: a coordinator node, or a client with its callers |
-//! | `inject` | injects faults into hosts and links, and recovers them |
+//! | `fleet` | hosts and links, as faults affect them |
 //! | `event_log`, `ingest`, `observe` | a log of what happened in a step, and what is passed from it and from the hosts to the oracle |
 
 mod begin;
 mod disk;
 mod event_log;
 mod fabric;
+mod fleet;
 mod frames;
 mod host;
 mod ingest;
-mod inject;
 mod node;
 mod observe;
 mod pipe;
@@ -34,6 +34,7 @@ compile_error!(
      environment replaces that, so unset it or add the flag to it"
 );
 
+use crate::faults::{self, Lasting};
 use crate::hosts::Hosts;
 use crate::mark::{Mark, Marks};
 use crate::oracle::Oracle;
@@ -41,7 +42,6 @@ use crate::plan::Plan;
 use crate::timeline::Timeline;
 use crate::world::{RunResult, TraceEvent, Tracer};
 use aliquot_core::state::State;
-use aliquot_core::unit::RequestId;
 use event_log::EventLog;
 use fabric::Fabric;
 pub use host::monotonic;
@@ -88,14 +88,12 @@ struct Network<'a> {
     now: u64,
     /// Index of the next fault in the plan.
     next_fault: usize,
-    /// Faults that are active, by index: true time of their end, and the affected hosts.
-    active: BTreeMap<usize, (u64, Vec<usize>)>,
-    lasts: u64,
+    /// The faults that last.
+    lasting: Lasting,
     /// Commands that operators have submitted and that are not applied yet, with the time of the last
     /// attempt.
     asked: Vec<(aliquot_core::command::Command, u64)>,
     requests: u64,
-    calmed: bool,
     stopped: bool,
     /// Set once everything has been well for a while after the last fault.
     healed: bool,
@@ -121,8 +119,8 @@ impl Network<'_> {
         let heal = self.plan.heal() + if faults { CONNECTIONS } else { 0 };
         self.run_until(end);
         if heal > 0 && !self.stopped {
-            self.calm();
-            let from = self.now.max(self.lasts);
+            faults::calm(&mut self);
+            let from = self.now.max(self.lasting.pauses_end());
             self.run_until(from);
             let usual = self.fabric.with_net(|net| net.usual_delay());
             let within = self.plan.scenario.lease.heals_within(usual) + CONNECTIONS;
@@ -135,7 +133,7 @@ impl Network<'_> {
 
     fn run_until(&mut self, end: u64) {
         while self.now < end && !self.stopped && !self.healed {
-            self.befall_due();
+            self.run_faults();
             let observes = self.now.is_multiple_of(LOOK_EVERY);
             if observes {
                 self.operate();
@@ -175,11 +173,6 @@ impl Network<'_> {
                 what: &text(),
             });
         }
-    }
-
-    const fn request(&mut self) -> RequestId {
-        self.requests += 1;
-        RequestId::new(self.requests)
     }
 
     fn finish(mut self, end: u64) -> RunResult {

@@ -28,6 +28,7 @@ mod assert;
 mod fault;
 mod fields;
 pub mod format;
+pub(crate) mod kinds;
 mod load;
 mod problem;
 mod reader;

@@ -8,12 +8,12 @@
 //! |---|---|
 //! | `begin`, `run_result` | the setup of a run, and its result |
 //! | `event`, `queue` | messages, timers and other events, and the queue of those to come |
-//! | `clock`, `net`, `log`, `votes` | clocks of hosts, links, and the replicated log with its elections |
+//! | `log`, `votes` | the replicated log with its elections |
 //! | `coordinator`, `leadership`, `sessions` | a node: its shell, its work as leader, and its clients |
 //! | `relay` | reports and answers that nodes send to all others, and relay |
 //! | `service`, `dial`, `asks` | a service instance: its session, its connection, and its requests for central decisions |
 //! | `callers`, `load` | the callers of a service, and how much they request |
-//! | `inject`, `links`, `recover` | injects faults into hosts and links, and recovers them |
+//! | `fleet` | hosts and links, as faults affect them |
 //! | `operator` | submits budgets and configuration |
 //! | `observe`, `marking`, `lease_diff` | passes the state of hosts to the oracle, and counts marks |
 //! | `tracer` | shows everything to a tracer, which may write or hash it |
@@ -21,22 +21,18 @@
 mod asks;
 pub(crate) mod begin;
 pub(crate) mod callers;
-pub(crate) mod clock;
 mod coordinator;
 mod dial;
 mod event;
-mod inject;
+mod fleet;
 mod leadership;
 mod lease_diff;
-mod links;
 mod load;
 mod log;
 mod marking;
-pub(crate) mod net;
 mod observe;
 mod operator;
 mod queue;
-mod recover;
 mod relay;
 mod run_result;
 mod service;
@@ -47,17 +43,18 @@ mod votes;
 pub use run_result::RunResult;
 pub use tracer::{TraceEvent, Traced, Tracer};
 
+use crate::clock::{self, MS};
+use crate::faults::{self, Lasting};
 use crate::hosts::Hosts;
 use crate::mark::{Mark, Marks};
+use crate::net::Net;
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::timeline::Timeline;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::unit::Incarnation;
-use clock::{Clock, MS};
 use coordinator::Coordinator;
 use event::{Due, Event, Message, Timer};
-use net::Net;
 use operator::{Operator, Requests};
 use queue::Queue;
 use service::Service;
@@ -101,8 +98,6 @@ pub struct World {
     /// The keys that clients use.
     keys: Vec<Key>,
     claims: Vec<Budget>,
-    /// The latest limit of each key that an operator has submitted.
-    limits: Vec<aliquot_core::share::Share>,
     oracle: Oracle,
     marks: Marks,
     timeline: Timeline,
@@ -119,10 +114,9 @@ pub struct World {
     /// Set if the last attempt sent its request to a node instead of refusing it.
     just_asked: bool,
     retry_after: u64,
-    callers_until: u64,
-    /// Active faults, with the affected hosts.
-    active: BTreeMap<usize, Vec<usize>>,
-    /// True time until which the faults injected so far last at least.
+    /// The faults that last.
+    lasting: Lasting,
+    /// True time until which messages are under way that faults hold up or repeat.
     lasts: u64,
     clones: usize,
     applied: u64,
@@ -169,8 +163,8 @@ impl World {
         let (end, heal) = (self.plan.scenario.run.duration, self.plan.heal());
         self.run_until(end);
         if heal > 0 && !self.stopped {
-            self.calm();
-            let from = self.now.max(self.lasts);
+            faults::calm(&mut self);
+            let from = self.now.max(self.lasts).max(self.lasting.pauses_end());
             self.run_until(from);
             let within = self
                 .plan
@@ -216,9 +210,9 @@ impl World {
                 process,
                 timer,
             } => self.ring(host as usize, process, timer),
-            Event::Inject(index) => self.inject(index as usize),
+            Event::Inject(index) => faults::inject(self, index as usize),
             Event::Strobe(index, count) => self.strobe(index as usize, count),
-            Event::Recover(index) => self.recover(index as usize),
+            Event::Recover(index) => faults::recover(self, index as usize),
             Event::Operate => {
                 self.operate();
                 self.after(100 * MS, Event::Operate);
@@ -350,20 +344,6 @@ impl World {
         match self.hosts.is_node(host) {
             true => &self.nodes[host].process,
             false => &self.services[host - self.hosts.nodes].process,
-        }
-    }
-
-    fn process_mut(&mut self, host: usize) -> &mut Process {
-        match self.hosts.is_node(host) {
-            true => &mut self.nodes[host].process,
-            false => &mut self.services[host - self.hosts.nodes].process,
-        }
-    }
-
-    fn clock_mut(&mut self, host: usize) -> &mut Clock {
-        match self.hosts.is_node(host) {
-            true => &mut self.nodes[host].clock,
-            false => &mut self.services[host - self.hosts.nodes].clock,
         }
     }
 

@@ -7,15 +7,16 @@ use super::node::{Inner, NodeHost, NodeSnapshot, Settings};
 use super::reach::Reach;
 use super::service::{self, ClientHost};
 use super::{Network, STEP};
+use crate::faults::Lasting;
 use crate::hosts::Hosts;
 use crate::mark::Marks;
+use crate::net::Net;
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
 use crate::timeline::Timeline;
 use crate::world::Tracer;
 use crate::world::begin::{clock_of, keys_of};
-use crate::world::net::Net;
 use aliquot_coordinator::node::InitialContents;
 use aliquot_coordinator::raft;
 use aliquot_core::budget::{Budget, Key};
@@ -52,6 +53,7 @@ impl Network<'_> {
         let net = Net::new(seed, scenario.topology.clone(), hosts.zones.clone());
         let fabric = Arc::new(Fabric::new(seed, hosts.nodes, all, net, tracer.is_some()));
         let event_log = EventLog::default();
+        let lasting = Lasting::new(&claims);
         let node_hosts = node_hosts(&scenario, &hosts, &fabric, &event_log);
         let client_hosts = client_hosts(
             &scenario,
@@ -71,11 +73,9 @@ impl Network<'_> {
             written: (0, 0),
             now: 0,
             next_fault: 0,
-            active: BTreeMap::new(),
-            lasts: 0,
+            lasting,
             asked: Vec::new(),
             requests: 0,
-            calmed: false,
             stopped: false,
             healed: false,
             leader: None,

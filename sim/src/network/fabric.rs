@@ -5,8 +5,8 @@
 //! crashed machine, or into a black hole, is never read.
 
 use super::host::{Host, now};
+use crate::net::Net;
 use crate::timeline::Traffic;
-use crate::world::net::Net;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

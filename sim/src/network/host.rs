@@ -4,8 +4,8 @@
 //! and each host's own clock maps it to a reading.
 
 use super::STEP;
+use crate::clock::Clock;
 use crate::draw::{Draw, Of};
-use crate::world::clock::Clock;
 use aliquot_coordinator::timer;
 use aliquot_core::unit::Tick;
 use futures_util::future::BoxFuture;

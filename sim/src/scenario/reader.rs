@@ -1,8 +1,8 @@
 //! Reads a whole file: its sections, the references between them, and its budgets.
 
-use super::fault::NOT_ON_NETWORK;
 use super::fields::Fields;
 use super::format::{self, SECTIONS};
+use super::kinds::FaultKind;
 use super::{
     Assert, ClockRule, Fault, Group, Lease, Problems, Run, Scenario, Swarm, Target, Topology,
 };
@@ -187,7 +187,7 @@ impl Reader<'_> {
         let classes = scenario.swarm.iter().flat_map(|swarm| &swarm.kinds);
         let classes = classes.map(|kind| ("swarm.kinds".to_owned(), *kind));
         for (place, kind) in faults.chain(classes) {
-            if let Some((_, why)) = NOT_ON_NETWORK.iter().find(|(not, _)| *not == kind) {
+            if let Some(why) = FaultKind::named(kind).and_then(|row| row.not_on_network) {
                 self.refuse(
                     &place,
                     format!("must not be {kind} in the network tier: {why}"),

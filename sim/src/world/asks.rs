@@ -1,8 +1,8 @@
 //! Requests that a client sends to its node for a decision in central mode, and permits that it holds.
 
 use super::World;
-use super::clock::{MS, quantised};
 use super::event::{Message, Timer};
+use crate::clock::{MS, quantised};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use crate::oracle::Flight;

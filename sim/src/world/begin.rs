@@ -2,17 +2,18 @@
 
 use super::World;
 use super::callers::Callers;
-use super::clock::{self, Clock, SEC};
 use super::coordinator::Coordinator;
 use super::event::{Event, Timer};
 use super::log::{Log, Patience};
-use super::net::Net;
 use super::operator::{Operator, Requests};
 use super::queue::Queue;
 use super::service::Service;
+use crate::clock::{self, Clock, SEC};
 use crate::draw::{Draw, Of};
+use crate::faults::Lasting;
 use crate::hosts::Hosts;
 use crate::mark::Marks;
+use crate::net::Net;
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::scenario::{Scenario, Target};
@@ -54,7 +55,7 @@ impl World {
             nodes,
             services,
             keys,
-            limits: claims.iter().map(Budget::whole).collect(),
+            lasting: Lasting::new(&claims),
             claims,
             oracle: Oracle::new(drift, plan.greatest()),
             marks: Marks::default(),
@@ -65,8 +66,6 @@ impl World {
             decided: std::collections::BTreeSet::new(),
             just_asked: false,
             retry_after: 0,
-            callers_until: u64::MAX,
-            active: BTreeMap::new(),
             lasts: 0,
             clones,
             applied: 0,

@@ -1,9 +1,9 @@
 //! The callers of a service: their arrivals, their requests, and the queue of those that wait.
 
 use super::World;
-use super::clock::{MS, SEC};
 use super::event::Timer;
 use super::service::Service;
+use crate::clock::{MS, SEC};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use crate::oracle::{Admission, Flight, Right};
@@ -95,7 +95,7 @@ impl World {
         let group = self.services[of].group;
         let group = &self.plan.scenario.clients[group];
         let (stop, closed) = (group.stop, group.flows.is_some());
-        if self.now >= stop.min(self.callers_until) || self.services[of].leaving {
+        if self.now >= stop || self.services[of].leaving {
             return;
         }
         if std::mem::take(&mut self.services[of].callers.rechecks) {

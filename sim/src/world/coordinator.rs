@@ -1,10 +1,10 @@
 //! The shell of a coordinator node: the log, the replica, the leader's state machine, and the node's own once
 //! it has joined. The shell handles the consequences of an input at once, as the real process does.
 
-use super::clock::{Clock, MS};
 use super::event::{Message, Timer};
 use super::log::{AGAIN, Log};
 use super::{Process, World};
+use crate::clock::{Clock, MS};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use aliquot_core::command::Command;

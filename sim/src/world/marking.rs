@@ -4,37 +4,12 @@ use super::World;
 use super::coordinator::Coordinator;
 use crate::mark::Mark;
 use crate::oracle::{Admission, Right};
-use crate::scenario::Fault;
 use aliquot_core::message::Report;
 use aliquot_core::node::Node;
 use aliquot_core::state::Effect;
 use aliquot_core::unit::Span;
 
 impl World {
-    /// Counts marks of a fault that took effect.
-    pub(super) fn mark_fault(&mut self, fault: &Fault, leads: bool) {
-        self.marks.hit_if(leads, Mark::StruckLeader);
-        let of_leader = match fault.kind {
-            "crash" | "restart" => Some(Mark::LeaderCrashed),
-            "pause" | "suspend" | "vm_pause" => Some(Mark::LeaderPaused),
-            "store_error" => Some(Mark::LeaderStoreBroken),
-            _ => None,
-        };
-        if let (true, Some(mark)) = (leads, of_leader) {
-            self.marks.hit(mark);
-        }
-        self.marks
-            .hit_if(self.active.len() >= 5, Mark::FaultsAtOnce);
-    }
-
-    pub(super) fn mark_suspend(&mut self, host: usize) {
-        if let Some(of) = host.checked_sub(self.hosts.nodes) {
-            let service = &self.services[of];
-            let leased = service.client.is_leased(service.clock.read(self.now));
-            self.marks.hit_if(leased, Mark::SuspendedUnderLease);
-        }
-    }
-
     /// Counts marks of a node's start.
     pub(super) fn mark_start(&mut self, node: usize) {
         let replays = self.nodes[node].state.applied() > 0;

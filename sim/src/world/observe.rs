@@ -1,9 +1,9 @@
 //! Shows the oracle admissions, permits, and the state of all hosts at instants.
 
-use super::clock::{MS, SEC};
 use super::coordinator::Coordinator;
 use super::service::Service;
 use super::{Message, World};
+use crate::clock::{MS, SEC};
 use crate::mark::Mark;
 use crate::oracle::{Admission, Flight, Flown, Health, Right};
 use aliquot_core::client::Mode;

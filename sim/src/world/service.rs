@@ -4,11 +4,11 @@
 //! the client opens the next edge.
 
 use super::callers::Callers;
-use super::clock::{Clock, MS};
 use super::dial::Dialled;
 use super::event::{Message, Timer};
 use super::lease_diff::LeaseBefore;
 use super::{Process, World};
+use crate::clock::{Clock, MS};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use crate::scenario::Lease;
@@ -140,7 +140,7 @@ impl World {
 
     /// Schedules a look after this true time, unless an earlier one is scheduled.
     pub(super) fn look_within(&mut self, of: usize, span: u64) {
-        let at = super::clock::quantised(self.now + span);
+        let at = crate::clock::quantised(self.now + span);
         let service = &mut self.services[of];
         if service.look_at <= self.now || at < service.look_at {
             service.look_at = at;
