@@ -10,7 +10,7 @@ use crate::figure::{Figures, Window};
 use crate::library;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
-use crate::world::World;
+use crate::tier::{self, Observe};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -163,7 +163,11 @@ fn scenario(name: &str) -> Scenario {
 fn figures_of(table: &Table, row: &Row, seed: u64) -> Vec<Option<f64>> {
     let plan = Plan::draw(&scenario(row.scenario), seed);
     let drawn = plan.scenario.clone();
-    let result = World::new(plan).measuring_bytes().live();
+    let observe = Observe {
+        tracer: None,
+        bytes: true,
+    };
+    let result = tier::live(plan, observe);
     let figures = Figures {
         scenario: &drawn,
         result: &result,

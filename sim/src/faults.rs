@@ -16,12 +16,12 @@
 use crate::clock::{Clock, QUANTUM, quantised};
 use crate::draw::{Draw, Of};
 use crate::hosts::{HostSet, Hosts};
-use crate::mark::{Mark, Marks};
+use crate::mark::Mark;
 use crate::net::{Harm, Harmed, Net};
+use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::scenario::kinds::{End, FaultEffect, FaultKind, OnHost, OnLinks};
 use crate::scenario::{Fault, Target};
-use crate::timeline::Timeline;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::command::Command;
 use aliquot_core::share::Share;
@@ -103,12 +103,8 @@ pub(crate) trait Fleet {
 
     /// Returns the faults that last.
     fn lasting(&mut self) -> &mut Lasting;
-    /// Returns the marks.
-    fn marks(&mut self) -> &mut Marks;
-    /// Returns the recording of the run.
-    fn timeline(&mut self) -> &mut Timeline;
-    /// Shows an event to the tracer.
-    fn show(&mut self, kind: &'static str, host: Option<usize>, text: impl FnOnce() -> String);
+    /// Returns the observer of the run.
+    fn observer(&mut self) -> &mut Observer;
 
     /// Takes note that a fault is over after `span`, if the tier keeps a queue of events.
     fn ends_after(&mut self, index: usize, span: u64);
@@ -168,15 +164,17 @@ pub(crate) fn inject(fleet: &mut impl Fleet, index: usize) {
         .map(|&host| fleet.hosts().name(host))
         .collect();
     let what = format!("{} {}", fault.kind, names.join(" "));
-    fleet.show("fault", targets.first().copied(), || {
-        format!("{what}{}", if took { "" } else { ": no effect" })
-    });
+    let now = fleet.now();
+    fleet
+        .observer()
+        .show(now, "fault", targets.first().copied(), || {
+            format!("{what}{}", if took { "" } else { ": no effect" })
+        });
     if took {
         let leads = leader.is_some_and(|leader| targets.contains(&leader));
         mark(fleet, kind, leads);
-        let now = fleet.now();
         let until = now + kind.duration(fault.lasts);
-        fleet.timeline().faults.push((now, until, what));
+        fleet.observer().timeline.faults.push((now, until, what));
     }
 }
 
@@ -200,7 +198,7 @@ fn mark(fleet: &mut impl Fleet, kind: &FaultKind, leads: bool) {
     let no_quorum = 2 * down.count() >= nodes;
     let none_up = (0..nodes).all(|node| !fleet.is_up(node));
     let many = fleet.lasting().active.len() >= 5;
-    let marks = fleet.marks();
+    let marks = &mut fleet.observer().marks;
     marks.hit_if(no_quorum, Mark::NoQuorum);
     marks.hit_if(none_up, Mark::AllNodesDown);
     marks.hit_if(many, Mark::FaultsAtOnce);
@@ -300,7 +298,10 @@ fn begin_on(fleet: &mut impl Fleet, effect: OnHost, fault: &Fault, host: usize) 
             let took = pause(fleet, host, fault.lasts);
             if took {
                 let leased = !is_node && fleet.is_leased(host - fleet.hosts().nodes);
-                fleet.marks().hit_if(leased, Mark::SuspendedUnderLease);
+                fleet
+                    .observer()
+                    .marks
+                    .hit_if(leased, Mark::SuspendedUnderLease);
                 fleet.with_clock(host, |clock| clock.suspend(now));
             }
             took
@@ -330,7 +331,7 @@ fn lasts(fleet: &mut impl Fleet, index: usize, span: u64, affected: Vec<usize>) 
 fn pause(fleet: &mut impl Fleet, host: usize, span: u64) -> bool {
     let until = quantised(fleet.now() + span);
     let long = span > fleet.plan().scenario.lease.lease;
-    fleet.marks().hit_if(long, Mark::PausedPastLease);
+    fleet.observer().marks.hit_if(long, Mark::PausedPastLease);
     let took = fleet.pause(host, until);
     if took {
         let lasting = fleet.lasting();
@@ -392,7 +393,10 @@ fn harm_links<F: Fleet>(
 fn step_clock(fleet: &mut impl Fleet, host: usize, fault: &Fault, by: i64) {
     let (now, wall) = (fleet.now(), fault.wall);
     let by = by / QUANTUM as i64 * QUANTUM as i64;
-    fleet.marks().hit_if(wall && by < 0, Mark::WallSteppedBack);
+    fleet
+        .observer()
+        .marks
+        .hit_if(wall && by < 0, Mark::WallSteppedBack);
     fleet.with_clock(host, |clock| match wall {
         true => clock.step_wall(now, by),
         false => clock.step_boot(now, by),
@@ -422,7 +426,7 @@ fn transfer(fleet: &mut impl Fleet, targets: &[usize]) -> bool {
     let mut all = targets.iter().copied().chain(0..nodes);
     let heir = all.find(|&node| node < nodes && node != leader && fleet.is_up(node));
     let took = heir.is_some_and(|heir| fleet.transfer(leader, heir));
-    fleet.marks().hit_if(took, Mark::LeadHandedOver);
+    fleet.observer().marks.hit_if(took, Mark::LeadHandedOver);
     took
 }
 
@@ -432,8 +436,8 @@ fn write_budget(fleet: &mut impl Fleet, fault: &Fault) -> bool {
         return false;
     };
     let now = fleet.now();
-    for index in 0..fleet.timeline().keys.len() {
-        let timeline = &mut fleet.timeline().keys[index];
+    for index in 0..fleet.observer().timeline.keys.len() {
+        let timeline = &mut fleet.observer().timeline.keys[index];
         let key = Key::try_from(timeline.key.as_str());
         if !key.is_ok_and(|key| budget.key().matches(&key)) {
             continue;
@@ -443,10 +447,10 @@ fn write_budget(fleet: &mut impl Fleet, fault: &Fault) -> bool {
         let old = std::mem::replace(&mut fleet.lasting().limits[index], new);
         let lowered = new.rate < old.rate || new.burst < old.burst || new.tokens < old.tokens;
         let raised = new.rate > old.rate || new.burst > old.burst || new.tokens > old.tokens;
-        fleet.marks().hit_if(lowered, Mark::LimitLowered);
-        fleet.marks().hit_if(raised, Mark::LimitRaised);
+        fleet.observer().marks.hit_if(lowered, Mark::LimitLowered);
+        fleet.observer().marks.hit_if(raised, Mark::LimitRaised);
     }
-    fleet.marks().hit(Mark::LimitChanged);
+    fleet.observer().marks.hit(Mark::LimitChanged);
     let request = fleet.next_request();
     fleet.submit(Command::PutRule {
         request,
@@ -464,7 +468,7 @@ fn delete_budget(fleet: &mut impl Fleet, fault: &Fault) -> bool {
     let Some((rule, _)) = fleet.state().rule_named(budget.key()) else {
         return false;
     };
-    fleet.marks().hit(Mark::BudgetDeleted);
+    fleet.observer().marks.hit(Mark::BudgetDeleted);
     let request = fleet.next_request();
     fleet.submit(Command::DeleteRule { request, rule });
     true
@@ -479,7 +483,12 @@ pub(crate) fn recover(fleet: &mut impl Fleet, index: usize) {
     let Some(kind) = FaultKind::named(fault.kind) else {
         return;
     };
-    fleet.show("over", affected.first().copied(), || fault.kind.to_owned());
+    let now = fleet.now();
+    fleet
+        .observer()
+        .show(now, "over", affected.first().copied(), || {
+            fault.kind.to_owned()
+        });
     fleet.with_net(|net| net.recover(index as u64));
     fleet.wake_links();
     match kind.effect {

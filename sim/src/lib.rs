@@ -9,6 +9,7 @@
 
 pub mod draw;
 pub mod mark;
+pub mod trace;
 
 pub mod scenario;
 
@@ -21,6 +22,8 @@ mod net;
 pub mod oracle;
 pub mod plan;
 
+pub mod observer;
+
 mod faults;
 
 pub mod world;
@@ -30,7 +33,6 @@ pub mod network;
 
 pub mod figure;
 mod tier;
-pub mod trace;
 
 pub mod judge;
 

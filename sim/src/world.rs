@@ -6,7 +6,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `begin`, `run_result` | the setup of a run, and its result |
+//! | `begin` | the setup of a run |
 //! | `event`, `queue` | messages, timers and other events, and the queue of those to come |
 //! | `log`, `votes` | the replicated log with its elections |
 //! | `coordinator`, `leadership`, `sessions` | a node: its shell, its work as leader, and its clients |
@@ -15,8 +15,8 @@
 //! | `callers`, `load` | the callers of a service, and how much they request |
 //! | `fleet` | hosts and links, as faults affect them |
 //! | `operator` | submits budgets and configuration |
-//! | `observe`, `marking`, `lease_diff` | passes the state of hosts to the oracle, and counts marks |
-//! | `tracer` | shows everything to a tracer, which may write or hash it |
+//! | `observe`, `tracer` | passes what happens and the state of hosts to the observer, and to a tracer |
+//! | `marking`, `lease_diff` | counts the marks of this tier |
 
 mod asks;
 pub(crate) mod begin;
@@ -34,23 +34,19 @@ mod observe;
 mod operator;
 mod queue;
 mod relay;
-mod run_result;
 mod service;
 mod sessions;
 mod tracer;
 mod votes;
 
-pub use run_result::RunResult;
-pub use tracer::{TraceEvent, Traced, Tracer};
-
 use crate::clock::{self, MS};
 use crate::faults::{self, Lasting};
 use crate::hosts::Hosts;
-use crate::mark::{Mark, Marks};
+use crate::mark::Mark;
 use crate::net::Net;
-use crate::oracle::Oracle;
+use crate::observer::{Observer, RunResult};
 use crate::plan::Plan;
-use crate::timeline::Timeline;
+use crate::trace::Tracer;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::unit::Incarnation;
 use coordinator::Coordinator;
@@ -59,6 +55,7 @@ use operator::{Operator, Requests};
 use queue::Queue;
 use service::Service;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A process on a host.
 #[derive(Clone, Copy, Debug)]
@@ -91,16 +88,14 @@ pub struct World {
     now: u64,
     next: u64,
     queue: Queue,
-    hosts: Hosts,
+    hosts: Rc<Hosts>,
     net: Net,
     nodes: Vec<Coordinator>,
     services: Vec<Service>,
     /// The keys that clients use.
     keys: Vec<Key>,
     claims: Vec<Budget>,
-    oracle: Oracle,
-    marks: Marks,
-    timeline: Timeline,
+    observer: Observer,
     operator: Operator,
     requests: Requests,
     /// The node of each incarnation.
@@ -119,16 +114,8 @@ pub struct World {
     /// True time until which messages are under way that faults hold up or repeat.
     lasts: u64,
     clones: usize,
-    applied: u64,
     events: u64,
-    stopped: bool,
-    /// Set once everything has been well for a while after the last fault.
-    healed: bool,
     measures_bytes: bool,
-    skew_from: Vec<(u64, i64)>,
-    /// True time since which no node has been the ready leader, as of the last look.
-    vacant: Option<u64>,
-    tracer: Option<Box<dyn Tracer>>,
 }
 
 impl std::fmt::Debug for World {
@@ -152,7 +139,7 @@ impl World {
     /// Passes everything that happens to a tracer.
     #[must_use]
     pub fn traced_by(mut self, tracer: Box<dyn Tracer>) -> Self {
-        self.tracer = Some(tracer);
+        self.observer.trace_to(tracer);
         self
     }
 
@@ -162,7 +149,7 @@ impl World {
     pub fn live(mut self) -> RunResult {
         let (end, heal) = (self.plan.scenario.run.duration, self.plan.heal());
         self.run_until(end);
-        if heal > 0 && !self.stopped {
+        if heal > 0 && !self.observer.is_stopped() {
             faults::calm(&mut self);
             let from = self.now.max(self.lasts).max(self.lasting.pauses_end());
             self.run_until(from);
@@ -171,22 +158,21 @@ impl World {
                 .scenario
                 .lease
                 .heals_within(self.net.usual_delay());
-            self.oracle.healing.begin(from, within);
+            self.observer.oracle.healing.begin(from, within);
             self.run_until(from + heal);
         }
         self.look();
-        self.finish(end)
+        self.observer.finish(end, self.now, self.events)
     }
 
     fn run_until(&mut self, end: u64) {
-        while !self.stopped
-            && !self.healed
+        while !self.observer.is_over()
             && let Some(due) = self.queue.pop_by(end)
         {
             self.now = due.at;
             self.handle(due.event);
         }
-        if !self.stopped && !self.healed {
+        if !self.observer.is_over() {
             self.now = clock::quantised(end);
         }
     }
@@ -228,7 +214,7 @@ impl World {
     fn wait_for(&mut self, host: usize, event: Event) {
         let until = self.paused(host).unwrap_or(self.now);
         let message = matches!(event, Event::Deliver { .. });
-        self.marks.hit_if(message, Mark::MessageWaited);
+        self.observer.marks.hit_if(message, Mark::MessageWaited);
         self.at(until, event);
     }
 
@@ -256,7 +242,7 @@ impl World {
     }
 
     fn deliver(&mut self, from: usize, to: usize, message: Message) {
-        if self.tracer.is_some() {
+        if self.observer.is_traced() {
             self.show_message(from, to, &message);
         }
         if self.hosts.is_node(to) {
@@ -264,7 +250,7 @@ impl World {
         } else {
             self.service_receives(from, to - self.hosts.nodes, message);
         }
-        if self.tracer.is_some() {
+        if self.observer.is_traced() {
             self.show_state(to);
         }
     }
@@ -288,7 +274,7 @@ impl World {
             } else {
                 self.net.slowness(host)
             };
-            self.marks.hit_if(slow > 0, Mark::HostSlow);
+            self.observer.marks.hit_if(slow > 0, Mark::HostSlow);
             let host = host as u32;
             self.after(
                 span.saturating_add(slow),
@@ -313,17 +299,19 @@ impl World {
         } else {
             self.net.slowness(to)
         };
-        self.marks.hit_if(fate.cut, Mark::MessageCut);
-        self.marks.hit_if(fate.lost, Mark::MessageLost);
-        self.marks.hit_if(fate.overtaken, Mark::MessageOvertaken);
+        self.observer.marks.hit_if(fate.cut, Mark::MessageCut);
+        self.observer.marks.hit_if(fate.lost, Mark::MessageLost);
+        self.observer
+            .marks
+            .hit_if(fate.overtaken, Mark::MessageOvertaken);
         let [first, second] = fate.copies.map(|copy| copy.map(|delay| delay + slow));
         if fate.late {
-            self.marks.hit(Mark::MessageLate);
+            self.observer.marks.hit(Mark::MessageLate);
             self.lasts = self.lasts.max(self.now + first.unwrap_or(0));
         }
         let (from, to) = (from as u32, to as u32);
         if let Some(delay) = second {
-            self.marks.hit(Mark::MessageTwice);
+            self.observer.marks.hit(Mark::MessageTwice);
             self.lasts = self.lasts.max(self.now + delay);
             let message = Box::new(message.clone());
             self.after(delay, Event::Deliver { from, to, message });

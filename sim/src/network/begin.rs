@@ -4,18 +4,17 @@ use super::event_log::EventLog;
 use super::fabric::Fabric;
 use super::host::{self, Host};
 use super::node::{Inner, NodeHost, NodeSnapshot, Settings};
+use super::observe::Session;
 use super::reach::Reach;
 use super::service::{self, ClientHost};
 use super::{Network, STEP};
 use crate::faults::Lasting;
 use crate::hosts::Hosts;
-use crate::mark::Marks;
 use crate::net::Net;
-use crate::oracle::Oracle;
+use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
-use crate::timeline::Timeline;
-use crate::world::Tracer;
+use crate::trace::Tracer;
 use crate::world::begin::{clock_of, keys_of};
 use aliquot_coordinator::node::InitialContents;
 use aliquot_coordinator::raft;
@@ -25,6 +24,7 @@ use aliquot_core::share::Kind;
 use aliquot_core::state::State;
 use aliquot_core::unit::Span;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -35,13 +35,13 @@ impl Network<'_> {
     pub(super) fn new(plan: Plan, tracer: Option<Box<dyn Tracer>>) -> Self {
         host::begin();
         let (seed, scenario) = (plan.seed, plan.scenario.clone());
-        let hosts = Hosts::new(&scenario, 0);
+        let hosts = Rc::new(Hosts::new(&scenario, 0));
         let (keys, claims, key_of) = keys_of(&scenario, &hosts);
-        let named: Vec<(String, Budget)> = keys
-            .iter()
-            .map(Key::to_string)
-            .zip(claims.iter().cloned())
-            .collect();
+        let mut observer = Observer::new(&plan, &hosts, (&keys, &claims, &key_of));
+        let traced = tracer.is_some();
+        if let Some(tracer) = tracer {
+            observer.trace_to(tracer);
+        }
         let all = (0..hosts.count()).map(|host| {
             Arc::new(Host::new(
                 host,
@@ -51,7 +51,7 @@ impl Network<'_> {
         });
         let all: Vec<Arc<Host>> = all.collect();
         let net = Net::new(seed, scenario.topology.clone(), hosts.zones.clone());
-        let fabric = Arc::new(Fabric::new(seed, hosts.nodes, all, net, tracer.is_some()));
+        let fabric = Arc::new(Fabric::new(seed, hosts.nodes, all, net, traced));
         let event_log = EventLog::default();
         let lasting = Lasting::new(&claims);
         let node_hosts = node_hosts(&scenario, &hosts, &fabric, &event_log);
@@ -64,9 +64,7 @@ impl Network<'_> {
         );
         let sim = simulation(seed, &node_hosts, &client_hosts);
         let network = Self {
-            oracle: Oracle::new(scenario.lease.drift, plan.greatest()),
-            timeline: Timeline::new(&named, key_of),
-            marks: Marks::default(),
+            observer,
             state: State::new(),
             effects: Vec::new(),
             ready_since: BTreeMap::new(),
@@ -76,10 +74,8 @@ impl Network<'_> {
             lasting,
             asked: Vec::new(),
             requests: 0,
-            stopped: false,
-            healed: false,
             leader: None,
-            skew_from: Vec::new(),
+            sessions: vec![Session::default(); client_hosts.len()],
             plan,
             hosts,
             sim,
@@ -87,7 +83,6 @@ impl Network<'_> {
             node_hosts,
             client_hosts,
             event_log,
-            tracer,
         };
         for node in 0..network.hosts.nodes {
             network.fabric.set_up(node, true);

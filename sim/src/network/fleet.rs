@@ -7,10 +7,9 @@ use crate::clock::Clock;
 use crate::draw::{Draw, Of};
 use crate::faults::{self, Fleet, Lasting, Stop};
 use crate::hosts::Hosts;
-use crate::mark::Marks;
 use crate::net::Net;
+use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::timeline::Timeline;
 use aliquot_core::command::Command;
 use aliquot_core::state::State;
 use aliquot_core::unit::RequestId;
@@ -41,7 +40,7 @@ impl Network<'_> {
         for node in 0..self.hosts.nodes {
             let failed = self.node_hosts[node].lock().failed.clone();
             if let Some(why) = failed {
-                self.show("failed", Some(node), || why);
+                self.observer.show(self.now, "failed", Some(node), || why);
                 self.stop(node, Stop::Exit);
             }
         }
@@ -124,16 +123,8 @@ impl Fleet for Network<'_> {
         &mut self.lasting
     }
 
-    fn marks(&mut self) -> &mut Marks {
-        &mut self.marks
-    }
-
-    fn timeline(&mut self) -> &mut Timeline {
-        &mut self.timeline
-    }
-
-    fn show(&mut self, kind: &'static str, host: Option<usize>, text: impl FnOnce() -> String) {
-        Self::show(self, kind, host, text);
+    fn observer(&mut self) -> &mut Observer {
+        &mut self.observer
     }
 
     fn ends_after(&mut self, _: usize, _: u64) {}

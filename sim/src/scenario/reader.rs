@@ -4,7 +4,7 @@ use super::fields::Fields;
 use super::format::{self, SECTIONS};
 use super::kinds::FaultKind;
 use super::{
-    Assert, ClockRule, Fault, Group, Lease, Problems, Run, Scenario, Swarm, Target, Topology,
+    Assert, ClockRule, Fault, Group, Lease, Problems, Run, Scenario, Swarm, Target, Topology, What,
 };
 use crate::mark::Mark;
 use aliquot_budgets::{draft_of, nearest};
@@ -180,6 +180,18 @@ impl Reader<'_> {
                 "lease.counted_on",
                 "must be \"boot\": the real code counts on nothing else",
             );
+        }
+        for (index, assert) in scenario.asserts.iter().enumerate() {
+            let What::Sometimes(name) = &assert.what else {
+                continue;
+            };
+            let mark = Mark::ALL.iter().find(|mark| mark.name() == name);
+            if mark.is_some_and(|mark| mark.is_of_kernel()) {
+                self.refuse(
+                    &format!("assert[{}].sometimes", index + 1),
+                    format!("must not be {name} in the network tier: that tier cannot see it"),
+                );
+            }
         }
         let faults = scenario.faults.iter().enumerate();
         let faults =

@@ -151,7 +151,9 @@ impl World {
 
     /// Decides one request at its client. If it is refused, a caller of a closed loop waits.
     fn decide(&mut self, of: usize, closed: bool) {
-        self.timeline.offered(self.now, of, self.cost_of(of));
+        self.observer
+            .timeline
+            .offered(self.now, of, self.cost_of(of));
         if self.try_once(of) {
             self.served(of, closed);
         } else if self.services[of].callers.asked == 0 || !self.just_asked {
@@ -180,10 +182,10 @@ impl World {
         let callers = &mut self.services[of].callers;
         if closed || callers.waiting < most {
             callers.waiting += 1;
-            self.marks.hit(Mark::CallerWaited);
+            self.observer.marks.hit(Mark::CallerWaited);
             self.try_later(of, self.retry_after);
         } else {
-            self.marks.hit_if(most > 0, Mark::QueueFull);
+            self.observer.marks.hit_if(most > 0, Mark::QueueFull);
         }
     }
 
@@ -202,7 +204,7 @@ impl World {
                 return;
             }
             self.services[of].callers.waiting -= 1;
-            self.marks.hit(Mark::WaiterServed);
+            self.observer.marks.hit(Mark::WaiterServed);
             self.served(of, closed);
         }
     }
@@ -224,7 +226,7 @@ impl World {
         let cost = self.cost_of(of);
         let service = &mut self.services[of];
         let Some((budget, scale)) = service.budget.filter(|_| !service.leaving) else {
-            self.marks.hit(Mark::RefusedUnnamed);
+            self.observer.marks.hit(Mark::RefusedUnnamed);
             self.refused(of, None, cost);
             return false;
         };
@@ -262,7 +264,7 @@ impl World {
         denial: Denial,
         cost: u64,
     ) -> bool {
-        self.marks.hit(mark_of(denial));
+        self.observer.marks.hit(mark_of(denial));
         let group = &self.plan.scenario.clients[self.services[of].group];
         let large = matches!(
             denial,

@@ -141,7 +141,7 @@ impl World {
             again.extend(host.state.apply(index, entry.command.as_deref()));
         }
         if !again.is_empty() {
-            self.oracle.commits.replayed(now, node, &again);
+            self.observer.oracle.commits.replayed(now, node, &again);
         }
         let host = &mut self.nodes[node];
         host.join = Some(self.requests.next());
@@ -182,12 +182,12 @@ impl World {
         if let Some(machine) = &mut host.node {
             if jumped {
                 machine.clock_jumped(now);
-                self.marks.hit(Mark::NodeClockJumped);
+                self.observer.marks.hit(Mark::NodeClockJumped);
             }
             let before = machine.is_leased(now);
             machine.tick(now);
             if !before && machine.holder().counters().next().is_some() {
-                self.marks.hit(Mark::NodeWithoutLease);
+                self.observer.marks.hit(Mark::NodeWithoutLease);
             }
         }
         let due = host
@@ -265,8 +265,10 @@ impl World {
                 }
                 let incarnation = self.nodes[node].node.as_ref().map(Node::incarnation);
                 let former = incarnation != Some(answer.edge.child);
-                self.marks.hit_if(former, Mark::AnswerOfFormerIncarnation);
-                self.marks.hit_if(relayed, Mark::AnswerRelayed);
+                self.observer
+                    .marks
+                    .hit_if(former, Mark::AnswerOfFormerIncarnation);
+                self.observer.marks.hit_if(relayed, Mark::AnswerRelayed);
                 let host = &mut self.nodes[node];
                 if let Some(machine) = &mut host.node {
                     let ended = |budget| host.state.has_ended(budget);
@@ -359,7 +361,7 @@ impl World {
                     }
                 }
                 NodeOutput::Rejoin => {
-                    self.marks.hit(Mark::NodeRejoined);
+                    self.observer.marks.hit(Mark::NodeRejoined);
                     self.nodes[node].join = Some(self.requests.next());
                 }
             }

@@ -5,10 +5,9 @@ use super::{Process, World};
 use crate::clock::{Clock, MS};
 use crate::faults::{self, Fleet, Lasting, Stop};
 use crate::hosts::Hosts;
-use crate::mark::Marks;
 use crate::net::Net;
+use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::timeline::Timeline;
 use aliquot_core::command::Command;
 use aliquot_core::state::State;
 use aliquot_core::unit::RequestId;
@@ -95,16 +94,8 @@ impl Fleet for World {
         &mut self.lasting
     }
 
-    fn marks(&mut self) -> &mut Marks {
-        &mut self.marks
-    }
-
-    fn timeline(&mut self) -> &mut Timeline {
-        &mut self.timeline
-    }
-
-    fn show(&mut self, kind: &'static str, host: Option<usize>, text: impl FnOnce() -> String) {
-        Self::show(self, kind, host, text);
+    fn observer(&mut self) -> &mut Observer {
+        &mut self.observer
     }
 
     fn ends_after(&mut self, index: usize, span: u64) {

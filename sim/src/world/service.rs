@@ -106,8 +106,9 @@ impl World {
         let now = self.now;
         let service = &mut self.services[of];
         let leased = service.client.is_leased(service.clock.read(now));
-        self.marks.hit_if(leased, Mark::RebornUnderLease);
-        self.marks
+        self.observer.marks.hit_if(leased, Mark::RebornUnderLease);
+        self.observer
+            .marks
             .hit_if(service.process.number > 0, Mark::ClientReborn);
         let callers = service.callers.reborn();
         let fresh = Service::new(
@@ -220,7 +221,7 @@ impl World {
         if let Some((then, wall_then)) = service.clocks.replace((now, wall)) {
             let passed = (now.since(then).nanos() / MS) as i64;
             if wall - wall_then > passed + Self::JUMP_MS {
-                self.marks.hit(Mark::ClientClockJumped);
+                self.observer.marks.hit(Mark::ClientClockJumped);
                 service.client.clock_jumped(now);
                 service.requests.end_session();
             }
@@ -228,19 +229,19 @@ impl World {
         service.client.tick(now);
         let leased = service.client.is_leased(now);
         if service.had_lease && !leased {
-            self.marks.hit(Mark::ClientLapsed);
+            self.observer.marks.hit(Mark::ClientLapsed);
             service.lapsed = service.client.edge();
             let slept =
                 before.is_some_and(|(then, _)| now.since(then) > Self::LOOK_EVERY.times_or_max(4));
             if slept {
-                self.marks.hit(Mark::LapsedInPause);
+                self.observer.marks.hit(Mark::LapsedInPause);
             }
             let host = self.hosts.nodes + of;
             let edge = service.client.edge();
             let node = edge.and_then(|edge| self.incarnations.get(&edge.parent).copied());
             let cut = |node| !self.net.reaches(host, node) || !self.net.reaches(node, host);
             if node.is_some_and(cut) {
-                self.marks.hit(Mark::LapsedWhileCut);
+                self.observer.marks.hit(Mark::LapsedWhileCut);
             }
         }
         service.had_lease = leased;
@@ -291,7 +292,7 @@ impl World {
         self.questions_void(of, &void);
         if let Some(node) = self.services[of].link() {
             for ask in repeats {
-                self.marks.hit(Mark::QuestionRepeated);
+                self.observer.marks.hit(Mark::QuestionRepeated);
                 self.send(self.hosts.nodes + of, node, Message::DecisionRequest(ask));
             }
         }
@@ -315,16 +316,16 @@ impl World {
             }
             Message::ClientAnswer(answer) => {
                 let former = service.client.edge() != Some(answer.edge);
-                self.marks.hit_if(former, Mark::AnswerOfFormerEdge);
+                self.observer.marks.hit_if(former, Mark::AnswerOfFormerEdge);
                 if service.link() != Some(from) && former {
                     return;
                 }
                 service.selection.heard(now);
                 let before = LeaseBefore::of(service, now);
                 service.client.handle_answer(&answer, now);
-                before.compare(service, &answer, now, &mut self.marks);
+                before.compare(service, &answer, now, &mut self.observer.marks);
                 if service.client.edge().is_none() {
-                    self.marks.hit(Mark::SessionClosed);
+                    self.observer.marks.hit(Mark::SessionClosed);
                     service.requests.end_session();
                     self.lose_link(of, now);
                     self.services[of].selection.dial_at(now);
@@ -337,7 +338,7 @@ impl World {
             }
             Message::Move if service.link() == Some(from) => self.send_away(of, from, now),
             Message::Reset if service.link() == Some(from) => {
-                self.marks.hit(Mark::ConnectionReset);
+                self.observer.marks.hit(Mark::ConnectionReset);
                 self.lose_link(of, now);
             }
             Message::Reset => self.lose_attempt(of, from, now),
