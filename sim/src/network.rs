@@ -34,6 +34,7 @@ compile_error!(
      environment replaces that, so unset it or add the flag to it"
 );
 
+use crate::clock::{MS, SEC};
 use crate::faults::{self, Lasting};
 use crate::hosts::Hosts;
 use crate::mark::Mark;
@@ -43,21 +44,14 @@ use crate::trace::Tracer;
 use aliquot_core::state::State;
 use event_log::EventLog;
 use fabric::Fabric;
+use host::STEP;
 pub use host::monotonic;
 use node::{Job, NodeHost};
-use service::ClientHost;
+use service::{ClientHost, Session};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-const MS: u64 = 1_000_000;
-const SEC: u64 = 1_000 * MS;
-
-/// True time advances in steps of this length.
-const STEP: Duration = Duration::from_millis(1);
-const STEP_NANOS: u64 = MS;
 
 /// Interval at which the oracle inspects all hosts.
 const LOOK_EVERY: u64 = 50 * MS;
@@ -96,7 +90,7 @@ struct Network<'a> {
     /// The node that led at the last inspection.
     leader: Option<usize>,
     /// The session of each client at the last inspection.
-    sessions: Vec<observe::Session>,
+    sessions: Vec<Session>,
 }
 
 /// Runs the seed of a plan: the safety phase, then the healing phase. Ends early if an invariant is broken
@@ -146,7 +140,7 @@ impl Network<'_> {
             if observes {
                 self.look();
             }
-            self.now += STEP_NANOS;
+            self.now += STEP.as_nanos() as u64;
             host::set_now(self.now);
         }
     }

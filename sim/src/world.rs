@@ -9,6 +9,7 @@
 //! | `begin` | the setup of a run |
 //! | `event`, `queue` | messages, timers and other events, and the queue of those to come |
 //! | `log`, `votes` | the replicated log with its elections |
+//! | `host` | the types of hosts: processes, nodes, services and callers |
 //! | `coordinator`, `leadership`, `sessions` | a node: its shell, its work as leader, and its clients |
 //! | `relay` | reports and answers that nodes send to all others, and relay |
 //! | `service`, `dial`, `asks` | a service instance: its session, its connection, and its requests for central decisions |
@@ -20,11 +21,12 @@
 
 mod asks;
 pub(crate) mod begin;
-pub(crate) mod callers;
+mod callers;
 mod coordinator;
 mod dial;
 mod event;
 mod fleet;
+pub(crate) mod host;
 mod leadership;
 mod lease_diff;
 mod load;
@@ -48,36 +50,43 @@ use crate::observer::{Observer, RunResult};
 use crate::plan::Plan;
 use crate::trace::Tracer;
 use aliquot_core::budget::{Budget, Key};
-use aliquot_core::unit::Incarnation;
-use coordinator::Coordinator;
+use aliquot_core::command::Command;
+use aliquot_core::unit::{Incarnation, RequestId};
 use event::{Due, Event, Message, Timer};
-use operator::{Operator, Requests};
+use host::{Coordinator, Process, Service};
 use queue::Queue;
-use service::Service;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A process on a host.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Process {
-    number: u32,
-    up: bool,
-    paused_until: u64,
-    /// If set, the machine refuses connections at once while the process is down.
-    refuses: bool,
+/// Numbers of requests, shared by joining nodes and operators.
+#[derive(Debug, Default)]
+struct Requests(u64);
+
+impl Requests {
+    const fn next(&mut self) -> RequestId {
+        self.0 += 1;
+        RequestId::new(self.0)
+    }
 }
 
-impl Process {
-    const DOWN: Self = Self {
-        number: 0,
-        up: false,
-        paused_until: 0,
-        refuses: true,
-    };
+/// Commands that are not applied yet.
+#[derive(Debug, Default)]
+struct Operator {
+    asked: Vec<Command>,
+    /// Nodes to remove from the log once they have left.
+    removes: Vec<usize>,
+    began: bool,
+}
 
-    const fn start(&mut self) {
-        self.number += 1;
-        (self.up, self.paused_until) = (true, 0);
+impl Operator {
+    fn submit(&mut self, command: Command) {
+        self.asked.push(command);
+    }
+
+    fn done(&mut self, command: Option<&Command>) {
+        if let (Some(command), false) = (command, self.asked.is_empty()) {
+            self.asked.retain(|asked| asked != command);
+        }
     }
 }
 
@@ -101,11 +110,7 @@ pub struct World {
     /// The node of each incarnation.
     incarnations: BTreeMap<Incarnation, usize>,
     /// Admissions in central mode: the deciding incarnation, the client's edge and the request.
-    decided: std::collections::BTreeSet<(
-        Incarnation,
-        aliquot_core::unit::Edge,
-        aliquot_core::unit::RequestId,
-    )>,
+    decided: std::collections::BTreeSet<(Incarnation, aliquot_core::unit::Edge, RequestId)>,
     /// Set if the last attempt sent its request to a node instead of refusing it.
     just_asked: bool,
     retry_after: u64,

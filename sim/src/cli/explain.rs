@@ -1,6 +1,6 @@
 //! `explain`: shows what led to a breach, from two leases before it.
 
-use super::{Usage, say, scenario};
+use super::command::{Usage, say, scenario};
 use crate::judge::Verdict;
 use crate::oracle::Breach;
 use crate::plan::Plan;

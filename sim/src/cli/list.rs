@@ -1,6 +1,6 @@
 //! `list` and `marks`: list the scenarios of the library and the marks.
 
-use super::{Usage, say, scenario};
+use super::command::{Usage, say, scenario};
 use crate::judge::Verdict;
 use crate::library;
 use crate::mark::Mark;

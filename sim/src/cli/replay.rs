@@ -1,6 +1,6 @@
 //! `replay`: prints the events of one seed and the hash of its trace.
 
-use super::{Usage, say, scenario};
+use super::command::{Usage, say, scenario};
 use crate::judge::Verdict;
 use crate::plan::Plan;
 use crate::tier::{self, Observe};

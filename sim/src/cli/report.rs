@@ -1,6 +1,6 @@
 //! `report`: draws a seed.
 
-use super::{Usage, say, scenario};
+use super::command::{Usage, say, scenario};
 use crate::drawing;
 use crate::judge::Verdict;
 use crate::plan::Plan;

@@ -1,13 +1,12 @@
 //! Sets up a run, before its first step.
 
+use super::Network;
 use super::event_log::EventLog;
 use super::fabric::Fabric;
-use super::host::{self, Host};
+use super::host::{self, Host, STEP};
 use super::node::{Inner, NodeHost, NodeSnapshot, Settings};
-use super::observe::Session;
 use super::reach::Reach;
-use super::service::{self, ClientHost};
-use super::{Network, STEP};
+use super::service::{self, ClientHost, Session};
 use crate::faults::Lasting;
 use crate::hosts::Hosts;
 use crate::net::Net;

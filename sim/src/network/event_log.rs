@@ -1,10 +1,10 @@
 //! The log of a step: what happened on the hosts, in order. The observer gets it after the step.
 
-use super::disk::Written;
-use super::node::Applied;
 use aliquot_client::{LimiterState, Permit};
+use aliquot_coordinator::raft::{Committed, Outcome};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Edge, PeriodId, Span};
+use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The outcome of a request.
@@ -46,6 +46,18 @@ pub(super) struct Decided {
     pub(super) process: u32,
     pub(super) what: What,
 }
+
+/// An entry that a node applied: the node, its clock's reading, the entry and its effects.
+#[derive(Debug)]
+pub(super) struct Applied {
+    pub(super) node: usize,
+    pub(super) tick: u64,
+    pub(super) entry: Committed,
+    pub(super) outcome: Outcome,
+}
+
+/// An entry as it was appended to a disk: true time, node, index and bytes.
+pub(super) type Written = (u64, usize, u64, Bytes);
 
 /// An event that is passed to the observer.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use super::fabric::Connection;
 use super::node::Job;
-use super::{LOOK_EVERY, MS, Network};
-use crate::clock::Clock;
+use super::{LOOK_EVERY, Network};
+use crate::clock::{Clock, MS};
 use crate::draw::{Draw, Of};
 use crate::faults::{self, Fleet, Lasting, Stop};
 use crate::hosts::Hosts;

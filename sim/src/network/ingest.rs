@@ -1,9 +1,7 @@
 //! Passes the events of a step to the observer: entries applied and written, and requests decided.
 
 use super::Network;
-use super::disk::Written;
-use super::event_log::{Admitted, Decided, EventLog, Happened, What};
-use super::node::Applied;
+use super::event_log::{Admitted, Applied, Decided, EventLog, Happened, What, Written};
 use super::service::is_booked;
 use crate::mark::Mark;
 use crate::observer::{Applied as Entry, Basis};

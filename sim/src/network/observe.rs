@@ -1,19 +1,12 @@
 //! Inspects all hosts and reports their state to the observer.
 
-use super::service::is_booked;
-use super::{Network, SEC};
+use super::Network;
+use super::service::{Session, is_booked};
+use crate::clock::SEC;
 use crate::mark::Mark;
 use crate::oracle::Health;
 use aliquot_core::share::Share;
-use aliquot_core::unit::{BudgetId, Edge};
-
-/// The session of a client at an inspection.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Session {
-    process: u32,
-    edge: Option<Edge>,
-    leased: bool,
-}
+use aliquot_core::unit::BudgetId;
 
 impl Network<'_> {
     /// Inspects all hosts at this instant.

@@ -1,12 +1,12 @@
 //! A service instance: the real client library, and its callers.
 
 use super::event_log::{Admitted, Decided, EventLog, Happened, What};
-use super::host::{Host, HostClock, now};
+use super::host::{Host, HostClock, STEP, now};
 use super::reach::{CLIENTS, Reach, name};
-use super::{MS, SEC, STEP};
+use crate::clock::{MS, SEC};
 use crate::draw::{Draw, Of};
 use crate::scenario::{Group, Shape};
-use crate::world::callers::Callers;
+use crate::world::host::Callers;
 use aliquot_client::{Client, Limiter, LimiterState, Permit, Refused};
 use aliquot_coordinator::raft;
 use aliquot_core::share::Kind;
@@ -60,6 +60,14 @@ pub(super) struct ClientHost {
     pub(super) session: Mutex<Option<Client>>,
     /// Process and flow of each request that was answered since the last step.
     pub(super) done: Mutex<Vec<(u32, usize)>>,
+}
+
+/// The session of a client at an inspection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Session {
+    pub(super) process: u32,
+    pub(super) edge: Option<Edge>,
+    pub(super) leased: bool,
 }
 
 /// Runs all client hosts of one simulated machine.

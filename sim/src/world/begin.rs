@@ -1,13 +1,10 @@
 //! Sets up a simulation, before its first event.
 
-use super::World;
-use super::callers::Callers;
-use super::coordinator::Coordinator;
 use super::event::{Event, Timer};
+use super::host::{Callers, Coordinator, Service};
 use super::log::{Log, Patience};
-use super::operator::{Operator, Requests};
 use super::queue::Queue;
-use super::service::Service;
+use super::{Operator, Requests, World};
 use crate::clock::{self, Clock, SEC};
 use crate::draw::{Draw, Of};
 use crate::faults::Lasting;

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::event::Timer;
-use super::service::Service;
+use super::host::Service;
 use crate::clock::{MS, SEC};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
@@ -12,46 +12,6 @@ use aliquot_core::bucket::Refusal;
 use aliquot_core::client::{Decider, Denial, Mode};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{BudgetId, PeriodId, Tick, Tokens};
-
-/// The callers of one service.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Callers {
-    /// Number of arrivals so far, which names their random numbers.
-    pub(super) count: u64,
-    /// Time of the next arrival, in nanoseconds of true time, not rounded to the quantum.
-    next: f64,
-    /// The factor that a random walk has reached, and the time of its next step.
-    pub(super) walked: (f64, u64),
-    pub(super) steps: u64,
-    /// If set, the next event sends no request and only evaluates the load again.
-    rechecks: bool,
-    /// Number of callers that wait for tokens.
-    pub(crate) waiting: u64,
-    retrying: bool,
-    /// Permits in flight, each with the true time of its release.
-    pub(crate) flights: Vec<(u64, Flight)>,
-    /// Number of requests that wait for a node's answer.
-    pub(super) asked: u64,
-}
-
-impl Callers {
-    /// Counts an arrival. Returns the number of arrivals so far.
-    #[cfg(feature = "network")]
-    pub(crate) const fn come(&mut self) -> u64 {
-        self.count += 1;
-        self.count
-    }
-
-    /// Returns the callers of a restarted process: the load continues, and no caller waits.
-    pub(crate) fn reborn(&self) -> Self {
-        Self {
-            count: self.count,
-            walked: self.walked,
-            steps: self.steps,
-            ..Self::default()
-        }
-    }
-}
 
 /// Interval at which a load is evaluated again if it varies or is zero at present.
 const LOOK: f64 = 50.0 * MS as f64;

@@ -2,27 +2,13 @@
 
 use super::World;
 use super::event::Message;
+use super::host::Dialled;
 use crate::mark::Mark;
 use aliquot_core::node_selection::{
     Attempt, Connection, DialReason, Held, Phase, Step, closing_report,
 };
 use aliquot_core::unit::{Edge, Span, Tick};
 use std::rc::Rc;
-
-/// A modelled connection: the node, and a nonce that identifies the attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dialled {
-    node: usize,
-    nonce: u64,
-}
-
-impl Connection for Dialled {
-    type Node = usize;
-
-    fn node(&self) -> &usize {
-        &self.node
-    }
-}
 
 impl World {
     /// Number of attempts that a client without a session makes at its home node before it tries others.

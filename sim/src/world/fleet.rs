@@ -1,7 +1,8 @@
 //! The hosts, links and budgets of the kernel tier, as faults affect them.
 
+use super::World;
 use super::event::{Event, Message, Timer};
-use super::{Process, World};
+use super::host::Process;
 use crate::clock::{Clock, MS};
 use crate::faults::{self, Fleet, Lasting, Stop};
 use crate::hosts::Hosts;

@@ -1,8 +1,8 @@
 //! The leadership of a node: elections, barriers, rounds, commits, and answers to other nodes.
 
 use super::World;
-use super::coordinator::Coordinator;
 use super::event::{Message, Timer};
+use super::host::Coordinator;
 use super::log::LogMessage;
 use crate::mark::Mark;
 use aliquot_core::command::{Changes, Command};

@@ -1,8 +1,8 @@
 //! Reports admissions, permits, entries, and the state of all hosts at instants to the observer.
 
-use super::coordinator::Coordinator;
-use super::service::Service;
-use super::{Message, World};
+use super::World;
+use super::event::Message;
+use super::host::{Coordinator, Service};
 use crate::clock::{MS, SEC};
 use crate::observer::{Applied, Basis};
 use crate::oracle::{Admission, Flight, Flown, Health, Right};

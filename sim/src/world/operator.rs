@@ -3,39 +3,7 @@
 use super::World;
 use aliquot_core::command::Command;
 use aliquot_core::node::Node;
-use aliquot_core::unit::{NodeId, RequestId, Span};
-
-/// Numbers of requests, shared by joining nodes and operators.
-#[derive(Debug, Default)]
-pub(crate) struct Requests(u64);
-
-impl Requests {
-    pub(super) const fn next(&mut self) -> RequestId {
-        self.0 += 1;
-        RequestId::new(self.0)
-    }
-}
-
-/// Commands that are not applied yet.
-#[derive(Debug, Default)]
-pub(crate) struct Operator {
-    asked: Vec<Command>,
-    /// Nodes to remove from the log once they have left.
-    pub(super) removes: Vec<usize>,
-    began: bool,
-}
-
-impl Operator {
-    pub(super) fn submit(&mut self, command: Command) {
-        self.asked.push(command);
-    }
-
-    pub(super) fn done(&mut self, command: Option<&Command>) {
-        if let (Some(command), false) = (command, self.asked.is_empty()) {
-            self.asked.retain(|asked| asked != command);
-        }
-    }
-}
+use aliquot_core::unit::{NodeId, Span};
 
 impl World {
     pub(super) fn configure(&mut self) {

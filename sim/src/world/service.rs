@@ -3,94 +3,15 @@
 //! An edge with a valid lease stays in use until the lease ends, even if its connection is lost. Meanwhile
 //! the client opens the next edge.
 
-use super::callers::Callers;
-use super::dial::Dialled;
+use super::World;
 use super::event::{Message, Timer};
+use super::host::Service;
 use super::lease_diff::LeaseBefore;
-use super::{Process, World};
-use crate::clock::{Clock, MS};
+use crate::clock::MS;
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
-use crate::scenario::Lease;
 use aliquot_core::budget::Labels;
-use aliquot_core::client::Client;
-use aliquot_core::decision_requests::DecisionRequests;
-use aliquot_core::message::Heard;
-use aliquot_core::node_selection::{Connection, NodeSelection, Times};
-use aliquot_core::unit::{BudgetId, Edge, Scale, Span, Tick};
-
-#[derive(Clone, Debug)]
-pub(crate) struct Service {
-    pub(crate) clock: Clock,
-    pub(crate) process: Process,
-    pub(crate) client: Client,
-    pub(crate) requests: DecisionRequests,
-    pub(crate) group: usize,
-    /// Index of its key in `World::keys`.
-    pub(crate) key: usize,
-    /// The budget of the key and its scale, once a node has sent them.
-    pub(crate) budget: Option<(BudgetId, Scale)>,
-    pub(super) selection: NodeSelection<Dialled>,
-    /// Time at which the client moves even if the old node has not taken what was handed back.
-    pub(super) moves_at: Option<Tick>,
-    reported: Tick,
-    pub(super) report_at: Tick,
-    named: Tick,
-    /// Set if a request was refused since the last report.
-    pub(crate) wanted: bool,
-    /// True time of the valid look. Timers of other looks are ignored.
-    look_at: u64,
-    clocks: Option<(Tick, i64)>,
-    choices: u64,
-    pub(crate) leaving: bool,
-    pub(crate) had_lease: bool,
-    /// The edge of the lease that ended last.
-    pub(super) lapsed: Option<Edge>,
-    /// The edge of the last answer, and that answer's number.
-    pub(super) answered: Option<(Edge, Heard)>,
-    pub(crate) callers: Callers,
-}
-
-impl Service {
-    pub(crate) fn new(
-        clock: Clock,
-        group: usize,
-        key: usize,
-        lease: &Lease,
-        callers: Callers,
-    ) -> Self {
-        let (drift, zero) = (lease.drift, Tick::from_nanos(0));
-        let times = Times::of(Span::from_nanos(lease.client_report_every));
-        Self {
-            clock,
-            process: Process::DOWN,
-            client: Client::new(drift),
-            requests: DecisionRequests::new(drift),
-            group,
-            key,
-            budget: None,
-            selection: NodeSelection::new(times, zero),
-            moves_at: None,
-            reported: zero,
-            report_at: zero,
-            named: zero,
-            wanted: false,
-            look_at: 0,
-            clocks: None,
-            choices: 0,
-            leaving: false,
-            had_lease: false,
-            lapsed: None,
-            answered: None,
-            callers,
-        }
-    }
-
-    /// Returns the node that the client is connected to.
-    pub(crate) fn link(&self) -> Option<usize> {
-        self.selection.link().map(|line| *line.node())
-    }
-}
+use aliquot_core::unit::{Span, Tick};
 
 impl World {
     const URGENT_GAP: Span = Span::from_millis(5);
