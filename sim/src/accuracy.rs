@@ -4,95 +4,16 @@
 //! with the reason, and fails nothing. Figures that must not get worse are asserted by the scenarios.
 
 mod rows;
+mod table;
 mod text;
 
 use crate::figure::{Figures, Window};
 use crate::library;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
-use crate::world::World;
-use std::collections::BTreeMap;
+use crate::tier::{self, Observe};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// The goal of a figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Goal {
-    /// No goal: the figure is printed and not judged.
-    Reported,
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-/// The unit in which a figure is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    /// A multiple of the limit, with two digits.
-    OfLimit,
-    /// Per cent, with one digit.
-    PerCent,
-    /// Seconds, with one digit.
-    Seconds,
-    /// A whole number.
-    Count,
-    /// A number with three digits.
-    Index,
-    /// Bytes per second and client, printed as KB/s.
-    PerClient,
-}
-
-/// A column of a table: one figure for every row.
-#[derive(Clone, Copy, Debug)]
-struct Column {
-    heading: &'static str,
-    /// The figure's name, as `Figures::figure` takes it.
-    name: &'static str,
-    unit: Unit,
-    /// The window and the goal, in rows that do not override them.
-    look: Look,
-}
-
-/// The window of a figure, in seconds, and its goal.
-#[derive(Clone, Copy, Debug)]
-struct Look {
-    from: f64,
-    to: Option<f64>,
-    goal: Goal,
-}
-
-/// One scenario of the document.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    scenario: &'static str,
-    says: &'static str,
-    published: &'static str,
-    /// A remark on the row; if a goal is missed, the reason.
-    short: &'static str,
-    /// Overrides of a column's window and goal, by the column's heading.
-    but: &'static [(&'static str, Look)],
-}
-
-/// A table of the document: heading, introduction, columns and rows.
-struct Table {
-    heading: &'static str,
-    says: &'static str,
-    /// Every row runs with the seeds `0..seeds`.
-    seeds: u64,
-    columns: &'static [Column],
-    rows: &'static [Row],
-}
-
-impl Table {
-    /// Returns the window and the goal of each column in this row.
-    fn windows<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = Look> + 'a {
-        self.columns.iter().map(|column| {
-            let other = row.but.iter().find(|(of, _)| *of == column.heading);
-            other.map_or(column.look, |(_, look)| *look)
-        })
-    }
-}
-
-/// The worst value of every figure, by scenario. `None` if some seed had no such value.
-type Results = BTreeMap<&'static str, Vec<Option<f64>>>;
+use table::{Column, Goal, Look, Results, Row, Table, Unit};
 
 /// Iterates over all rows, each with its table.
 fn all_rows() -> impl Iterator<Item = (&'static Table, &'static Row)> {
@@ -163,7 +84,11 @@ fn scenario(name: &str) -> Scenario {
 fn figures_of(table: &Table, row: &Row, seed: u64) -> Vec<Option<f64>> {
     let plan = Plan::draw(&scenario(row.scenario), seed);
     let drawn = plan.scenario.clone();
-    let result = World::new(plan).measuring_bytes().live();
+    let observe = Observe {
+        tracer: None,
+        bytes: true,
+    };
+    let result = tier::live(plan, observe);
     let figures = Figures {
         scenario: &drawn,
         result: &result,
@@ -197,34 +122,6 @@ fn worse(goal: Goal, one: Option<f64>, other: Option<f64>) -> Option<f64> {
         Goal::AtLeast(_) => one.min(other),
         Goal::AtMost(_) | Goal::Reported => one.max(other),
     })
-}
-
-impl Goal {
-    /// Returns the figure as text, and whether it reaches the goal. The rounded text is what is compared,
-    /// since the published figures are rounded as well.
-    fn judge(self, unit: Unit, value: Option<f64>) -> (String, bool) {
-        let Some(value) = value else {
-            return ("-".into(), self == Self::Reported);
-        };
-        let (scale, digits, name) = match unit {
-            Unit::OfLimit => (1.0, 2, " R"),
-            Unit::PerCent => (100.0, 1, " %"),
-            Unit::Seconds => (1.0, 1, " s"),
-            Unit::Count => (1.0, 0, ""),
-            Unit::Index => (1.0, 3, ""),
-            Unit::PerClient => (1e-3, 2, " KB/s"),
-        };
-        let text = format!("{:.digits$}", value * scale);
-        // Adding 0.0 turns -0.0 into 0.0, so that a zero is printed without a sign.
-        let rounded = text.parse::<f64>().unwrap_or(f64::NAN) + 0.0;
-        let text = format!("{rounded:.digits$}");
-        let holds = match self {
-            Self::Reported => true,
-            Self::AtLeast(least) => rounded >= least * scale - 1e-9,
-            Self::AtMost(most) => rounded <= most * scale + 1e-9,
-        };
-        (format!("{text}{name}"), holds)
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! | 3 | something could not be judged, and nothing failed |
 
 mod accuracy;
+mod command;
 mod explain;
 mod format;
 mod hunt;
@@ -22,14 +23,10 @@ mod table;
 mod trace;
 
 use crate::judge::Verdict;
-use crate::library;
-use crate::scenario::Scenario;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
+use command::{Usage, say, warn};
 use std::ffi::OsString;
-use std::fmt::Display;
-use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 const STYLES: Styles = Styles::styled()
@@ -103,16 +100,6 @@ enum Command {
     Marks,
 }
 
-/// Reason for which a command ran nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Usage(String);
-
-impl Usage {
-    fn new(said: impl Display) -> Self {
-        Self(said.to_string())
-    }
-}
-
 /// Parses the arguments, of which the first is the program's name, and runs the command.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -149,45 +136,4 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Prints to standard output. It is no error if the reader has closed the pipe.
-fn say(text: &str) -> Verdict {
-    let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
-    Verdict::Pass
-}
-
-/// Prints to standard error.
-fn warn(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end());
-}
-
-/// Reads the scenario of that name in the library, or in that file.
-fn scenario(name: &str) -> Result<Scenario, Usage> {
-    let path = Path::new(name);
-    let (named, text, beside) = match library::text(name) {
-        Some(text) => (name.to_owned(), text.to_owned(), None),
-        None if path
-            .extension()
-            .is_some_and(|extension| extension == "toml") =>
-        {
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|error| Usage(format!("{name} cannot be read: {error}")))?;
-            let stem = path
-                .file_stem()
-                .map(|stem| stem.to_string_lossy().into_owned());
-            (stem.unwrap_or_else(|| name.to_owned()), text, path.parent())
-        }
-        None => {
-            let near = aliquot_budgets::nearest(name, library::names());
-            let hint = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
-            return Err(Usage(format!(
-                "there is no scenario {name:?}, and a file must end in .toml; `aliquot-sim list` lists all{hint}"
-            )));
-        }
-    };
-    Scenario::parse(&named, &text, beside).map_err(|problems| {
-        let lines = problems.to_string().replace('\n', "\n  ");
-        Usage(format!("{name} is wrong; nothing was run:\n  {lines}"))
-    })
 }

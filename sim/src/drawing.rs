@@ -2,10 +2,10 @@
 
 mod plot;
 
+use crate::observer::RunResult;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
 use crate::timeline::{BIN, KeyTimeline, Timeline};
-use crate::world::RunResult;
 use plot::{Line, Plot, escaped};
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! Figures of a run, over any window of it.
 
+use crate::observer::RunResult;
 use crate::scenario::Scenario;
 use crate::timeline::{BIN, Bin, KeyTimeline};
-use crate::world::RunResult;
 
 const SEC: u64 = 1_000_000_000;
 

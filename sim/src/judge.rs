@@ -2,10 +2,10 @@
 
 use crate::figure::{Figures, Window};
 use crate::mark::{Mark, Marks};
+use crate::observer::RunResult;
 use crate::plan::Plan;
 use crate::scenario::{Assert, Bound, Scenario, What, format::METRICS};
 use crate::tier::{self, Observe};
-use crate::world::RunResult;
 use std::collections::BTreeMap;
 
 /// The verdict on a seed or on a scenario.

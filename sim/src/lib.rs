@@ -9,14 +9,22 @@
 
 pub mod draw;
 pub mod mark;
+pub mod trace;
 
 pub mod scenario;
 
+mod clock;
 mod hosts;
 pub mod timeline;
 
+mod net;
+
 pub mod oracle;
 pub mod plan;
+
+pub mod observer;
+
+mod faults;
 
 pub mod world;
 
@@ -25,7 +33,6 @@ pub mod network;
 
 pub mod figure;
 mod tier;
-pub mod trace;
 
 pub mod judge;
 

@@ -11,17 +11,17 @@
 //! | `fabric`, `pipe`, `frames` | the links and their faults, the sockets, and the HTTP/2 frames on them |
 //! | `reach`, `disk` | connections to nodes, and the disks of nodes |
 //! | `node`, `service` | the software of a host: a coordinator node, or a client with its callers |
-//! | `inject` | injects faults into hosts and links, and recovers them |
-//! | `event_log`, `ingest`, `observe` | a log of what happened in a step, and what is passed from it and from the hosts to the oracle |
+//! | `fleet` | hosts and links, as faults affect them |
+//! | `event_log`, `ingest`, `observe` | a log of what happened in a step, and what is passed from it and from the hosts to the observer |
 
 mod begin;
 mod disk;
 mod event_log;
 mod fabric;
+mod fleet;
 mod frames;
 mod host;
 mod ingest;
-mod inject;
 mod node;
 mod observe;
 mod pipe;
@@ -34,29 +34,24 @@ compile_error!(
      environment replaces that, so unset it or add the flag to it"
 );
 
+use crate::clock::{MS, SEC};
+use crate::faults::{self, Lasting};
 use crate::hosts::Hosts;
-use crate::mark::{Mark, Marks};
-use crate::oracle::Oracle;
+use crate::mark::Mark;
+use crate::observer::{Observer, RunResult};
 use crate::plan::Plan;
-use crate::timeline::Timeline;
-use crate::world::{RunResult, TraceEvent, Tracer};
+use crate::trace::Tracer;
 use aliquot_core::state::State;
-use aliquot_core::unit::RequestId;
 use event_log::EventLog;
 use fabric::Fabric;
+use host::STEP;
 pub use host::monotonic;
 use node::{Job, NodeHost};
-use service::ClientHost;
+use service::{ClientHost, Session};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-
-const MS: u64 = 1_000_000;
-const SEC: u64 = 1_000 * MS;
-
-/// True time advances in steps of this length.
-const STEP: Duration = Duration::from_millis(1);
-const STEP_NANOS: u64 = MS;
+use std::sync::atomic::Ordering;
 
 /// Interval at which the oracle inspects all hosts.
 const LOOK_EVERY: u64 = 50 * MS;
@@ -68,15 +63,13 @@ const CONNECTIONS: u64 = (4 + 2 + 2) * SEC;
 /// A run in progress.
 struct Network<'a> {
     plan: Plan,
-    hosts: Hosts,
+    hosts: Rc<Hosts>,
     sim: turmoil::Sim<'a>,
     fabric: Arc<Fabric>,
     node_hosts: Vec<Arc<NodeHost>>,
     client_hosts: Vec<Arc<ClientHost>>,
     event_log: EventLog,
-    oracle: Oracle,
-    marks: Marks,
-    timeline: Timeline,
+    observer: Observer,
     /// The replicated state after all entries applied so far, by whichever node applied each first.
     state: State,
     /// A digest of each entry's effects, to be compared with its effects on the other nodes.
@@ -88,21 +81,16 @@ struct Network<'a> {
     now: u64,
     /// Index of the next fault in the plan.
     next_fault: usize,
-    /// Faults that are active, by index: true time of their end, and the affected hosts.
-    active: BTreeMap<usize, (u64, Vec<usize>)>,
-    lasts: u64,
+    /// The faults that last.
+    lasting: Lasting,
     /// Commands that operators have submitted and that are not applied yet, with the time of the last
     /// attempt.
     asked: Vec<(aliquot_core::command::Command, u64)>,
     requests: u64,
-    calmed: bool,
-    stopped: bool,
-    /// Set once everything has been well for a while after the last fault.
-    healed: bool,
     /// The node that led at the last inspection.
     leader: Option<usize>,
-    skew_from: Vec<(u64, i64)>,
-    tracer: Option<Box<dyn Tracer>>,
+    /// The session of each client at the last inspection.
+    sessions: Vec<Session>,
 }
 
 /// Runs the seed of a plan: the safety phase, then the healing phase. Ends early if an invariant is broken
@@ -120,13 +108,13 @@ impl Network<'_> {
         let faults = !self.plan.faults.is_empty();
         let heal = self.plan.heal() + if faults { CONNECTIONS } else { 0 };
         self.run_until(end);
-        if heal > 0 && !self.stopped {
-            self.calm();
-            let from = self.now.max(self.lasts);
+        if heal > 0 && !self.observer.is_stopped() {
+            faults::calm(&mut self);
+            let from = self.now.max(self.lasting.pauses_end());
             self.run_until(from);
             let usual = self.fabric.with_net(|net| net.usual_delay());
             let within = self.plan.scenario.lease.heals_within(usual) + CONNECTIONS;
-            self.oracle.healing.begin(from, within);
+            self.observer.oracle.healing.begin(from, within);
             self.run_until(from + heal);
         }
         self.look();
@@ -134,8 +122,8 @@ impl Network<'_> {
     }
 
     fn run_until(&mut self, end: u64) {
-        while self.now < end && !self.stopped && !self.healed {
-            self.befall_due();
+        while self.now < end && !self.observer.is_over() {
+            self.run_faults();
             let observes = self.now.is_multiple_of(LOOK_EVERY);
             if observes {
                 self.operate();
@@ -144,88 +132,34 @@ impl Network<'_> {
                 });
             }
             if let Err(error) = self.sim.step() {
-                self.broke(&error.to_string());
+                self.observer.broke(self.now, || {
+                    format!("the simulated software broke: {error}")
+                });
             }
             self.ingest();
             if observes {
                 self.look();
             }
-            self.now += STEP_NANOS;
+            self.now += STEP.as_nanos() as u64;
             host::set_now(self.now);
         }
     }
 
-    /// Ends the run as a failure, because the software of a host panicked.
-    fn broke(&mut self, what: &str) {
-        let now = self.now;
-        let what = what.to_owned();
-        self.oracle
-            .commits
-            .broke(now, || format!("the simulated software broke: {what}"));
-        self.stopped = true;
-    }
-
-    fn show(&mut self, kind: &'static str, host: Option<usize>, text: impl FnOnce() -> String) {
-        if let Some(tracer) = &mut self.tracer {
-            tracer.record(&TraceEvent {
-                at: self.now,
-                kind,
-                host: host.map_or("", |host| self.hosts.label(host)),
-                from: "",
-                what: &text(),
-            });
-        }
-    }
-
-    const fn request(&mut self) -> RequestId {
-        self.requests += 1;
-        RequestId::new(self.requests)
-    }
-
     fn finish(mut self, end: u64) -> RunResult {
-        let breaks = &self.plan.scenario.run.breaks;
-        let breaches = self.oracle.found().filter_map(|found| found.breach.clone());
-        let (allowed, breaches) = breaches.partition(|breach| breaks.contains(&breach.invariant));
-        let recovery = self.oracle.healing.took();
-        if recovery.is_some() {
-            self.marks.hit(Mark::Recovered);
-        }
-        let entries = self.timeline.traffic.entries;
-        self.timeline.traffic = self.fabric.traffic();
-        self.timeline.traffic.entries = entries;
-        self.timeline.ends = (end.min(self.now), self.now);
-        self.mark_traffic();
-        let budgets = self.plan.scenario.budgets.first();
-        let grains = budgets.map_or(1, |(_, budget)| budget.scale().grains_per_token());
-        let found = self.oracle.found();
-        RunResult {
-            breaches,
-            allowed,
-            doubts: found.filter_map(|found| found.doubt.clone()).collect(),
-            slack: self.oracle.slack(),
-            unleased: self.oracle.degraded.admitted as f64 / grains as f64,
-            recovery,
-            timeline: self.timeline,
-            marks: self.marks,
-            events: self
-                .fabric
-                .pieces
-                .load(std::sync::atomic::Ordering::Relaxed),
-            simulated: self.now,
-        }
-    }
-
-    fn mark_traffic(&mut self) {
+        let entries = self.observer.timeline.traffic.entries;
+        self.observer.timeline.traffic = self.fabric.traffic();
+        self.observer.timeline.traffic.entries = entries;
         let counts = self.fabric.counts();
         for (count, mark) in [
             (counts.cut, Mark::MessageCut),
             (counts.twice, Mark::MessageTwice),
             (counts.late, Mark::MessageLate),
+            (counts.lost, Mark::MessageLost),
             (counts.reset, Mark::ConnectionReset),
         ] {
-            if count > 0 {
-                self.marks.hit(mark);
-            }
+            self.observer.marks.hit_times(mark, count);
         }
+        let events = self.fabric.pieces.load(Ordering::Relaxed);
+        self.observer.finish(end, self.now, events)
     }
 }

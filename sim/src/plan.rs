@@ -1,6 +1,8 @@
 //! The plan of a seed: the scenario with all drawn values, and all faults with their times and targets. It is
 //! drawn before the simulation starts.
 
+pub mod write;
+
 use crate::draw::{Draw, Of};
 use crate::oracle::Greatest;
 use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target, What};

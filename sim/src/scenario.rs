@@ -28,11 +28,11 @@ mod assert;
 mod fault;
 mod fields;
 pub mod format;
+pub(crate) mod kinds;
 mod load;
 mod problem;
 mod reader;
 mod sections;
-pub mod write;
 
 pub use assert::{Assert, Bound, What};
 pub use fault::{Fault, Swarm, Target};
@@ -42,9 +42,7 @@ pub use sections::{ClockRule, Lease, Run, Spread, Tier, Topology};
 
 use aliquot_budgets::draft_of;
 use aliquot_core::budget::{Budget, BudgetDraft};
-use reader::Reader;
-use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use toml::{Table, Value};
 
 /// A scenario that was read and validated.
@@ -77,41 +75,6 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Reads a scenario. Files that it names are looked up in the folder `beside`.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Problems`], which lists everything that is wrong with it.
-    pub fn parse(name: &str, text: &str, beside: Option<&Path>) -> Result<Self, Problems> {
-        let root: Table = text.parse().map_err(|error: toml::de::Error| {
-            let mut problems = Problems::default();
-            let said = error.to_string();
-            problems.add(name, "", format!("is not TOML: {}", said.trim_end()));
-            problems
-        })?;
-        let reader = Reader {
-            root: &root,
-            problems: RefCell::default(),
-            empty: Table::new(),
-        };
-        reader.look_for_strangers();
-        let scenario = reader.scenario(name, text, beside);
-        for (index, fault) in scenario.faults.iter().enumerate() {
-            if fault.writes_budget()
-                && let Err(error) = scenario.writable(fault)
-            {
-                reader.refuse(&format!("fault[{}].set", index + 1), error);
-            }
-        }
-        if scenario.run.tier == Tier::Network {
-            reader.check_network(&scenario);
-        }
-        match reader.problems.into_inner() {
-            problems if problems.0.is_empty() => Ok(scenario),
-            problems => Err(problems),
-        }
-    }
-
     /// Returns a budget with the fields of `set` changed. If `set` has a `key`, it selects the budget;
     /// otherwise the first budget is changed.
     ///

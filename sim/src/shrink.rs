@@ -1,8 +1,8 @@
 //! Shrinks a failing seed: removes faults, clients and time while the same failure remains.
 
 use crate::judge::{SeedResult, judge_plan};
-use crate::plan::Plan;
-use crate::scenario::{Assert, Scenario, write};
+use crate::plan::{Plan, write};
+use crate::scenario::{Assert, Scenario};
 
 /// The result of shrinking.
 #[derive(Clone, Debug)]

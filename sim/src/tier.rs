@@ -1,8 +1,10 @@
 //! Runs a seed on the tier that its scenario names.
 
+use crate::observer::RunResult;
 use crate::plan::Plan;
 use crate::scenario::Tier;
-use crate::world::{RunResult, Tracer, World};
+use crate::trace::Tracer;
+use crate::world::World;
 
 /// Observations in addition to the verdict, each of which costs time.
 #[derive(Default)]

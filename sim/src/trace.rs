@@ -1,9 +1,69 @@
-//! A hash over everything that happens in a seed.
+//! Tracers, which get everything that happens in a run, and the one that hashes it.
 
-use crate::world::{TraceEvent, Tracer};
 use std::cell::Cell;
-use std::hash::Hasher;
+use std::fmt::{Display, Formatter, Result};
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
+
+/// A value that a tracer can look at: as text, for people, or as a hash, for comparison. Hashing costs a
+/// fiftieth of writing the text.
+pub trait Traced {
+    /// Writes the value as text.
+    fn tell(&self, f: &mut Formatter<'_>) -> Result;
+
+    /// Hashes the value. Values that differ must give different hashes.
+    fn digest(&self, fold: &mut Fold);
+}
+
+impl Display for dyn Traced + '_ {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        self.tell(f)
+    }
+}
+
+impl Traced for String {
+    fn tell(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(self)
+    }
+
+    fn digest(&self, fold: &mut Fold) {
+        self.hash(fold);
+    }
+}
+
+/// An event that is shown to a tracer.
+#[derive(Clone, Copy)]
+pub struct TraceEvent<'a> {
+    /// True time in nanoseconds.
+    pub at: u64,
+    /// Kind of the event: `message`, `state`, `books`, `fault`, `over`, `applied`, `admitted` and others.
+    pub kind: &'static str,
+    /// Name of the host; empty if the event belongs to none.
+    pub host: &'a str,
+    /// Name of the sender, if the event is a message.
+    pub from: &'a str,
+    /// The contents.
+    pub what: &'a dyn Traced,
+}
+
+impl std::fmt::Debug for TraceEvent<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self {
+            at,
+            kind,
+            host,
+            from,
+            what,
+        } = self;
+        write!(f, "{at} {kind} {host} {from} {what}")
+    }
+}
+
+/// A receiver of everything that happens.
+pub trait Tracer {
+    /// Called for each event.
+    fn record(&mut self, event: &TraceEvent<'_>);
+}
 
 /// Hashes all events of a run.
 ///

@@ -6,84 +6,87 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `begin`, `run_result` | the setup of a run, and its result |
+//! | `begin` | the setup of a run |
 //! | `event`, `queue` | messages, timers and other events, and the queue of those to come |
-//! | `clock`, `net`, `log`, `votes` | clocks of hosts, links, and the replicated log with its elections |
+//! | `log`, `votes` | the replicated log with its elections |
+//! | `host` | the types of hosts: processes, nodes, services and callers |
 //! | `coordinator`, `leadership`, `sessions` | a node: its shell, its work as leader, and its clients |
 //! | `relay` | reports and answers that nodes send to all others, and relay |
 //! | `service`, `dial`, `asks` | a service instance: its session, its connection, and its requests for central decisions |
 //! | `callers`, `load` | the callers of a service, and how much they request |
-//! | `inject`, `links`, `recover` | injects faults into hosts and links, and recovers them |
+//! | `fleet` | hosts and links, as faults affect them |
 //! | `operator` | submits budgets and configuration |
-//! | `observe`, `marking`, `lease_diff` | passes the state of hosts to the oracle, and counts marks |
-//! | `tracer` | shows everything to a tracer, which may write or hash it |
+//! | `observe`, `tracer` | passes what happens and the state of hosts to the observer, and to a tracer |
+//! | `marking`, `lease_diff` | counts the marks of this tier |
 
 mod asks;
 pub(crate) mod begin;
-pub(crate) mod callers;
-pub(crate) mod clock;
+mod callers;
 mod coordinator;
 mod dial;
 mod event;
-mod inject;
+mod fleet;
+pub(crate) mod host;
 mod leadership;
 mod lease_diff;
-mod links;
 mod load;
 mod log;
 mod marking;
-pub(crate) mod net;
 mod observe;
 mod operator;
 mod queue;
-mod recover;
 mod relay;
-mod run_result;
 mod service;
 mod sessions;
 mod tracer;
 mod votes;
 
-pub use run_result::RunResult;
-pub use tracer::{TraceEvent, Traced, Tracer};
-
+use crate::clock::{self, MS};
+use crate::faults::{self, Lasting};
 use crate::hosts::Hosts;
-use crate::mark::{Mark, Marks};
-use crate::oracle::Oracle;
+use crate::mark::Mark;
+use crate::net::Net;
+use crate::observer::{Observer, RunResult};
 use crate::plan::Plan;
-use crate::timeline::Timeline;
+use crate::trace::Tracer;
 use aliquot_core::budget::{Budget, Key};
-use aliquot_core::unit::Incarnation;
-use clock::{Clock, MS};
-use coordinator::Coordinator;
+use aliquot_core::command::Command;
+use aliquot_core::unit::{Incarnation, RequestId};
 use event::{Due, Event, Message, Timer};
-use net::Net;
-use operator::{Operator, Requests};
+use host::{Coordinator, Process, Service};
 use queue::Queue;
-use service::Service;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-/// A process on a host.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Process {
-    number: u32,
-    up: bool,
-    paused_until: u64,
-    /// If set, the machine refuses connections at once while the process is down.
-    refuses: bool,
+/// Numbers of requests, shared by joining nodes and operators.
+#[derive(Debug, Default)]
+struct Requests(u64);
+
+impl Requests {
+    const fn next(&mut self) -> RequestId {
+        self.0 += 1;
+        RequestId::new(self.0)
+    }
 }
 
-impl Process {
-    const DOWN: Self = Self {
-        number: 0,
-        up: false,
-        paused_until: 0,
-        refuses: true,
-    };
+/// Commands that are not applied yet.
+#[derive(Debug, Default)]
+struct Operator {
+    asked: Vec<Command>,
+    /// Nodes to remove from the log once they have left.
+    removes: Vec<usize>,
+    began: bool,
+}
 
-    const fn start(&mut self) {
-        self.number += 1;
-        (self.up, self.paused_until) = (true, 0);
+impl Operator {
+    fn submit(&mut self, command: Command) {
+        self.asked.push(command);
+    }
+
+    fn done(&mut self, command: Option<&Command>) {
+        if let (Some(command), false) = (command, self.asked.is_empty()) {
+            self.asked.retain(|asked| asked != command);
+        }
     }
 }
 
@@ -94,47 +97,30 @@ pub struct World {
     now: u64,
     next: u64,
     queue: Queue,
-    hosts: Hosts,
+    hosts: Rc<Hosts>,
     net: Net,
     nodes: Vec<Coordinator>,
     services: Vec<Service>,
     /// The keys that clients use.
     keys: Vec<Key>,
     claims: Vec<Budget>,
-    /// The latest limit of each key that an operator has submitted.
-    limits: Vec<aliquot_core::share::Share>,
-    oracle: Oracle,
-    marks: Marks,
-    timeline: Timeline,
+    observer: Observer,
     operator: Operator,
     requests: Requests,
     /// The node of each incarnation.
     incarnations: BTreeMap<Incarnation, usize>,
     /// Admissions in central mode: the deciding incarnation, the client's edge and the request.
-    decided: std::collections::BTreeSet<(
-        Incarnation,
-        aliquot_core::unit::Edge,
-        aliquot_core::unit::RequestId,
-    )>,
+    decided: std::collections::BTreeSet<(Incarnation, aliquot_core::unit::Edge, RequestId)>,
     /// Set if the last attempt sent its request to a node instead of refusing it.
     just_asked: bool,
     retry_after: u64,
-    callers_until: u64,
-    /// Active faults, with the affected hosts.
-    active: BTreeMap<usize, Vec<usize>>,
-    /// True time until which the faults injected so far last at least.
+    /// The faults that last.
+    lasting: Lasting,
+    /// True time until which messages are under way that faults hold up or repeat.
     lasts: u64,
     clones: usize,
-    applied: u64,
     events: u64,
-    stopped: bool,
-    /// Set once everything has been well for a while after the last fault.
-    healed: bool,
     measures_bytes: bool,
-    skew_from: Vec<(u64, i64)>,
-    /// True time since which no node has been the ready leader, as of the last look.
-    vacant: Option<u64>,
-    tracer: Option<Box<dyn Tracer>>,
 }
 
 impl std::fmt::Debug for World {
@@ -158,7 +144,7 @@ impl World {
     /// Passes everything that happens to a tracer.
     #[must_use]
     pub fn traced_by(mut self, tracer: Box<dyn Tracer>) -> Self {
-        self.tracer = Some(tracer);
+        self.observer.trace_to(tracer);
         self
     }
 
@@ -168,31 +154,30 @@ impl World {
     pub fn live(mut self) -> RunResult {
         let (end, heal) = (self.plan.scenario.run.duration, self.plan.heal());
         self.run_until(end);
-        if heal > 0 && !self.stopped {
-            self.calm();
-            let from = self.now.max(self.lasts);
+        if heal > 0 && !self.observer.is_stopped() {
+            faults::calm(&mut self);
+            let from = self.now.max(self.lasts).max(self.lasting.pauses_end());
             self.run_until(from);
             let within = self
                 .plan
                 .scenario
                 .lease
                 .heals_within(self.net.usual_delay());
-            self.oracle.healing.begin(from, within);
+            self.observer.oracle.healing.begin(from, within);
             self.run_until(from + heal);
         }
         self.look();
-        self.finish(end)
+        self.observer.finish(end, self.now, self.events)
     }
 
     fn run_until(&mut self, end: u64) {
-        while !self.stopped
-            && !self.healed
+        while !self.observer.is_over()
             && let Some(due) = self.queue.pop_by(end)
         {
             self.now = due.at;
             self.handle(due.event);
         }
-        if !self.stopped && !self.healed {
+        if !self.observer.is_over() {
             self.now = clock::quantised(end);
         }
     }
@@ -216,9 +201,9 @@ impl World {
                 process,
                 timer,
             } => self.ring(host as usize, process, timer),
-            Event::Inject(index) => self.inject(index as usize),
+            Event::Inject(index) => faults::inject(self, index as usize),
             Event::Strobe(index, count) => self.strobe(index as usize, count),
-            Event::Recover(index) => self.recover(index as usize),
+            Event::Recover(index) => faults::recover(self, index as usize),
             Event::Operate => {
                 self.operate();
                 self.after(100 * MS, Event::Operate);
@@ -234,7 +219,7 @@ impl World {
     fn wait_for(&mut self, host: usize, event: Event) {
         let until = self.paused(host).unwrap_or(self.now);
         let message = matches!(event, Event::Deliver { .. });
-        self.marks.hit_if(message, Mark::MessageWaited);
+        self.observer.marks.hit_if(message, Mark::MessageWaited);
         self.at(until, event);
     }
 
@@ -262,7 +247,7 @@ impl World {
     }
 
     fn deliver(&mut self, from: usize, to: usize, message: Message) {
-        if self.tracer.is_some() {
+        if self.observer.is_traced() {
             self.show_message(from, to, &message);
         }
         if self.hosts.is_node(to) {
@@ -270,7 +255,7 @@ impl World {
         } else {
             self.service_receives(from, to - self.hosts.nodes, message);
         }
-        if self.tracer.is_some() {
+        if self.observer.is_traced() {
             self.show_state(to);
         }
     }
@@ -294,7 +279,7 @@ impl World {
             } else {
                 self.net.slowness(host)
             };
-            self.marks.hit_if(slow > 0, Mark::HostSlow);
+            self.observer.marks.hit_if(slow > 0, Mark::HostSlow);
             let host = host as u32;
             self.after(
                 span.saturating_add(slow),
@@ -319,17 +304,19 @@ impl World {
         } else {
             self.net.slowness(to)
         };
-        self.marks.hit_if(fate.cut, Mark::MessageCut);
-        self.marks.hit_if(fate.lost, Mark::MessageLost);
-        self.marks.hit_if(fate.overtaken, Mark::MessageOvertaken);
+        self.observer.marks.hit_if(fate.cut, Mark::MessageCut);
+        self.observer.marks.hit_if(fate.lost, Mark::MessageLost);
+        self.observer
+            .marks
+            .hit_if(fate.overtaken, Mark::MessageOvertaken);
         let [first, second] = fate.copies.map(|copy| copy.map(|delay| delay + slow));
         if fate.late {
-            self.marks.hit(Mark::MessageLate);
+            self.observer.marks.hit(Mark::MessageLate);
             self.lasts = self.lasts.max(self.now + first.unwrap_or(0));
         }
         let (from, to) = (from as u32, to as u32);
         if let Some(delay) = second {
-            self.marks.hit(Mark::MessageTwice);
+            self.observer.marks.hit(Mark::MessageTwice);
             self.lasts = self.lasts.max(self.now + delay);
             let message = Box::new(message.clone());
             self.after(delay, Event::Deliver { from, to, message });
@@ -350,20 +337,6 @@ impl World {
         match self.hosts.is_node(host) {
             true => &self.nodes[host].process,
             false => &self.services[host - self.hosts.nodes].process,
-        }
-    }
-
-    fn process_mut(&mut self, host: usize) -> &mut Process {
-        match self.hosts.is_node(host) {
-            true => &mut self.nodes[host].process,
-            false => &mut self.services[host - self.hosts.nodes].process,
-        }
-    }
-
-    fn clock_mut(&mut self, host: usize) -> &mut Clock {
-        match self.hosts.is_node(host) {
-            true => &mut self.nodes[host].clock,
-            false => &mut self.services[host - self.hosts.nodes].clock,
         }
     }
 

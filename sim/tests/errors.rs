@@ -198,3 +198,15 @@ fn everything_that_is_wrong_is_told_at_once() {
         clients[1].count = "many": must be a whole number from 1 to 20000"#]],
     );
 }
+
+#[test]
+fn a_template_cannot_be_deleted() {
+    let template = "[[budget]]\nkey = \"tenant/*\"\nrate = \"1/s\"\n";
+    let fault = "[[fault]]\nkind = \"budget_delete\"\nset = { key = \"tenant/*\" }\n";
+    check(
+        &format!("{WHOLE}{template}{fault}"),
+        &expect![
+            "fault[1].set: names a template: only a budget with a key of its own can be deleted"
+        ],
+    );
+}

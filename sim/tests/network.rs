@@ -57,6 +57,10 @@ fn what_this_tier_cannot_do_is_refused_by_name() {
             "is up to 7: the network tier takes at most 6",
         ),
         ("[lease]\ncounted_on = \"monotonic\"\n", "lease.counted_on"),
+        (
+            "[[assert]]\nsometimes = \"session-resumed\"\n",
+            "must not be session-resumed in the network tier",
+        ),
     ] {
         let text = format!("{HEAD}{lines}");
         let problems = Scenario::parse("mine", &text, None).expect_err(lines);
@@ -109,6 +113,39 @@ fn the_real_code_passes_under_faults_and_the_same_way_each_time() {
     let (passed, first) = run(folder.path(), "faults", FAULTS, &hash);
     assert!(passed && first.contains("\"trace\""), "{first}");
     assert_eq!(first, run(folder.path(), "faults", FAULTS, &hash).1);
+}
+
+/// A budget is deleted and written again while a client does not run for longer than a lease.
+const MARKED: &str = r#"
+[lease]
+lease = "2s"
+[[fault]]
+kind = "budget_delete"
+at = "3s"
+for = "300ms"
+[[fault]]
+kind = "pause"
+at = "4s"
+for = "3s"
+target = "c-1"
+[[assert]]
+sometimes = "budget-deleted"
+[[assert]]
+sometimes = "instance-ended"
+[[assert]]
+sometimes = "lease-began"
+[[assert]]
+sometimes = "lapsed-in-pause"
+[[assert]]
+metric = "excess"
+at_most = 0
+"#;
+
+#[test]
+fn marks_are_counted_as_in_the_kernel_tier() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (passed, said) = run(folder.path(), "marked", MARKED, &["run", "--seeds", "0"]);
+    assert!(passed, "{said}");
 }
 
 /// Leadership is transferred while a third of all messages is lost.

@@ -2,71 +2,10 @@
 
 mod gossip;
 
-use super::{Column, Goal, Look, Row, Table, Unit};
+use super::table::{
+    EXCESS, LOG, MESSAGES, REPORTED, Row, Table, Unit, at_least, at_most, column, from, row, within,
+};
 use gossip::GOSSIP;
-
-const REPORTED: Goal = Goal::Reported;
-
-const fn at_least(value: f64) -> Goal {
-    Goal::AtLeast(value)
-}
-
-const fn at_most(value: f64) -> Goal {
-    Goal::AtMost(value)
-}
-
-/// From `from` seconds to the end of the run.
-const fn from(from: f64, goal: Goal) -> Look {
-    Look {
-        from,
-        to: None,
-        goal,
-    }
-}
-
-/// From `from` to `to`, in seconds.
-const fn within(from: f64, to: f64, goal: Goal) -> Look {
-    Look {
-        from,
-        to: Some(to),
-        goal,
-    }
-}
-
-const fn column(heading: &'static str, name: &'static str, unit: Unit, look: Look) -> Column {
-    Column {
-        heading,
-        name,
-        unit,
-        look,
-    }
-}
-
-/// Tokens above the envelope in the whole run; always 0.
-const EXCESS: Column = column("excess", "excess", Unit::Count, from(0.0, at_most(0.0)));
-const MESSAGES: Column = column("messages", "messages", Unit::Count, from(0.0, REPORTED));
-const LOG: Column = column("log", "entries", Unit::Index, from(0.0, REPORTED));
-
-/// A row without overrides and without a remark.
-const fn row(scenario: &'static str, says: &'static str, published: &'static str) -> Row {
-    Row {
-        scenario,
-        says,
-        published,
-        short: "",
-        but: &[],
-    }
-}
-
-impl Row {
-    const fn but(self, but: &'static [(&'static str, Look)]) -> Self {
-        Self { but, ..self }
-    }
-
-    const fn note(self, short: &'static str) -> Self {
-        Self { short, ..self }
-    }
-}
 
 /// All tables of the document.
 pub(super) const TABLES: &[Table] = &[

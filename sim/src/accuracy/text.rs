@@ -1,7 +1,7 @@
 //! The document as Markdown.
 
 use super::rows::TABLES;
-use super::{Results, Row, Table};
+use super::table::{Column, Look, Results, Row, Table};
 use std::fmt::Write;
 
 const PREFACE: &str = "\
@@ -68,7 +68,7 @@ fn rows_of(table: &Table, results: &Results, text: &mut String) {
 fn cells(table: &Table, row: &Row, values: &[Option<f64>]) -> (Vec<String>, bool) {
     let mut all = true;
     let windows = table.columns.iter().zip(table.windows(row)).zip(values);
-    let cell = |((column, look), &value): ((&super::Column, super::Look), &Option<f64>)| {
+    let cell = |((column, look), &value): ((&Column, Look), &Option<f64>)| {
         let (written, holds) = look.goal.judge(column.unit, value);
         all &= holds;
         match holds {

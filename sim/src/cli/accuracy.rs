@@ -1,7 +1,7 @@
 //! `accuracy`: measures the published workloads and writes the document about them.
 
+use super::command::{Usage, say, warn};
 use super::progress::Progress;
-use super::{Usage, say, warn};
 use crate::accuracy;
 use crate::judge::Verdict;
 use std::num::NonZeroUsize;

@@ -1,11 +1,12 @@
 //! `explain`: shows what led to a breach, from two leases before it.
 
-use super::{Usage, say, scenario};
+use super::command::{Usage, say, scenario};
 use crate::judge::Verdict;
 use crate::oracle::Breach;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
-use crate::world::{TraceEvent, Tracer, World};
+use crate::tier::{self, Observe};
+use crate::trace::{TraceEvent, Tracer};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -114,7 +115,7 @@ fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, us
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
     let plan = Plan::draw(&scenario, args.seed);
-    let result = World::new(plan.clone()).live();
+    let result = tier::live(plan.clone(), Observe::default());
     let Some(breach) = result
         .breaches
         .iter()
@@ -142,7 +143,11 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         ),
     };
     // Run the same seed again, with an observer.
-    let again = World::new(plan).traced_by(Box::new(listener)).live();
+    let observe = Observe {
+        tracer: Some(Box::new(listener)),
+        bytes: false,
+    };
+    let again = tier::live(plan, observe);
     say(&told(
         &scenario,
         breach,

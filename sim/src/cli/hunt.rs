@@ -1,10 +1,11 @@
 //! `hunt`: searches for the seed and the changes that leave the least slack.
 
+use super::command::{Usage, say, scenario};
 use super::progress::Progress;
-use super::{Usage, say, scenario};
 use crate::hunt::{Best, Hunt, hunt};
 use crate::judge::{Verdict, judge};
-use crate::scenario::{Scenario, write};
+use crate::plan::write;
+use crate::scenario::Scenario;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! `list` and `marks`: list the scenarios of the library and the marks.
 
-use super::{Usage, say, scenario};
+use super::command::{Usage, say, scenario};
 use crate::judge::Verdict;
 use crate::library;
 use crate::mark::Mark;
@@ -22,7 +22,12 @@ pub(super) fn run(name: Option<&str>) -> Result<Verdict, Usage> {
 pub(super) fn marks() -> String {
     let mut text = String::new();
     for mark in Mark::ALL {
-        let _ = writeln!(text, "{:<24} {}", mark.name(), mark.says());
+        let tier = if mark.is_of_kernel() {
+            " (kernel tier only)"
+        } else {
+            ""
+        };
+        let _ = writeln!(text, "{:<28} {}{tier}", mark.name(), mark.says());
     }
     text
 }

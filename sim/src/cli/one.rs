@@ -1,6 +1,6 @@
 //! `judge-one`: judges one seed in a process of its own, for [`crate::subprocess`].
 
-use super::{Usage, say};
+use super::command::{Usage, say};
 use crate::judge::{Verdict, judge};
 use crate::scenario::Scenario;
 use crate::subprocess::written;

@@ -1,11 +1,10 @@
 //! `replay`: prints the events of one seed and the hash of its trace.
 
-use super::{Usage, say, scenario};
+use super::command::{Usage, say, scenario};
 use crate::judge::Verdict;
 use crate::plan::Plan;
 use crate::tier::{self, Observe};
-use crate::trace::Trace;
-use crate::world::{TraceEvent, Tracer};
+use crate::trace::{Trace, TraceEvent, Tracer};
 use serde_json::json;
 use std::io::Write;
 

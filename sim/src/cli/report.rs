@@ -1,10 +1,10 @@
 //! `report`: draws a seed.
 
-use super::{Usage, say, scenario};
+use super::command::{Usage, say, scenario};
 use crate::drawing;
 use crate::judge::Verdict;
 use crate::plan::Plan;
-use crate::world::World;
+use crate::tier::{self, Observe};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -23,7 +23,11 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
     let plan = Plan::draw(&scenario, args.seed);
-    let result = World::new(plan.clone()).measuring_bytes().live();
+    let observe = Observe {
+        tracer: None,
+        bytes: true,
+    };
+    let result = tier::live(plan.clone(), observe);
     let html = drawing::html(&scenario, &plan, &result);
     std::fs::write(&args.out, html)
         .map_err(|error| Usage(format!("{} cannot be written: {error}", args.out.display())))?;

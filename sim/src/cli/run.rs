@@ -1,7 +1,8 @@
 //! `run`: runs seeds of scenarios and prints their verdicts.
 
+use super::command::{Usage, say, scenario, seeds, warn};
 use super::progress::Progress;
-use super::{Usage, say, scenario, table, warn};
+use super::table;
 use crate::judge::Verdict;
 use crate::library;
 use crate::mark::{Mark, Marks};
@@ -27,22 +28,6 @@ pub(super) struct Args {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-}
-
-/// Reads `0..64` or `7`.
-pub(super) fn seeds(text: &str) -> Result<Range<u64>, String> {
-    let wrong =
-        || format!("{text:?}: must be seeds such as 0..64 (64 not included), or one number");
-    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
-    let range = match text.split_once("..") {
-        Some((from, to)) => number(from)?..number(to)?,
-        None => number(text)?..number(text)?.saturating_add(1),
-    };
-    if range.is_empty() {
-        Err(wrong())
-    } else {
-        Ok(range)
-    }
 }
 
 /// Reads the number of marks that must be hit.

@@ -1,6 +1,6 @@
 //! `shrink`: finds the smallest scenario that still fails.
 
-use super::{Usage, say, scenario, warn};
+use super::command::{Usage, say, scenario, warn};
 use crate::judge::Verdict;
 use crate::shrink::shrink;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! `trace`: prints a hash of each seed's trace, to compare processes and machines.
 
-use super::run::seeds;
-use super::{Usage, say, scenario};
+use super::command::seeds;
+use super::command::{Usage, say, scenario};
 use crate::judge::Verdict;
 use crate::plan::Plan;
 use crate::tier::{self, Observe};

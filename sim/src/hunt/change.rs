@@ -3,7 +3,7 @@
 use crate::draw::Draw;
 use crate::plan::{self, Plan};
 use crate::scenario::Fault;
-use crate::scenario::format::{BEYOND, FAULTS};
+use crate::scenario::kinds::{FAULTS, FaultKind};
 
 const MS: u64 = 1_000_000;
 
@@ -28,7 +28,9 @@ pub(super) fn changed(plan: &Plan, draw: &mut Draw) -> Plan {
 fn add(plan: &mut Plan, draw: &mut Draw) {
     let end = plan.scenario.run.duration;
     // Only kinds under which Aliquot's guarantees hold.
-    let within = FAULTS.iter().filter(|kind| !BEYOND.contains(kind));
+    let within = FAULTS
+        .iter()
+        .filter(|kind| FaultKind::named(kind).is_some_and(|row| !row.beyond));
     let kinds: Vec<&'static str> = within.copied().collect();
     let kind = kinds[draw.index(kinds.len())];
     let at = draw.range(2_000 * MS, end.max(2_001 * MS));

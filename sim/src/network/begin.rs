@@ -1,21 +1,20 @@
 //! Sets up a run, before its first step.
 
+use super::Network;
 use super::event_log::EventLog;
 use super::fabric::Fabric;
-use super::host::{self, Host};
+use super::host::{self, Host, STEP};
 use super::node::{Inner, NodeHost, NodeSnapshot, Settings};
 use super::reach::Reach;
-use super::service::{self, ClientHost};
-use super::{Network, STEP};
+use super::service::{self, ClientHost, Session};
+use crate::faults::Lasting;
 use crate::hosts::Hosts;
-use crate::mark::Marks;
-use crate::oracle::Oracle;
+use crate::net::Net;
+use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
-use crate::timeline::Timeline;
-use crate::world::Tracer;
+use crate::trace::Tracer;
 use crate::world::begin::{clock_of, keys_of};
-use crate::world::net::Net;
 use aliquot_coordinator::node::InitialContents;
 use aliquot_coordinator::raft;
 use aliquot_core::budget::{Budget, Key};
@@ -24,6 +23,7 @@ use aliquot_core::share::Kind;
 use aliquot_core::state::State;
 use aliquot_core::unit::Span;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -34,13 +34,13 @@ impl Network<'_> {
     pub(super) fn new(plan: Plan, tracer: Option<Box<dyn Tracer>>) -> Self {
         host::begin();
         let (seed, scenario) = (plan.seed, plan.scenario.clone());
-        let hosts = Hosts::new(&scenario, 0);
+        let hosts = Rc::new(Hosts::new(&scenario, 0));
         let (keys, claims, key_of) = keys_of(&scenario, &hosts);
-        let named: Vec<(String, Budget)> = keys
-            .iter()
-            .map(Key::to_string)
-            .zip(claims.iter().cloned())
-            .collect();
+        let mut observer = Observer::new(&plan, &hosts, (&keys, &claims, &key_of));
+        let traced = tracer.is_some();
+        if let Some(tracer) = tracer {
+            observer.trace_to(tracer);
+        }
         let all = (0..hosts.count()).map(|host| {
             Arc::new(Host::new(
                 host,
@@ -50,8 +50,9 @@ impl Network<'_> {
         });
         let all: Vec<Arc<Host>> = all.collect();
         let net = Net::new(seed, scenario.topology.clone(), hosts.zones.clone());
-        let fabric = Arc::new(Fabric::new(seed, hosts.nodes, all, net, tracer.is_some()));
+        let fabric = Arc::new(Fabric::new(seed, hosts.nodes, all, net, traced));
         let event_log = EventLog::default();
+        let lasting = Lasting::new(&claims);
         let node_hosts = node_hosts(&scenario, &hosts, &fabric, &event_log);
         let client_hosts = client_hosts(
             &scenario,
@@ -62,24 +63,18 @@ impl Network<'_> {
         );
         let sim = simulation(seed, &node_hosts, &client_hosts);
         let network = Self {
-            oracle: Oracle::new(scenario.lease.drift, plan.greatest()),
-            timeline: Timeline::new(&named, key_of),
-            marks: Marks::default(),
+            observer,
             state: State::new(),
             effects: Vec::new(),
             ready_since: BTreeMap::new(),
             written: (0, 0),
             now: 0,
             next_fault: 0,
-            active: BTreeMap::new(),
-            lasts: 0,
+            lasting,
             asked: Vec::new(),
             requests: 0,
-            calmed: false,
-            stopped: false,
-            healed: false,
             leader: None,
-            skew_from: Vec::new(),
+            sessions: vec![Session::default(); client_hosts.len()],
             plan,
             hosts,
             sim,
@@ -87,7 +82,6 @@ impl Network<'_> {
             node_hosts,
             client_hosts,
             event_log,
-            tracer,
         };
         for node in 0..network.hosts.nodes {
             network.fabric.set_up(node, true);

@@ -9,9 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// An entry as it was appended to a disk: true time, node, index and bytes.
-pub(super) type Written = (u64, usize, u64, Bytes);
-
 /// The disk of a node, from one start of its process to the next crash.
 #[derive(Debug)]
 pub(super) struct NodeDisk {

@@ -1,10 +1,10 @@
-//! The log of a step: what happened on the hosts, in order. The oracle reads it after the step.
+//! The log of a step: what happened on the hosts, in order. The observer gets it after the step.
 
-use super::disk::Written;
-use super::node::Applied;
 use aliquot_client::{LimiterState, Permit};
+use aliquot_coordinator::raft::{Committed, Outcome};
 use aliquot_core::share::Share;
-use aliquot_core::unit::{Edge, PeriodId};
+use aliquot_core::unit::{Edge, PeriodId, Span};
+use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The outcome of a request.
@@ -12,22 +12,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) enum What {
     /// The request arrived for the first time, with its cost.
     Offered(u64),
+    /// Its caller waits for tokens, or for a permit.
+    Waits,
     /// The client admitted it by itself.
-    Admitted {
-        cost: u64,
-        period: PeriodId,
-        state: LimiterState,
-        share: Share,
-        edge: Option<Edge>,
-    },
+    Admitted(Admitted),
     /// A node admitted it in central mode, at some time since the client asked. Holds the cost.
     Central(u64),
     /// It was refused, with its cost.
     Refused(u64),
     /// A permit was acquired, with its number.
     Taken(u64),
-    /// A permit was returned.
-    Landed,
+    /// A permit was returned. Tells whether it was over before.
+    Landed { cut: bool },
+}
+
+/// An admission by a client itself.
+#[derive(Clone, Debug)]
+pub(super) struct Admitted {
+    pub(super) cost: u64,
+    pub(super) period: PeriodId,
+    pub(super) state: LimiterState,
+    pub(super) share: Share,
+    pub(super) edge: Option<Edge>,
+    /// Time until the lease ends.
+    pub(super) lease: Span,
 }
 
 /// An outcome, with its time, client and process.
@@ -39,7 +47,19 @@ pub(super) struct Decided {
     pub(super) what: What,
 }
 
-/// An event that is passed to the oracle.
+/// An entry that a node applied: the node, its clock's reading, the entry and its effects.
+#[derive(Debug)]
+pub(super) struct Applied {
+    pub(super) node: usize,
+    pub(super) tick: u64,
+    pub(super) entry: Committed,
+    pub(super) outcome: Outcome,
+}
+
+/// An entry as it was appended to a disk: true time, node, index and bytes.
+pub(super) type Written = (u64, usize, u64, Bytes);
+
+/// An event that is passed to the observer.
 #[derive(Debug)]
 pub(super) enum Happened {
     Applied(Applied),

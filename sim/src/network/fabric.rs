@@ -5,8 +5,9 @@
 //! crashed machine, or into a black hole, is never read.
 
 use super::host::{Host, now};
+use crate::clock::MS;
+use crate::net::Net;
 use crate::timeline::Traffic;
-use crate::world::net::Net;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use std::task::Waker;
 use tokio::sync::Notify;
 
 /// The latency of a turmoil message in nanoseconds. It is part of each link's delay.
-pub(super) const SOCKET: u64 = super::MS;
+pub(super) const SOCKET: u64 = MS;
 
 /// A connection between the host that opened it and the host that accepted it.
 #[derive(Debug, Default)]
@@ -180,7 +181,7 @@ impl Fabric {
     /// Decides when a piece that arrived just now may be read, and how often.
     pub(super) fn fate(&self, from: usize, to: usize) -> Fate {
         /// The time after which TCP retransmits lost data.
-        const AGAIN: u64 = 200 * super::MS;
+        const AGAIN: u64 = 200 * MS;
         let mut inner = self.lock();
         let fate = inner.net.send(now(), from, to);
         let slow = inner.net.slowness(to);

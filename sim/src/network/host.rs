@@ -3,9 +3,8 @@
 //! True time advances by whole steps of the simulation. Within a step all hosts run at the same true time,
 //! and each host's own clock maps it to a reading.
 
-use super::STEP;
+use crate::clock::Clock;
 use crate::draw::{Draw, Of};
-use crate::world::clock::Clock;
 use aliquot_coordinator::timer;
 use aliquot_core::unit::Tick;
 use futures_util::future::BoxFuture;
@@ -14,6 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Id;
+
+/// True time advances in steps of this length.
+pub(super) const STEP: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// True time in nanoseconds since the simulation on this thread began.

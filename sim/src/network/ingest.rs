@@ -1,11 +1,10 @@
-//! Passes the events of a step to the oracle: entries applied and written, and requests decided.
+//! Passes the events of a step to the observer: entries applied and written, and requests decided.
 
 use super::Network;
-use super::disk::Written;
-use super::event_log::{Decided, Happened, What};
-use super::node::Applied;
+use super::event_log::{Admitted, Applied, Decided, EventLog, Happened, What, Written};
 use super::service::is_booked;
 use crate::mark::Mark;
+use crate::observer::{Applied as Entry, Basis};
 use crate::oracle::{Admission, Flight, Flown, Right};
 use aliquot_client::LimiterState;
 use aliquot_core::command::Command;
@@ -25,12 +24,12 @@ impl Network<'_> {
                 Happened::Decided(decided) => self.decided(&decided),
             }
         }
-        if self.tracer.is_none() {
+        if !self.observer.is_traced() {
             return;
         }
         for (_, from, to, len, digest) in self.fabric.take_noted() {
             let from = self.hosts.name(from);
-            self.show("piece", Some(to), || {
+            self.observer.show(self.now, "piece", Some(to), || {
                 format!("from {from}: {len} bytes {digest:016x}")
             });
         }
@@ -45,7 +44,10 @@ impl Network<'_> {
         if let Some(known) = self.effects.get(entry.index as usize - 1) {
             if *known != said {
                 let outcome = &applied.outcome;
-                self.oracle.commits.replayed(self.now, node, outcome);
+                self.observer
+                    .oracle
+                    .commits
+                    .replayed(self.now, node, outcome);
             }
             return;
         }
@@ -61,34 +63,30 @@ impl Network<'_> {
         let effects = self.state.apply(entry.index, command.as_ref());
         self.effects.push(digest(&effects));
         if digest(&effects) != said {
-            self.oracle
+            self.observer
+                .oracle
                 .commits
                 .replayed(self.now, node, &applied.outcome);
         }
-        self.timeline.traffic.entries += 1;
-        for effect in &effects {
-            match effect {
-                Effect::Reclaimed(_) => self.marks.hit(Mark::ReclaimApplied),
-                Effect::Stamped(..) => self.marks.hit(Mark::Stamped),
-                _ => {}
-            }
-        }
-        self.show("applied", Some(node), || {
-            format!("entry {}: {effects:?}", entry.index)
-        });
-        // Permits may have expired since the last look. They no longer count against a limit that this entry
-        // lowers.
-        self.land();
-        self.oracle
-            .applied(self.now, entry.index, &self.state, &effects);
+        let nodes = &self.node_hosts;
+        let runs = |incarnation| {
+            let mut up = nodes.iter().filter(|node| self.fabric.is_up(node.number));
+            up.any(|node| node.lock().snapshot.incarnation == Some(incarnation))
+        };
+        let entry = Entry {
+            node,
+            index: entry.index,
+            command: command.as_ref(),
+            effects: &effects,
+            state: &self.state,
+        };
+        let over = permit_over(&self.event_log);
+        self.observer.applied(self.now, entry, runs, over);
     }
 
     fn broke_log(&mut self, index: u64, why: &str) {
-        let now = self.now;
-        self.oracle
-            .commits
-            .broke(now, || format!("entry {index} of the log: {why}"));
-        self.stopped = true;
+        self.observer
+            .broke(self.now, || format!("entry {index} of the log: {why}"));
     }
 
     /// Takes the first write of an entry, which is its leader's, as the proposal of the entry.
@@ -99,6 +97,9 @@ impl Network<'_> {
         let place = (entry.id.term, *index);
         if place <= self.written {
             return;
+        }
+        if entry.id.term > self.written.0 {
+            self.observer.elected(self.now, *node);
         }
         self.written = place;
         let raft::Payload::Command(command) = entry.payload else {
@@ -111,12 +112,8 @@ impl Network<'_> {
             let now_here = self.fabric.hosts[*node].read().nanos();
             let since = self.ready_since.get(&(*node, entry.id.term));
             let since = since.map(|since| Span::from_nanos(now_here.saturating_sub(*since)));
-            if !changes.reclaims.is_empty() {
-                self.marks.hit(Mark::ReclaimProposed);
-            }
-            self.oracle
-                .patience
-                .proposed(self.now, &changes, (since, self.state.lease()));
+            let patient = (since, self.state.lease());
+            self.observer.proposed(self.now, &changes, patient);
         }
     }
 
@@ -130,88 +127,89 @@ impl Network<'_> {
 
     fn decided(&mut self, decided: &Decided) {
         let (client, now) = (decided.client, decided.at);
-        let host = self.hosts.nodes + client;
         let budget = self.budget_of(client);
         let grains = |cost: u64| {
-            budget.map_or(0, |(_, scale)| {
-                scale.grains_per_token().saturating_mul(cost)
-            })
+            let grains = budget.map_or(0, |(_, scale)| scale.grains_per_token());
+            Tokens::from_grains(grains.saturating_mul(cost))
         };
         match &decided.what {
-            What::Offered(cost) => self.timeline.offered(now, client, *cost),
+            What::Offered(cost) => self.observer.timeline.offered(now, client, *cost),
+            What::Waits => self.observer.marks.hit(Mark::CallerWaited),
             What::Refused(cost) => {
-                self.timeline.refused(now, client, *cost);
-                if let Some((budget, _)) = budget {
-                    let cost = Tokens::from_grains(grains(*cost));
-                    self.oracle.refused(now, budget, cost);
-                }
+                let refused = budget.map(|(budget, _)| (budget, grains(*cost)));
+                self.observer.refused(now, (client, *cost), refused);
             }
             What::Central(cost) => {
-                self.marks.hit(Mark::AdmittedCentrally);
-                self.timeline.admitted(now, client, *cost);
-                self.show("admitted", Some(host), || format!("{cost} centrally"));
+                let host = self.hosts.nodes + client;
+                self.observer.marks.hit(Mark::AdmittedCentrally);
+                self.observer.timeline.admitted(now, client, *cost);
+                self.observer.show(self.now, "admitted", Some(host), || {
+                    format!("{cost} centrally")
+                });
             }
-            What::Admitted {
-                cost,
-                period,
-                state,
-                share,
-                edge,
-            } => {
-                let booked = is_booked(*state);
-                if !booked {
-                    self.marks.hit(Mark::AdmittedUnleased);
-                }
-                if *state == LimiterState::Floor {
-                    self.marks.hit(Mark::AdmittedByFloor);
-                }
-                self.show("admitted", Some(host), || format!("{cost} as {state:?}"));
-                self.timeline.admitted(now, client, *cost);
-                let Some((budget, _)) = budget else {
-                    let what = "something was admitted of a budget that no log has";
-                    return self.oracle.commits.broke(now, || what.to_owned());
-                };
-                let admission = Admission {
-                    client: Some(client),
-                    budget,
-                    edge: edge.filter(|_| *state == LimiterState::Leased),
-                    cost: Tokens::from_grains(grains(*cost)),
-                    period: *period,
-                    right: match state {
-                        LimiterState::Open => Right::Open,
-                        _ if booked => Right::Booked,
-                        _ => Right::Kept,
-                    },
-                    share: *share,
-                };
-                self.oracle.admitted(now, &admission);
-            }
+            What::Admitted(admitted) => self.admitted(now, client, admitted),
             What::Taken(number) => {
-                self.land();
-                self.timeline.admitted(now, client, 1);
                 let flown = flown(client, decided.process, *number);
-                if let Some(checkers) = budget.and_then(|(budget, _)| self.oracle.checkers(budget))
-                {
-                    checkers.taken(now, flown);
-                }
+                let budget = budget.map(|(budget, _)| budget);
+                let over = permit_over(&self.event_log);
+                self.observer
+                    .permit_taken(self.now, (client, budget), flown, over);
             }
-            What::Landed => self.land(),
+            What::Landed { cut } => {
+                self.observer.marks.hit_if(*cut, Mark::PermitCut);
+                let over = permit_over(&self.event_log);
+                self.observer.land(self.now, over);
+            }
         }
     }
 
-    /// Ends the permits that are over, by their clients' own clocks.
-    fn land(&mut self) {
-        let (event_log, now) = (self.event_log.clone(), self.now);
-        let over = |(client, process, flight): &Flown| match flight {
-            Flight::Central(number) => !event_log.is_flying(*client, *process, number.get()),
-            Flight::Own(..) => true,
+    fn admitted(&mut self, now: u64, client: usize, admitted: &Admitted) {
+        let (host, state, cost) = (self.hosts.nodes + client, admitted.state, admitted.cost);
+        self.observer.show(self.now, "admitted", Some(host), || {
+            format!("{cost} as {state:?}")
+        });
+        let Some((budget, scale)) = self.budget_of(client) else {
+            self.observer.timeline.admitted(now, client, cost);
+            let what = "something was admitted of a budget that no log has";
+            return self.observer.oracle.commits.broke(now, || what.to_owned());
         };
-        let budgets: Vec<BudgetId> = self.state.budgets().map(|(budget, _)| budget).collect();
-        for budget in budgets {
-            if let Some(checkers) = self.oracle.checkers(budget) {
-                checkers.landed(now, over);
-            }
-        }
+        let leased = state == LimiterState::Leased;
+        let edge = admitted.edge.filter(|_| leased);
+        let grains = scale.grains_per_token().saturating_mul(cost);
+        let admission = Admission {
+            client: Some(client),
+            budget,
+            edge,
+            cost: Tokens::from_grains(grains),
+            period: admitted.period,
+            right: match state {
+                LimiterState::Open => Right::Open,
+                _ if is_booked(state) => Right::Booked,
+                _ => Right::Kept,
+            },
+            share: admitted.share,
+        };
+        let node = edge.and_then(|edge| self.observer.node_of(edge.parent));
+        let basis = match state {
+            LimiterState::Floor => Some(Basis::Floor),
+            LimiterState::Leased => Some(Basis::Lease {
+                node,
+                left: admitted.lease,
+                node_is_up: node.is_some_and(|node| self.fabric.is_up(node)),
+                is_cut: node.is_some_and(|node| !self.fabric.reaches(host, node)),
+            }),
+            _ => None,
+        };
+        self.observer
+            .admitted(now, (client, cost), &admission, basis);
+    }
+}
+
+/// Returns a function that says whether a permit is over, by its client's own clock.
+fn permit_over(event_log: &EventLog) -> impl Fn(&Flown) -> bool {
+    move |(client, process, flight): &Flown| match flight {
+        Flight::Central(number) => !event_log.is_flying(*client, *process, number.get()),
+        Flight::Own(..) => true,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A coordinator node: the real code on a simulated host.
 
 use super::disk::NodeDisk;
-use super::event_log::{EventLog, Happened};
+use super::event_log::{Applied, EventLog, Happened};
 use super::fabric::Fabric;
 use super::host::{HostClock, now};
 use super::pipe::Pipe;
@@ -27,15 +27,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use turmoil::net::TcpListener;
-
-/// An entry that a node applied: the node, its clock's reading, the entry and its effects.
-#[derive(Debug)]
-pub(super) struct Applied {
-    pub(super) node: usize,
-    pub(super) tick: u64,
-    pub(super) entry: Committed,
-    pub(super) outcome: Outcome,
-}
 
 /// A snapshot of a node at an instant.
 #[derive(Clone, Debug, Default)]

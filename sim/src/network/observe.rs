@@ -1,7 +1,8 @@
-//! Inspects all hosts and shows the oracle their state.
+//! Inspects all hosts and reports their state to the observer.
 
-use super::service::is_booked;
-use super::{Network, SEC};
+use super::Network;
+use super::service::{Session, is_booked};
+use crate::clock::SEC;
 use crate::mark::Mark;
 use crate::oracle::Health;
 use aliquot_core::share::Share;
@@ -10,40 +11,29 @@ use aliquot_core::unit::BudgetId;
 impl Network<'_> {
     /// Inspects all hosts at this instant.
     pub(super) fn look(&mut self) {
+        let now = self.now;
         self.follow_leader();
-        let budgets: Vec<BudgetId> = self.state.budgets().map(|(budget, _)| budget).collect();
-        for budget in budgets {
-            let mut parts = self.held_by_nodes(budget);
-            for client in 0..self.client_hosts.len() {
-                if self.budget_of(client).is_some_and(|(of, _)| of == budget) {
-                    let limiter = self.client_hosts[client].lock().limiter.clone();
-                    let booked = limiter.filter(|limiter| is_booked(limiter.peek().right));
-                    parts.extend(booked.map(|limiter| limiter.share()));
-                }
-            }
-            let now = self.now;
-            if let Some(checkers) = self.oracle.checkers(budget) {
-                checkers.believed(now, parts.into_iter());
+        let mut parts = self.held_by_nodes();
+        for client in 0..self.client_hosts.len() {
+            if let Some((budget, _)) = self.budget_of(client) {
+                let limiter = self.client_hosts[client].lock().limiter.clone();
+                let booked = limiter.filter(|limiter| is_booked(limiter.peek().right));
+                parts.extend(booked.map(|limiter| (budget, limiter.share())));
             }
         }
+        self.observer.believed(now, &self.state, parts);
         self.look_at_edges();
+        (0..self.client_hosts.len()).for_each(|client| self.follow_client(client));
+        let is_cut = self.leader.is_some_and(|leader| self.is_cut_off(leader));
+        self.observer.led_by(now, self.leader, is_cut);
         let health = self.health();
-        if health.unleased.len() == self.client_hosts.len() && self.now > 10 * SEC {
-            self.marks.hit(Mark::AllUnleased);
-        }
-        let name = |host: usize| self.hosts.name(host);
-        self.oracle.healing.look(self.now, &health, &name);
-        self.healed = self.plan.may_end_early() && self.oracle.healing.is_over(self.now);
-        if self.now.is_multiple_of(SEC) {
-            self.note_second();
+        self.observer.inspected(now, &health);
+        if now.is_multiple_of(SEC) {
+            for host in 0..self.observer.clocks_shown() {
+                self.fabric.hosts[host].with_clock(|clock| self.observer.clock(now, host, clock));
+            }
         }
         self.show_states();
-        let breaks = &self.plan.scenario.run.breaks;
-        let mut found = self
-            .oracle
-            .found()
-            .filter_map(|found| found.breach.as_ref());
-        self.stopped |= found.any(|breach| !breaks.contains(&breach.invariant));
     }
 
     /// Updates the current leader: among the ready leaders, the one of the latest term.
@@ -51,27 +41,34 @@ impl Network<'_> {
         let is_ready = |node: &usize| {
             self.fabric.is_up(*node) && self.node_hosts[*node].lock().snapshot.is_ready
         };
-        let leading = (0..self.hosts.nodes).filter(is_ready);
-        let leader = leading.max_by_key(|&node| self.node_hosts[node].lock().snapshot.term);
-        if leader != self.leader {
-            if let Some(leader) = leader {
-                if !self.timeline.ready_leaders.is_empty() {
-                    self.marks.hit(Mark::LeaderChanged);
-                }
-                self.timeline.became_ready(self.now, leader);
-                self.show("office", Some(leader), String::new);
-            }
-            self.leader = leader;
+        let ready: Vec<usize> = (0..self.hosts.nodes).filter(is_ready).collect();
+        let term = |node: &usize| self.node_hosts[*node].lock().snapshot.term;
+        let leader = ready.iter().copied().max_by_key(term);
+        if leader == self.leader {
+            return;
         }
+        if let Some(former) = self.leader {
+            let deposed = self.fabric.is_up(former) && !ready.contains(&former);
+            self.observer.marks.hit_if(deposed, Mark::LeaderDeposed);
+        }
+        if let Some(leader) = leader {
+            self.observer.became_ready(self.now, leader, ready.len());
+            self.observer
+                .show(self.now, "office", Some(leader), String::new);
+        }
+        self.leader = leader;
+    }
+
+    /// Returns true if the leader reaches no quorum.
+    fn is_cut_off(&self, leader: usize) -> bool {
+        let nodes = 0..self.hosts.nodes;
+        let reached = nodes.filter(|&node| self.fabric.joined(leader, node));
+        2 * reached.count() <= self.hosts.nodes
     }
 
     /// Returns what nodes hold and have not passed on, and what the leader has not granted.
-    fn held_by_nodes(&self, budget: BudgetId) -> Vec<Share> {
+    fn held_by_nodes(&self) -> Vec<(BudgetId, Share)> {
         let mut parts = Vec::new();
-        let of = |shares: &[(BudgetId, Share)]| {
-            let found = shares.iter().find(|(of, _)| *of == budget);
-            found.map(|(_, share)| *share)
-        };
         for node in (0..self.hosts.nodes).filter(|&node| self.fabric.is_up(node)) {
             let node_host = self.node_hosts[node].lock();
             let snapshot = &node_host.snapshot;
@@ -80,45 +77,63 @@ impl Network<'_> {
                 continue;
             }
             if snapshot.leased {
-                parts.extend(of(&snapshot.undealt));
+                parts.extend(&snapshot.undealt);
             }
             if self.leader == Some(node) && snapshot.applied == self.effects.len() as u64 {
-                parts.extend(of(&snapshot.pool));
+                parts.extend(&snapshot.pool);
             }
         }
         parts
     }
 
     fn look_at_edges(&mut self) {
-        let now = self.now;
         for node_host in &self.node_hosts {
             let node_host = node_host.lock();
             let snapshot = &node_host.snapshot;
             let (Some(edge), Some(incarnation)) = (snapshot.edge, snapshot.incarnation) else {
                 continue;
             };
-            if snapshot.at != now {
-                continue;
+            if snapshot.at == self.now {
+                let unleased = !snapshot.leased && !snapshot.counters.is_empty();
+                self.observer.marks.hit_if(unleased, Mark::NodeWithoutLease);
+                let committed = Some((incarnation, &self.state));
+                let counters = snapshot.counters.iter();
+                let counters = counters.map(|(budget, counters)| (*budget, counters));
+                self.observer.counted(self.now, edge, committed, counters);
             }
-            for (budget, counters) in &snapshot.counters {
-                self.oracle.edges.seen(now, edge, *budget, counters);
-                let Some(generation) = self.state.budget(*budget) else {
-                    continue;
-                };
-                if generation
-                    .account
-                    .open()
-                    .any(|(open, _)| open == incarnation)
-                {
-                    let committed = generation.account.counters(incarnation);
-                    if committed.period == counters.period {
-                        let given = (counters.given, committed.given);
-                        self.oracle
-                            .commits
-                            .given(now, incarnation, *budget, given.0, given.1);
-                    }
-                }
-            }
+        }
+    }
+
+    /// Counts marks of a client's session since the last inspection.
+    fn follow_client(&mut self, client: usize) {
+        let client_host = &self.client_hosts[client];
+        let (edge, lease) = client_host.edge();
+        let process = client_host.lock().process;
+        let now = Session {
+            process,
+            edge,
+            leased: !lease.is_zero(),
+        };
+        let before = std::mem::replace(&mut self.sessions[client], now);
+        let marks = &mut self.observer.marks;
+        let reborn = before.process != process;
+        marks.hit_if(reborn && before.process > 0, Mark::ClientReborn);
+        marks.hit_if(now.leased && (reborn || !before.leased), Mark::LeaseBegan);
+        if reborn {
+            return;
+        }
+        let moved = edge.is_some() && before.edge.is_some_and(|before| edge != Some(before));
+        marks.hit_if(moved, Mark::SessionMoved);
+        if before.leased && !now.leased && client_host.lock().up {
+            let host = self.hosts.nodes + client;
+            let parent = before.edge.map(|edge| edge.parent);
+            let node = parent.and_then(|parent| self.observer.node_of(parent));
+            let cut = node.is_some_and(|node| !self.fabric.joined(host, node));
+            let paused = self.fabric.hosts[host].frozen().is_some();
+            let marks = &mut self.observer.marks;
+            marks.hit(Mark::ClientLapsed);
+            marks.hit_if(paused, Mark::LapsedInPause);
+            marks.hit_if(cut, Mark::LapsedWhileCut);
         }
     }
 
@@ -152,39 +167,14 @@ impl Network<'_> {
         }
     }
 
-    /// Records, once a second, clock errors and whether the limit is fully used.
-    fn note_second(&mut self) {
-        const CLIENTS_SHOWN: usize = 3;
-        let hosts = self.hosts.nodes + self.hosts.clients.len().min(CLIENTS_SHOWN);
-        for host in 0..hosts {
-            let now = self.now;
-            if self.skew_from.len() == host {
-                let shows = self.fabric.hosts[host].with_clock(|clock| clock.boot(now));
-                self.skew_from.push((now, shows));
-                self.timeline
-                    .skews
-                    .push((self.hosts.name(host), Vec::new()));
-            }
-            let from = self.skew_from[host];
-            let skew = self.fabric.hosts[host].with_clock(|clock| clock.skew(now, from));
-            self.timeline.skews[host].1.push(skew);
-        }
-        for key in self.timeline.keys.iter().filter(|key| key.is_rate) {
-            let last: u64 = key.bins.iter().rev().take(10).map(|bin| bin.admitted).sum();
-            if last as f64 >= 0.99 * key.limit {
-                self.marks.hit(Mark::FullUse);
-            }
-        }
-    }
-
     /// Shows the tracer the state of every host.
     fn show_states(&mut self) {
-        if self.tracer.is_none() {
+        if !self.observer.is_traced() {
             return;
         }
         for node in 0..self.hosts.nodes {
             let text = format!("{:?}", self.node_hosts[node].lock().snapshot);
-            self.show("state", Some(node), || text);
+            self.observer.show(self.now, "state", Some(node), || text);
         }
         for client in 0..self.client_hosts.len() {
             let limiter = self.client_hosts[client].lock().limiter.clone();
@@ -193,7 +183,8 @@ impl Network<'_> {
                 .as_ref()
                 .map(aliquot_client::Client::status);
             let text = format!("{status:?} {:?}", limiter.map(|limiter| limiter.peek()));
-            self.show("state", Some(self.hosts.nodes + client), || text);
+            let host = self.hosts.nodes + client;
+            self.observer.show(self.now, "state", Some(host), || text);
         }
     }
 }

@@ -1,16 +1,16 @@
 //! A service instance: the real client library, and its callers.
 
-use super::event_log::{Decided, EventLog, Happened, What};
-use super::host::{Host, HostClock, now};
+use super::event_log::{Admitted, Decided, EventLog, Happened, What};
+use super::host::{Host, HostClock, STEP, now};
 use super::reach::{CLIENTS, Reach, name};
-use super::{MS, SEC, STEP};
+use crate::clock::{MS, SEC};
 use crate::draw::{Draw, Of};
 use crate::scenario::{Group, Shape};
-use crate::world::callers::Callers;
+use crate::world::host::Callers;
 use aliquot_client::{Client, Limiter, LimiterState, Permit, Refused};
 use aliquot_coordinator::raft;
 use aliquot_core::share::Kind;
-use aliquot_core::unit::{Edge, PeriodId};
+use aliquot_core::unit::{Edge, PeriodId, Span};
 use futures_util::FutureExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -62,6 +62,14 @@ pub(super) struct ClientHost {
     pub(super) done: Mutex<Vec<(u32, usize)>>,
 }
 
+/// The session of a client at an inspection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Session {
+    pub(super) process: u32,
+    pub(super) edge: Option<Edge>,
+    pub(super) leased: bool,
+}
+
 /// Runs all client hosts of one simulated machine.
 pub(super) async fn machine(client_hosts: Vec<Arc<ClientHost>>) -> turmoil::Result {
     loop {
@@ -96,11 +104,11 @@ impl ClientHost {
         gone.0
     }
 
-    /// Returns the edge of the current session.
-    fn edge(&self) -> Option<Edge> {
-        self.session()
-            .as_ref()
-            .and_then(|client| client.status().edge)
+    /// Returns the edge of the current session, and the time until its lease ends.
+    pub(super) fn edge(&self) -> (Option<Edge>, Span) {
+        let session = self.session();
+        let status = session.as_ref().map(Client::status);
+        status.map_or((None, Span::ZERO), |status| (status.edge, status.lease))
     }
 
     /// Locks the client. It has a lock of its own, because a step holds the lock of [`Inner`] while it
@@ -257,6 +265,9 @@ impl ClientHost {
             (closed, inner.waiting + u64::from(!closed && waits));
         let mut asked = Box::pin(request.run(waits));
         if asked.as_mut().now_or_never().is_none() {
+            if waits {
+                self.write(inner.process, What::Waits);
+            }
             inner.tasks.spawn(asked);
         }
     }
@@ -319,13 +330,17 @@ impl Request {
         let what = match outcome {
             Err(refused) => return self.refused(&refused),
             Ok((true, _)) => What::Central(cost),
-            Ok((false, period)) => What::Admitted {
-                cost,
-                period,
-                state: self.limiter.peek().right,
-                share: self.limiter.share(),
-                edge: self.client_host.edge(),
-            },
+            Ok((false, period)) => {
+                let (edge, lease) = self.client_host.edge();
+                What::Admitted(Admitted {
+                    cost,
+                    period,
+                    state: self.limiter.peek().right,
+                    share: self.limiter.share(),
+                    edge,
+                    lease,
+                })
+            }
         };
         self.client_host.write(self.process, what);
     }
@@ -354,10 +369,11 @@ impl Request {
             Duration::from_nanos(span),
         )
         .await;
+        let cut = !permit.is_valid();
         client_host
             .event_log
             .lands(client_host.number, self.process, self.number);
-        client_host.write(self.process, What::Landed);
+        client_host.write(self.process, What::Landed { cut });
     }
 }
 

@@ -1,7 +1,7 @@
 //! `[[fault]]` and `[swarm]`, and the targets of faults.
 
 use super::fields::Fields;
-use super::format::FAULTS;
+use super::kinds::{FAULTS, FaultEffect, FaultKind};
 use super::load::node_number;
 use aliquot_budgets::nearest;
 use toml::Table;
@@ -144,7 +144,7 @@ fn listed(names: &[String]) -> String {
 /// A fault of a scenario file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// One of [`FAULTS`].
+    /// The kind, by its name in scenario files.
     pub kind: &'static str,
     /// True time of the first occurrence, in nanoseconds.
     pub at: u64,
@@ -176,18 +176,17 @@ pub struct Fault {
     pub set: Table,
 }
 
-/// Faults that only the kernel tier supports, with the reason.
-pub(super) const NOT_ON_NETWORK: &[(&str, &str)] = &[
-    ("reorder", "a connection keeps its order"),
-    ("membership", "its nodes neither join nor leave"),
-    ("clone_client", "a running process cannot be copied"),
-];
-
 impl Fault {
     /// Returns true if the fault writes a new version of a budget, when it begins or when it is over.
     #[must_use]
     pub fn writes_budget(&self) -> bool {
-        matches!(self.kind, "budget_change" | "budget_delete")
+        let kind = FaultKind::named(self.kind);
+        kind.is_some_and(|kind| {
+            matches!(
+                kind.effect,
+                FaultEffect::ChangeBudget | FaultEffect::DeleteBudget
+            )
+        })
     }
 
     pub(super) fn read(

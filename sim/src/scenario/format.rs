@@ -136,38 +136,6 @@ pub const INVARIANTS: &[&str] = &[
     "dominance",
 ];
 
-/// Every kind of fault.
-pub const FAULTS: &[&str] = &[
-    "partition",
-    "one_way",
-    "delay",
-    "loss",
-    "duplicate",
-    "reorder",
-    "blackhole",
-    "reset",
-    "crash",
-    "restart",
-    "pause",
-    "slow",
-    "clock_step",
-    "clock_rate",
-    "strobe",
-    "suspend",
-    "vm_pause",
-    "leader_transfer",
-    "membership",
-    "budget_change",
-    "budget_delete",
-    "client_churn",
-    "clone_client",
-    "store_error",
-];
-
-/// Kinds that a hunt does not try, because Aliquot makes no promises under them or because they need hosts
-/// that the scenario does not have.
-pub const BEYOND: &[&str] = &["vm_pause", "membership", "clone_client"];
-
 /// Every shape of load.
 pub const LOADS: &[&str] = &[
     "constant",

@@ -1,10 +1,11 @@
 //! Reads a whole file: its sections, the references between them, and its budgets.
 
-use super::fault::NOT_ON_NETWORK;
 use super::fields::Fields;
 use super::format::{self, SECTIONS};
+use super::kinds::FaultKind;
 use super::{
-    Assert, ClockRule, Fault, Group, Lease, Problems, Run, Scenario, Swarm, Target, Topology,
+    Assert, ClockRule, Fault, Group, Lease, Problems, Run, Scenario, Swarm, Target, Tier, Topology,
+    What,
 };
 use crate::mark::Mark;
 use aliquot_budgets::{draft_of, nearest};
@@ -12,6 +13,43 @@ use aliquot_core::budget::{Budget, BudgetDraft};
 use std::cell::RefCell;
 use std::path::Path;
 use toml::{Table, Value};
+
+impl Scenario {
+    /// Reads a scenario. Files that it names are looked up in the folder `beside`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Problems`], which lists everything that is wrong with it.
+    pub fn parse(name: &str, text: &str, beside: Option<&Path>) -> Result<Self, Problems> {
+        let root: Table = text.parse().map_err(|error: toml::de::Error| {
+            let mut problems = Problems::default();
+            let said = error.to_string();
+            problems.add(name, "", format!("is not TOML: {}", said.trim_end()));
+            problems
+        })?;
+        let reader = Reader {
+            root: &root,
+            problems: RefCell::default(),
+            empty: Table::new(),
+        };
+        reader.look_for_strangers();
+        let scenario = reader.scenario(name, text, beside);
+        for (index, fault) in scenario.faults.iter().enumerate() {
+            if fault.writes_budget()
+                && let Err(error) = scenario.writable(fault)
+            {
+                reader.refuse(&format!("fault[{}].set", index + 1), error);
+            }
+        }
+        if scenario.run.tier == Tier::Network {
+            reader.check_network(&scenario);
+        }
+        match reader.problems.into_inner() {
+            problems if problems.0.is_empty() => Ok(scenario),
+            problems => Err(problems),
+        }
+    }
+}
 
 /// A file that is being read.
 pub(super) struct Reader<'a> {
@@ -181,13 +219,25 @@ impl Reader<'_> {
                 "must be \"boot\": the real code counts on nothing else",
             );
         }
+        for (index, assert) in scenario.asserts.iter().enumerate() {
+            let What::Sometimes(name) = &assert.what else {
+                continue;
+            };
+            let mark = Mark::ALL.iter().find(|mark| mark.name() == name);
+            if mark.is_some_and(|mark| mark.is_of_kernel()) {
+                self.refuse(
+                    &format!("assert[{}].sometimes", index + 1),
+                    format!("must not be {name} in the network tier: that tier cannot see it"),
+                );
+            }
+        }
         let faults = scenario.faults.iter().enumerate();
         let faults =
             faults.map(|(index, fault)| (format!("fault[{}].kind", index + 1), fault.kind));
         let classes = scenario.swarm.iter().flat_map(|swarm| &swarm.kinds);
         let classes = classes.map(|kind| ("swarm.kinds".to_owned(), *kind));
         for (place, kind) in faults.chain(classes) {
-            if let Some((_, why)) = NOT_ON_NETWORK.iter().find(|(not, _)| *not == kind) {
+            if let Some(why) = FaultKind::named(kind).and_then(|row| row.not_on_network) {
                 self.refuse(
                     &place,
                     format!("must not be {kind} in the network tier: {why}"),

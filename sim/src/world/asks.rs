@@ -1,8 +1,8 @@
 //! Requests that a client sends to its node for a decision in central mode, and permits that it holds.
 
 use super::World;
-use super::clock::{MS, quantised};
 use super::event::{Message, Timer};
+use crate::clock::{MS, quantised};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use crate::oracle::Flight;
@@ -25,7 +25,7 @@ impl World {
             return false;
         };
         if service.callers.asked >= ASKED_MOST {
-            self.marks.hit(Mark::QuestionsTooMany);
+            self.observer.marks.hit(Mark::QuestionsTooMany);
             return false;
         }
         let new_request = NewRequest {
@@ -43,7 +43,7 @@ impl World {
             return false;
         };
         service.callers.asked += 1;
-        self.marks.hit(Mark::NodeAsked);
+        self.observer.marks.hit(Mark::NodeAsked);
         self.send(self.hosts.nodes + of, node, Message::DecisionRequest(ask));
         true
     }
@@ -51,7 +51,7 @@ impl World {
     /// Ends requests that will not be answered. Their callers give up, or try again in a closed loop.
     pub(super) fn questions_void(&mut self, of: usize, void: &[RequestId]) {
         for _ in void {
-            self.marks.hit(Mark::QuestionVoid);
+            self.observer.marks.hit(Mark::QuestionVoid);
             self.question_over(of, false, 50 * MS);
         }
     }
@@ -78,21 +78,21 @@ impl World {
                 if !hold.is_zero() {
                     self.fly(of, Flight::Central(request));
                 }
-                self.marks.hit(Mark::AdmittedCentrally);
+                self.observer.marks.hit(Mark::AdmittedCentrally);
                 self.question_over(of, true, 0);
             }
             Verdict::Counts(_, Outcome::Refused { retry_after, .. }) => {
-                self.marks.hit(Mark::QuestionRefused);
+                self.observer.marks.hit(Mark::QuestionRefused);
                 let again = retry_after.map_or(50 * MS, |span| span.nanos());
                 self.question_over(of, false, again);
             }
             Verdict::Counts(_, Outcome::Moved { .. }) => {
-                self.marks.hit(Mark::HomeMoved);
+                self.observer.marks.hit(Mark::HomeMoved);
                 self.question_over(of, false, 10 * MS);
             }
-            Verdict::Ignored => self.marks.hit(Mark::VerdictLate),
+            Verdict::Ignored => self.observer.marks.hit(Mark::VerdictLate),
             Verdict::Undo(release) => {
-                self.marks.hit(Mark::VerdictUndone);
+                self.observer.marks.hit(Mark::VerdictUndone);
                 if let Some(node) = self.services[of].link() {
                     self.send(self.hosts.nodes + of, node, Message::Release(release));
                 }
@@ -136,7 +136,7 @@ impl World {
                 Flight::Central(request) => !service.requests.is_valid(request, now),
             };
             if over {
-                self.marks.hit(Mark::PermitCut);
+                self.observer.marks.hit(Mark::PermitCut);
             }
             match flight {
                 Flight::Own(budget, permit) => service.client.release_permit(budget, permit, now),

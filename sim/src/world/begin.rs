@@ -1,25 +1,22 @@
 //! Sets up a simulation, before its first event.
 
-use super::World;
-use super::callers::Callers;
-use super::clock::{self, Clock, SEC};
-use super::coordinator::Coordinator;
 use super::event::{Event, Timer};
+use super::host::{Callers, Coordinator, Service};
 use super::log::{Log, Patience};
-use super::net::Net;
-use super::operator::{Operator, Requests};
 use super::queue::Queue;
-use super::service::Service;
+use super::{Operator, Requests, World};
+use crate::clock::{self, Clock, SEC};
 use crate::draw::{Draw, Of};
+use crate::faults::Lasting;
 use crate::hosts::Hosts;
-use crate::mark::Marks;
-use crate::oracle::Oracle;
+use crate::net::Net;
+use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::scenario::{Scenario, Target};
-use crate::timeline::Timeline;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::leader::Pace;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 impl World {
     /// Sets up a simulation of a plan, before its first event.
@@ -31,19 +28,13 @@ impl World {
             .iter()
             .filter(|fault| fault.kind == "clone_client")
             .count();
-        let hosts = Hosts::new(&scenario, clones);
+        let hosts = Rc::new(Hosts::new(&scenario, clones));
         let (keys, claims, key_of) = keys_of(&scenario, &hosts);
-        let named: Vec<(String, Budget)> = keys
-            .iter()
-            .map(Key::to_string)
-            .zip(claims.iter().cloned())
-            .collect();
-        let timeline = Timeline::new(&named, key_of.clone());
+        let observer = Observer::new(&plan, &hosts, (&keys, &claims, &key_of));
         let (nodes, services) = (
             nodes_of(&scenario, &hosts, seed),
             services_of(&scenario, &hosts, &key_of, seed),
         );
-        let drift = scenario.lease.drift;
         let net = Net::new(seed, scenario.topology.clone(), hosts.zones.clone());
         let mut world = Self {
             seed,
@@ -54,29 +45,19 @@ impl World {
             nodes,
             services,
             keys,
-            limits: claims.iter().map(Budget::whole).collect(),
+            lasting: Lasting::new(&claims),
             claims,
-            oracle: Oracle::new(drift, plan.greatest()),
-            marks: Marks::default(),
-            timeline,
+            observer,
             operator: Operator::default(),
             requests: Requests::default(),
             incarnations: BTreeMap::new(),
             decided: std::collections::BTreeSet::new(),
             just_asked: false,
             retry_after: 0,
-            callers_until: u64::MAX,
-            active: BTreeMap::new(),
             lasts: 0,
             clones,
-            applied: 0,
             events: 0,
-            stopped: false,
-            healed: false,
             measures_bytes: false,
-            skew_from: Vec::new(),
-            vacant: None,
-            tracer: None,
             hosts,
             plan,
         };

@@ -1,9 +1,9 @@
 //! The callers of a service: their arrivals, their requests, and the queue of those that wait.
 
 use super::World;
-use super::clock::{MS, SEC};
 use super::event::Timer;
-use super::service::Service;
+use super::host::Service;
+use crate::clock::{MS, SEC};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use crate::oracle::{Admission, Flight, Right};
@@ -12,46 +12,6 @@ use aliquot_core::bucket::Refusal;
 use aliquot_core::client::{Decider, Denial, Mode};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{BudgetId, PeriodId, Tick, Tokens};
-
-/// The callers of one service.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Callers {
-    /// Number of arrivals so far, which names their random numbers.
-    pub(super) count: u64,
-    /// Time of the next arrival, in nanoseconds of true time, not rounded to the quantum.
-    next: f64,
-    /// The factor that a random walk has reached, and the time of its next step.
-    pub(super) walked: (f64, u64),
-    pub(super) steps: u64,
-    /// If set, the next event sends no request and only evaluates the load again.
-    rechecks: bool,
-    /// Number of callers that wait for tokens.
-    pub(crate) waiting: u64,
-    retrying: bool,
-    /// Permits in flight, each with the true time of its release.
-    pub(crate) flights: Vec<(u64, Flight)>,
-    /// Number of requests that wait for a node's answer.
-    pub(super) asked: u64,
-}
-
-impl Callers {
-    /// Counts an arrival. Returns the number of arrivals so far.
-    #[cfg(feature = "network")]
-    pub(crate) const fn come(&mut self) -> u64 {
-        self.count += 1;
-        self.count
-    }
-
-    /// Returns the callers of a restarted process: the load continues, and no caller waits.
-    pub(crate) fn reborn(&self) -> Self {
-        Self {
-            count: self.count,
-            walked: self.walked,
-            steps: self.steps,
-            ..Self::default()
-        }
-    }
-}
 
 /// Interval at which a load is evaluated again if it varies or is zero at present.
 const LOOK: f64 = 50.0 * MS as f64;
@@ -95,7 +55,7 @@ impl World {
         let group = self.services[of].group;
         let group = &self.plan.scenario.clients[group];
         let (stop, closed) = (group.stop, group.flows.is_some());
-        if self.now >= stop.min(self.callers_until) || self.services[of].leaving {
+        if self.now >= stop || self.services[of].leaving {
             return;
         }
         if std::mem::take(&mut self.services[of].callers.rechecks) {
@@ -151,7 +111,9 @@ impl World {
 
     /// Decides one request at its client. If it is refused, a caller of a closed loop waits.
     fn decide(&mut self, of: usize, closed: bool) {
-        self.timeline.offered(self.now, of, self.cost_of(of));
+        self.observer
+            .timeline
+            .offered(self.now, of, self.cost_of(of));
         if self.try_once(of) {
             self.served(of, closed);
         } else if self.services[of].callers.asked == 0 || !self.just_asked {
@@ -180,10 +142,10 @@ impl World {
         let callers = &mut self.services[of].callers;
         if closed || callers.waiting < most {
             callers.waiting += 1;
-            self.marks.hit(Mark::CallerWaited);
+            self.observer.marks.hit(Mark::CallerWaited);
             self.try_later(of, self.retry_after);
         } else {
-            self.marks.hit_if(most > 0, Mark::QueueFull);
+            self.observer.marks.hit_if(most > 0, Mark::QueueFull);
         }
     }
 
@@ -202,7 +164,7 @@ impl World {
                 return;
             }
             self.services[of].callers.waiting -= 1;
-            self.marks.hit(Mark::WaiterServed);
+            self.observer.marks.hit(Mark::WaiterServed);
             self.served(of, closed);
         }
     }
@@ -224,7 +186,7 @@ impl World {
         let cost = self.cost_of(of);
         let service = &mut self.services[of];
         let Some((budget, scale)) = service.budget.filter(|_| !service.leaving) else {
-            self.marks.hit(Mark::RefusedUnnamed);
+            self.observer.marks.hit(Mark::RefusedUnnamed);
             self.refused(of, None, cost);
             return false;
         };
@@ -262,7 +224,7 @@ impl World {
         denial: Denial,
         cost: u64,
     ) -> bool {
-        self.marks.hit(mark_of(denial));
+        self.observer.marks.hit(mark_of(denial));
         let group = &self.plan.scenario.clients[self.services[of].group];
         let large = matches!(
             denial,

@@ -1,100 +1,17 @@
 //! The shell of a coordinator node: the log, the replica, the leader's state machine, and the node's own once
 //! it has joined. The shell handles the consequences of an input at once, as the real process does.
 
-use super::clock::{Clock, MS};
+use super::World;
 use super::event::{Message, Timer};
-use super::log::{AGAIN, Log};
-use super::{Process, World};
+use super::log::AGAIN;
+use crate::clock::MS;
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use aliquot_core::command::Command;
 use aliquot_core::leader::{Leader, Pace};
-use aliquot_core::leadership::Barrier;
-use aliquot_core::message::Report;
 use aliquot_core::node::{Node, NodeOutput};
-use aliquot_core::state::State;
-use aliquot_core::unit::{Edge, Incarnation, NodeId, RequestId, Seq, Span, Tick};
-use std::collections::{BTreeMap, BTreeSet};
+use aliquot_core::unit::{Edge, NodeId, Span, Tick};
 use std::rc::Rc;
-
-#[derive(Debug)]
-pub(crate) struct Coordinator {
-    pub(crate) clock: Clock,
-    pub(crate) process: Process,
-    pub(crate) log: Log,
-    pub(crate) state: State,
-    pub(crate) leader: Leader,
-    /// Reading of the node's clock when it became the ready leader, if it is.
-    pub(crate) ready_since: Option<Tick>,
-    pub(super) leads: Option<u64>,
-    pub(super) barriers: Vec<(Barrier, u64)>,
-    pub(crate) node: Option<Node>,
-    pub(super) join: Option<RequestId>,
-    asked: Option<Tick>,
-    pub(super) applying: bool,
-    /// The client of each session.
-    pub(crate) sessions: BTreeMap<Incarnation, usize>,
-    /// Sequence number of the latest report on each session's edge.
-    pub(super) reports: BTreeMap<Incarnation, Seq>,
-    /// Keys that clients have used and whose budgets do not exist yet.
-    pub(super) wanted: BTreeSet<usize>,
-    /// The latest report of each incarnation. A new leader starts from them.
-    pub(super) heard: BTreeMap<Incarnation, Rc<Report>>,
-    reported: Tick,
-    pub(super) report_urgent: bool,
-    /// Set if the node is leaving and hands everything back.
-    pub(crate) departs: bool,
-    jumps: Option<(Tick, i64)>,
-    /// The greatest reading so far: ticks never go back.
-    latest: Tick,
-    timers: u64,
-}
-
-impl Coordinator {
-    pub(crate) fn new(clock: Clock, log: Log, pace: Pace) -> Self {
-        Self {
-            clock,
-            process: Process::DOWN,
-            log,
-            state: State::new(),
-            leader: Leader::new(pace),
-            ready_since: None,
-            leads: None,
-            barriers: Vec::new(),
-            node: None,
-            join: None,
-            asked: None,
-            applying: false,
-            sessions: BTreeMap::new(),
-            reports: BTreeMap::new(),
-            wanted: BTreeSet::new(),
-            heard: BTreeMap::new(),
-            reported: Tick::from_nanos(0),
-            report_urgent: true,
-            departs: false,
-            jumps: None,
-            latest: Tick::from_nanos(0),
-            timers: 0,
-        }
-    }
-
-    /// Returns the clock's reading, but never less than an earlier one.
-    pub(super) fn look(&mut self, true_now: u64) -> Tick {
-        self.latest = self.latest.max(self.clock.read(true_now));
-        self.latest
-    }
-
-    /// Returns true if the wall clock has run ahead, which means that the other clock missed some time.
-    fn jumped(&mut self, now: Tick, wall_ms: i64) -> bool {
-        const MOST: Span = Span::from_millis(250);
-        let Some((then, wall_then)) = self.jumps.replace((now, wall_ms)) else {
-            return false;
-        };
-        let ahead = u64::try_from(wall_ms.saturating_sub(wall_then)).unwrap_or(0);
-        let ahead = Span::from_nanos(ahead.saturating_mul(MS));
-        ahead.minus_or_zero(now.since(then)) > MOST
-    }
-}
 
 impl World {
     const URGENT: Span = Span::from_millis(10);
@@ -141,7 +58,7 @@ impl World {
             again.extend(host.state.apply(index, entry.command.as_deref()));
         }
         if !again.is_empty() {
-            self.oracle.commits.replayed(now, node, &again);
+            self.observer.oracle.commits.replayed(now, node, &again);
         }
         let host = &mut self.nodes[node];
         host.join = Some(self.requests.next());
@@ -182,12 +99,12 @@ impl World {
         if let Some(machine) = &mut host.node {
             if jumped {
                 machine.clock_jumped(now);
-                self.marks.hit(Mark::NodeClockJumped);
+                self.observer.marks.hit(Mark::NodeClockJumped);
             }
             let before = machine.is_leased(now);
             machine.tick(now);
             if !before && machine.holder().counters().next().is_some() {
-                self.marks.hit(Mark::NodeWithoutLease);
+                self.observer.marks.hit(Mark::NodeWithoutLease);
             }
         }
         let due = host
@@ -265,8 +182,10 @@ impl World {
                 }
                 let incarnation = self.nodes[node].node.as_ref().map(Node::incarnation);
                 let former = incarnation != Some(answer.edge.child);
-                self.marks.hit_if(former, Mark::AnswerOfFormerIncarnation);
-                self.marks.hit_if(relayed, Mark::AnswerRelayed);
+                self.observer
+                    .marks
+                    .hit_if(former, Mark::AnswerOfFormerIncarnation);
+                self.observer.marks.hit_if(relayed, Mark::AnswerRelayed);
                 let host = &mut self.nodes[node];
                 if let Some(machine) = &mut host.node {
                     let ended = |budget| host.state.has_ended(budget);
@@ -359,7 +278,7 @@ impl World {
                     }
                 }
                 NodeOutput::Rejoin => {
-                    self.marks.hit(Mark::NodeRejoined);
+                    self.observer.marks.hit(Mark::NodeRejoined);
                     self.nodes[node].join = Some(self.requests.next());
                 }
             }

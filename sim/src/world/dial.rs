@@ -2,27 +2,13 @@
 
 use super::World;
 use super::event::Message;
+use super::host::Dialled;
 use crate::mark::Mark;
 use aliquot_core::node_selection::{
     Attempt, Connection, DialReason, Held, Phase, Step, closing_report,
 };
 use aliquot_core::unit::{Edge, Span, Tick};
 use std::rc::Rc;
-
-/// A modelled connection: the node, and a nonce that identifies the attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dialled {
-    node: usize,
-    nonce: u64,
-}
-
-impl Connection for Dialled {
-    type Node = usize;
-
-    fn node(&self) -> &usize {
-        &self.node
-    }
-}
 
 impl World {
     /// Number of attempts that a client without a session makes at its home node before it tries others.
@@ -41,19 +27,19 @@ impl World {
         while let Some(step) = self.next_step(of, now) {
             match step {
                 Step::Doubted => {
-                    self.marks.hit(Mark::NodeSilent);
+                    self.observer.marks.hit(Mark::NodeSilent);
                     self.dial_within(of, Span::from_millis(10), now);
                 }
                 Step::Left(_) => {
-                    self.marks.hit(Mark::NodeGaveNoLease);
+                    self.observer.marks.hit(Mark::NodeGaveNoLease);
                     self.dial_within(of, Span::from_millis(10), now);
                 }
                 Step::GivenUp(attempt) => {
-                    self.marks.hit(Mark::NodeTrustedAgain);
+                    self.observer.marks.hit(Mark::NodeTrustedAgain);
                     self.give_up(of, &attempt, now);
                 }
                 // Another node may answer.
-                Step::Unanswered(_) => self.marks.hit(Mark::DialUnanswered),
+                Step::Unanswered(_) => self.observer.marks.hit(Mark::DialUnanswered),
                 Step::Dial(reason) => {
                     let node = self.choose(of);
                     self.dial(of, node, reason, now);
@@ -116,7 +102,7 @@ impl World {
         service.selection.dialled(line, reason, until);
         // A machine without the process refuses at once. So does a node that has not joined.
         if refused {
-            self.marks.hit(Mark::DialRefused);
+            self.observer.marks.hit(Mark::DialRefused);
             self.back_off(of, now);
             return;
         }
@@ -137,14 +123,14 @@ impl World {
     pub(super) fn lose_attempt(&mut self, of: usize, from: usize, now: Tick) {
         let attempt = self.services[of].selection.attempt();
         if attempt.is_some_and(|attempt| attempt.link.node == from) {
-            self.marks.hit(Mark::ConnectionReset);
+            self.observer.marks.hit(Mark::ConnectionReset);
             self.back_off(of, now);
         }
     }
 
     /// Handles a node's request to move: to the node already being tried, or to a random one.
     pub(super) fn send_away(&mut self, of: usize, from: usize, now: Tick) {
-        self.marks.hit(Mark::ClientAskedToMove);
+        self.observer.marks.hit(Mark::ClientAskedToMove);
         let others: Vec<usize> = (0..self.hosts.nodes).filter(|&node| node != from).collect();
         let mut draw = self.choice(of);
         let selection = &mut self.services[of].selection;
@@ -172,7 +158,7 @@ impl World {
             self.go_on(of);
             return;
         }
-        self.marks.hit(Mark::OpenedLate);
+        self.observer.marks.hit(Mark::OpenedLate);
         self.close_unused(of, from, edge, now);
     }
 
@@ -205,10 +191,10 @@ impl World {
     fn go_on_under(&mut self, of: usize, edge: Edge, now: Tick) {
         let service = &mut self.services[of];
         if service.client.edge() == Some(edge) {
-            self.marks.hit(Mark::SessionResumed);
+            self.observer.marks.hit(Mark::SessionResumed);
         } else {
             let moved = service.client.edge().is_some();
-            self.marks.hit_if(moved, Mark::SessionMoved);
+            self.observer.marks.hit_if(moved, Mark::SessionMoved);
             service.client.open(edge, now);
             service.requests.end_session();
         }
@@ -218,7 +204,9 @@ impl World {
     /// Handles the loss of the connection or the closing of its edge.
     pub(super) fn lose_link(&mut self, of: usize, now: Tick) {
         let requests = self.services[of].requests.pending() > 0;
-        self.marks.hit_if(requests, Mark::LinkLostDuringRequest);
+        self.observer
+            .marks
+            .hit_if(requests, Mark::LinkLostDuringRequest);
         self.services[of].selection.lost();
         self.dial_within(of, Span::from_millis(10), now);
     }

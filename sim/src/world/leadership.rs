@@ -1,8 +1,8 @@
 //! The leadership of a node: elections, barriers, rounds, commits, and answers to other nodes.
 
 use super::World;
-use super::coordinator::Coordinator;
 use super::event::{Message, Timer};
+use super::host::Coordinator;
 use super::log::LogMessage;
 use crate::mark::Mark;
 use aliquot_core::command::{Changes, Command};
@@ -30,13 +30,10 @@ impl World {
                     if let Command::Round(changes) = &command {
                         let since = host.ready_since.map(|ready_since| now.since(ready_since));
                         let patient = (since, host.state.lease());
-                        self.oracle.patience.proposed(self.now, changes, patient);
-                        if !changes.reclaims.is_empty() {
-                            self.marks.hit(Mark::ReclaimProposed);
-                        }
+                        self.observer.proposed(self.now, changes, patient);
                     }
                     if !host.log.propose(command) {
-                        self.marks.hit(Mark::RoundRefused);
+                        self.observer.marks.hit(Mark::RoundRefused);
                         host.leader.refused(&host.state, now);
                     }
                 }
@@ -56,18 +53,15 @@ impl World {
         if changed {
             if host.leads.is_some() {
                 host.leader.deposed();
-                self.marks.hit(Mark::LeaderDeposed);
+                self.observer.marks.hit(Mark::LeaderDeposed);
                 let waited = !host.barriers.is_empty();
-                self.marks.hit_if(waited, Mark::BarrierVoid);
+                self.observer.marks.hit_if(waited, Mark::BarrierVoid);
             }
             host.barriers.clear();
             (host.leads, host.ready_since) = (leads, None);
             if let Some(term) = leads {
                 host.leader.elected(Term::new(term), &host.state, now);
-                let last = self.timeline.elections.last();
-                let again = last.is_some_and(|(_, last)| *last == node);
-                self.marks.hit_if(again, Mark::ElectedAgain);
-                self.timeline.elected(self.now, node);
+                self.observer.elected(self.now, node);
                 host.log.propose(Command::Round(Changes::default()));
             }
         }
@@ -102,9 +96,11 @@ impl World {
         let host = &mut self.nodes[node];
         let mut out: Vec<(usize, LogMessage)> = std::mem::take(&mut host.log.out);
         let noted = std::mem::take(&mut host.log.noted);
-        self.marks.hit_if(noted.conflict, Mark::LogConflict);
-        self.marks.hit_if(noted.gap, Mark::AppendRefused);
-        self.marks.hit_if(noted.lost, Mark::ElectionLost);
+        self.observer
+            .marks
+            .hit_if(noted.conflict, Mark::LogConflict);
+        self.observer.marks.hit_if(noted.gap, Mark::AppendRefused);
+        self.observer.marks.hit_if(noted.lost, Mark::ElectionLost);
         let apply = host.log.commit > host.state.applied() && !host.applying;
         host.applying |= apply;
         for (to, message) in out.drain(..) {
@@ -137,26 +133,17 @@ impl World {
             && entry.term < leads
             && *changes != Changes::default()
         {
-            self.marks.hit(Mark::EntryInherited);
+            self.observer.marks.hit(Mark::EntryInherited);
             let reclaims = !changes.reclaims.is_empty();
-            self.marks.hit_if(reclaims, Mark::ReclaimInherited);
+            self.observer.marks.hit_if(reclaims, Mark::ReclaimInherited);
         }
         host.leader
             .applied(term, command, &effects, &host.state, now);
         if host.leader.is_ready() && host.ready_since.is_none() {
             host.ready_since = Some(now);
-            if self
-                .timeline
-                .ready_leaders
-                .last()
-                .is_some_and(|(_, last)| *last != node)
-            {
-                self.marks.hit(Mark::LeaderChanged);
-            }
-            self.timeline.became_ready(self.now, node);
             let is_ready = |host: &&Coordinator| host.process.up && host.leader.is_ready();
-            let others = self.nodes.iter().filter(is_ready).count();
-            self.marks.hit_if(others > 1, Mark::TwoReadyLeaders);
+            let ready = self.nodes.iter().filter(is_ready).count();
+            self.observer.became_ready(self.now, node, ready);
             // The latest reports of the nodes build on the state of an earlier leader. Handling them now asks
             // each node for a complete one.
             let heard: Vec<Rc<Report>> = self.nodes[node].heard.values().cloned().collect();
@@ -167,7 +154,7 @@ impl World {
                 }
             }
         }
-        self.applied(node, index, &effects);
+        self.applied(node, command, &effects);
         self.follow(node, command, &effects);
     }
 
@@ -198,9 +185,7 @@ impl World {
                 continue;
             };
             let of = of.get() as usize - 1;
-            let again = self.incarnations.values().any(|known| *known == of);
-            let new = self.incarnations.insert(*incarnation, of).is_none();
-            self.marks.hit_if(again && new, Mark::NodeBornAgain);
+            self.incarnations.insert(*incarnation, of);
             let host = &mut self.nodes[node];
             if host.join == Some(*request) {
                 let mut machine = Node::new(*incarnation, host.state.drift());

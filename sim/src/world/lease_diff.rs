@@ -1,6 +1,6 @@
 //! Compares a client's lease before and after an answer, and counts marks.
 
-use super::service::Service;
+use super::host::Service;
 use crate::mark::{Mark, Marks};
 use aliquot_core::message::Answer;
 use aliquot_core::unit::{Edge, Span, Tick};

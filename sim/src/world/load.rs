@@ -1,6 +1,6 @@
 //! The load of a client at an instant.
 
-use super::callers::Callers;
+use super::host::Callers;
 use crate::draw::{Draw, Of};
 use crate::scenario::{Group, Shape};
 

@@ -10,7 +10,7 @@
 //! | commits by a quorum in the leader's own term; a leader refuses entries while it transfers its leadership | snapshots and compaction |
 //! | barriers: a round trip to a quorum | disks that lose acknowledged writes |
 
-use super::clock::MS;
+use crate::clock::MS;
 use aliquot_core::command::Command;
 use std::rc::Rc;
 

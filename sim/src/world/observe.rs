@@ -1,12 +1,13 @@
-//! Shows the oracle admissions, permits, and the state of all hosts at instants.
+//! Reports admissions, permits, entries, and the state of all hosts at instants to the observer.
 
-use super::clock::{MS, SEC};
-use super::coordinator::Coordinator;
-use super::service::Service;
-use super::{Message, World};
-use crate::mark::Mark;
+use super::World;
+use super::event::Message;
+use super::host::{Coordinator, Service};
+use crate::clock::{MS, SEC};
+use crate::observer::{Applied, Basis};
 use crate::oracle::{Admission, Flight, Flown, Health, Right};
 use aliquot_core::client::Mode;
+use aliquot_core::command::Command;
 use aliquot_core::node::Node;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::state::Effect;
@@ -15,41 +16,55 @@ use aliquot_wire::Wire;
 
 impl World {
     pub(super) fn admitted(&mut self, of: usize, admission: Admission, cost: u64) {
-        self.show("admitted", Some(self.hosts.nodes + of), || {
+        let (now, host) = (self.now, self.hosts.nodes + of);
+        self.observer.show(now, "admitted", Some(host), || {
             format!("{cost} of {}", admission.budget)
         });
-        self.mark_admission(of, &admission);
-        self.oracle.admitted(self.now, &admission);
-        self.count_admitted(of, cost);
-        self.inspect(of, &admission);
-    }
-
-    pub(super) fn count_admitted(&mut self, of: usize, cost: u64) {
-        self.timeline.admitted(self.now, of, cost);
+        let basis = self.basis(of, &admission);
+        self.observer.admitted(now, (of, cost), &admission, basis);
+        if let Some(Basis::Lease { .. }) = basis {
+            self.inspect(of, &admission);
+        }
     }
 
     pub(super) fn refused(&mut self, of: usize, budget: Option<BudgetId>, cost: u64) {
-        self.timeline.refused(self.now, of, cost);
-        if let (Some(budget), Some((_, scale))) = (budget, self.services[of].budget) {
+        let scale = self.services[of].budget.map(|(_, scale)| scale);
+        let grains = budget.zip(scale).map(|(budget, scale)| {
             let grains = scale.grains_per_token().saturating_mul(cost);
-            self.oracle
-                .refused(self.now, budget, Tokens::from_grains(grains));
+            (budget, Tokens::from_grains(grains))
+        });
+        self.observer.refused(self.now, (of, cost), grains);
+    }
+
+    /// Returns the source of a booked right.
+    fn basis(&self, of: usize, admission: &Admission) -> Option<Basis> {
+        if admission.right != Right::Booked {
+            return None;
         }
+        let Some(edge) = admission.edge else {
+            return Some(Basis::FormerFloor);
+        };
+        let service = &self.services[of];
+        let now = service.clock.read(self.now);
+        if !service.client.is_leased(now) {
+            return Some(Basis::Floor);
+        }
+        let until = service.client.holder()?.lease().until();
+        let node = self.incarnations.get(&edge.parent).copied();
+        let host = self.hosts.nodes + of;
+        let is_cut = |node| self.net.is_harmed() && !self.net.reaches(host, node);
+        Some(Basis::Lease {
+            node,
+            left: until.since(now),
+            node_is_up: node.is_some_and(|node| self.nodes[node].process.up),
+            is_cut: node.is_some_and(is_cut),
+        })
     }
 
     /// Checks that an admission under a lease belongs to a session for which its node still has something
     /// booked.
     fn inspect(&mut self, of: usize, admission: &Admission) {
-        let service = &self.services[of];
-        let now = service.clock.read(self.now);
-        let leased = service.client.is_leased(now);
-        let Some(edge) = admission.edge.filter(|_| admission.right == Right::Booked) else {
-            return;
-        };
-        if !leased {
-            self.marks.hit(Mark::AdmittedByFloor);
-            return;
-        }
+        let Some(edge) = admission.edge else { return };
         let Some(&node) = self.incarnations.get(&edge.parent) else {
             return;
         };
@@ -68,7 +83,7 @@ impl World {
                 self.hosts.name(self.hosts.nodes + of),
                 self.hosts.name(node),
             );
-            self.oracle.disjoint.unbooked(self.now, || {
+            self.observer.oracle.disjoint.unbooked(self.now, || {
                 format!("{name} admitted on {edge}, of which {at} had booked nothing any more")
             });
         }
@@ -80,35 +95,15 @@ impl World {
             return;
         };
         let (now, flown) = (self.now, (of, service.process.number, flight));
-        self.land();
-        self.timeline.admitted(now, of, 1);
-        if let Some(checkers) = self.oracle.checkers(budget) {
-            checkers.taken(now, flown);
-        }
+        let over = permit_over(&self.services, now);
+        self.observer
+            .permit_taken(now, (of, Some(budget)), flown, over);
     }
 
     /// Ends the permits that are over, by their clients' own clocks.
     pub(super) fn land(&mut self) {
-        let (services, now) = (&self.services, self.now);
-        let over = |&(of, process, flight): &Flown| {
-            let service: &Service = &services[of];
-            let local = service.clock.read(now);
-            let flies = match flight {
-                Flight::Own(budget, permit) => {
-                    service.client.allotments().any(|(id, allotment)| {
-                        id == budget && allotment.permits().is_valid(permit, local)
-                    })
-                }
-                Flight::Central(request) => service.requests.is_valid(request, local),
-            };
-            !flies || service.process.number != process || !service.process.up
-        };
-        for (budget, checkers) in self.oracle.of_permits() {
-            let of = |service: &Service| service.budget.is_some_and(|(id, _)| id == budget);
-            if services.iter().any(of) {
-                checkers.landed(now, over);
-            }
-        }
+        let over = permit_over(&self.services, self.now);
+        self.observer.land(self.now, over);
     }
 
     /// Ends all permits of a process that has ended.
@@ -119,24 +114,22 @@ impl World {
         }
     }
 
-    pub(super) fn applied(&mut self, node: usize, index: u64, effects: &[Effect]) {
-        if index > self.applied {
-            self.applied = index;
-            self.timeline.traffic.entries += 1;
-            for effect in effects {
-                self.mark_effect(effect);
-            }
-        }
-        self.show("applied", Some(node), || {
-            format!("entry {index}: {effects:?}")
-        });
-        // Permits may have expired since the last look. They no longer count against a limit that this entry
-        // lowers.
-        if index > self.oracle.latest_applied() {
-            self.land();
-        }
-        let state = &self.nodes[node].state;
-        self.oracle.applied(self.now, index, state, effects);
+    /// Reports the entry that a node has just applied.
+    pub(super) fn applied(&mut self, node: usize, command: Option<&Command>, effects: &[Effect]) {
+        let nodes = &self.nodes;
+        let runs = |incarnation| {
+            let mut up = nodes.iter().filter(|host| host.process.up);
+            up.any(|host| host.node.as_ref().map(Node::incarnation) == Some(incarnation))
+        };
+        let applied = Applied {
+            node,
+            index: nodes[node].state.applied(),
+            command,
+            effects,
+            state: &nodes[node].state,
+        };
+        let over = permit_over(&self.services, self.now);
+        self.observer.applied(self.now, applied, runs, over);
     }
 
     pub(super) fn most_applied(&self) -> usize {
@@ -146,41 +139,33 @@ impl World {
             .unwrap_or(0)
     }
 
+    /// Inspects all hosts at this instant.
     pub(super) fn look(&mut self) {
-        let best = self.most_applied();
-        self.look_at_parts(best);
-        if self.now.is_multiple_of(200 * MS) {
+        let (now, best) = (self.now, self.most_applied());
+        let parts = self.parts(best);
+        self.observer.believed(now, &self.nodes[best].state, parts);
+        if now.is_multiple_of(200 * MS) {
             self.look_at_edges(best);
         }
-        self.mark_vacancy();
+        let leader = self.leader();
+        let is_cut = leader.is_some_and(|leader| self.is_cut_off(leader));
+        self.observer.led_by(now, leader, is_cut);
         let health = self.health(best);
-        let clients = self.services.len() - self.clones;
-        let all = health.unleased.len() == clients && self.now > 10 * SEC;
-        self.marks.hit_if(all, Mark::AllUnleased);
-        let name = |host: usize| self.hosts.name(host);
-        self.oracle.healing.look(self.now, &health, &name);
-        self.healed = self.plan.may_end_early() && self.oracle.healing.is_over(self.now);
-        if self.now.is_multiple_of(SEC) {
-            self.note_second();
+        self.observer.inspected(now, &health);
+        if now.is_multiple_of(SEC) {
+            self.note_clocks();
             self.show_books();
         }
-        let breaks = &self.plan.scenario.run.breaks;
-        let mut found = self
-            .oracle
-            .found()
-            .filter_map(|found| found.breach.as_ref());
-        self.stopped = found.any(|breach| !breaks.contains(&breach.invariant));
     }
 
-    /// Shows the oracle the shares that all hosts believe they hold at this instant, for every rate budget.
-    fn look_at_parts(&mut self, best: usize) {
+    /// Returns the shares that all hosts believe they hold at this instant.
+    fn parts(&self, best: usize) -> Vec<(BudgetId, Share)> {
         let now = self.now;
-        let mut clients: Vec<(BudgetId, Share)> = Vec::with_capacity(self.services.len());
+        let mut parts: Vec<(BudgetId, Share)> = Vec::with_capacity(self.services.len());
         for service in self.services.iter().filter(|service| service.process.up) {
-            clients.extend(usable(service, service.clock.read(now)));
+            parts.extend(usable(service, service.clock.read(now)));
         }
-        let pools = self.pools(best);
-        let pools = pools.map(|node| &self.nodes[node]);
+        let pools = self.pools(best).map(|node| &self.nodes[node]);
         let up = self.nodes.iter().filter(|host| host.process.up);
         let up = up.filter_map(|host| Some((host.node.as_ref()?, host.clock.read(now))));
         let leased: Vec<(&Node, Tick)> = up.filter(|(node, now)| node.is_leased(*now)).collect();
@@ -188,18 +173,14 @@ impl World {
             if generation.budget.kind() != Kind::Rate {
                 continue;
             }
-            let pool = pools.and_then(|host| host.leader.pool(budget).map(|pool| (host, pool)));
-            let pool = pool.map(|(host, pool)| pool.share_at(host.clock.read(now)));
+            let pool = pools.and_then(|host| {
+                let pool = host.leader.pool(budget)?;
+                Some(pool.share_at(host.clock.read(now)))
+            });
             let nodes = leased.iter().map(|(node, now)| node.undealt(budget, *now));
-            let of = clients.iter().filter(|(of, _)| *of == budget);
-            let parts = pool
-                .into_iter()
-                .chain(nodes)
-                .chain(of.map(|(_, share)| *share));
-            if let Some(checkers) = self.oracle.checkers(budget) {
-                checkers.believed(now, parts);
-            }
+            parts.extend(pool.into_iter().chain(nodes).map(|share| (budget, share)));
         }
+        parts
     }
 
     /// Returns the node whose pools count: the leader of the latest term, if it has applied all entries.
@@ -210,40 +191,31 @@ impl World {
     }
 
     fn look_at_edges(&mut self, best: usize) {
-        let now = self.now;
-        for host in &self.nodes {
-            let Some(node) = &host.node else { continue };
-            let (holder, incarnation) = (node.holder(), node.incarnation());
-            for (budget, counters) in holder.counters() {
-                self.oracle.edges.seen(now, holder.edge(), budget, counters);
-                let generation = self.nodes[best].state.budget(budget);
-                if let Some(generation) = generation
-                    && generation
-                        .account
-                        .open()
-                        .any(|(open, _)| open == incarnation)
-                {
-                    let committed = generation.account.counters(incarnation);
-                    if committed.period == counters.period {
-                        self.oracle.commits.given(
-                            now,
-                            incarnation,
-                            budget,
-                            counters.given,
-                            committed.given,
-                        );
-                    }
-                }
-            }
+        let (now, state) = (self.now, &self.nodes[best].state);
+        for node in self.nodes.iter().filter_map(|host| host.node.as_ref()) {
+            let (holder, committed) = (node.holder(), Some((node.incarnation(), state)));
+            self.observer
+                .counted(now, holder.edge(), committed, holder.counters());
         }
-        for service in &self.services[..self.services.len() - self.clones] {
-            let Some(holder) = service.client.holder() else {
-                continue;
-            };
-            for (budget, counters) in holder.counters() {
-                self.oracle.edges.seen(now, holder.edge(), budget, counters);
-            }
+        let originals = &self.services[..self.services.len() - self.clones];
+        for holder in originals
+            .iter()
+            .filter_map(|service| service.client.holder())
+        {
+            self.observer
+                .counted(now, holder.edge(), None, holder.counters());
         }
+    }
+
+    /// Returns true if the leader reaches no quorum.
+    fn is_cut_off(&self, leader: usize) -> bool {
+        if !self.net.is_harmed() {
+            return false;
+        }
+        let both =
+            |&other: &usize| self.net.reaches(leader, other) && self.net.reaches(other, leader);
+        let reached = (0..self.hosts.nodes).filter(both).count();
+        2 * reached <= self.hosts.nodes
     }
 
     fn health(&self, best: usize) -> Health {
@@ -271,29 +243,13 @@ impl World {
         }
     }
 
-    /// Records, once a second, clock errors and whether the limit is fully used.
-    fn note_second(&mut self) {
-        const CLIENTS_SHOWN: usize = 3;
-        let hosts = self.hosts.nodes + self.hosts.clients.len().min(CLIENTS_SHOWN);
-        for host in 0..hosts {
-            let boot = match self.hosts.is_node(host) {
+    fn note_clocks(&mut self) {
+        for host in 0..self.observer.clocks_shown() {
+            let clock = match self.hosts.is_node(host) {
                 true => &self.nodes[host].clock,
                 false => &self.services[host - self.hosts.nodes].clock,
             };
-            if self.skew_from.len() == host {
-                self.skew_from.push((self.now, boot.boot(self.now)));
-                self.timeline
-                    .skews
-                    .push((self.hosts.name(host), Vec::new()));
-            }
-            let skew = boot.skew(self.now, self.skew_from[host]);
-            self.timeline.skews[host].1.push(skew);
-        }
-        for key in self.timeline.keys.iter().filter(|key| key.is_rate) {
-            let last: u64 = key.bins.iter().rev().take(10).map(|bin| bin.admitted).sum();
-            if last as f64 >= 0.99 * key.limit {
-                self.marks.hit(Mark::FullUse);
-            }
+            self.observer.clock(self.now, host, clock);
         }
     }
 
@@ -301,7 +257,7 @@ impl World {
         if from == to {
             return;
         }
-        let traffic = &mut self.timeline.traffic;
+        let traffic = &mut self.observer.timeline.traffic;
         traffic.messages += 1;
         let of_client = !self.hosts.is_node(from) || !self.hosts.is_node(to);
         if !self.hosts.is_node(from) {
@@ -314,6 +270,22 @@ impl World {
                 traffic.client_bytes += bytes;
             }
         }
+    }
+}
+
+/// Returns a function that says whether a permit is over, by its client's own clock.
+fn permit_over(services: &[Service], now: u64) -> impl Fn(&Flown) -> bool {
+    move |&(of, process, flight): &Flown| {
+        let service = &services[of];
+        let local = service.clock.read(now);
+        let flies = match flight {
+            Flight::Own(budget, permit) => service
+                .client
+                .allotments()
+                .any(|(id, allotment)| id == budget && allotment.permits().is_valid(permit, local)),
+            Flight::Central(request) => service.requests.is_valid(request, local),
+        };
+        !flies || service.process.number != process || !service.process.up
     }
 }
 

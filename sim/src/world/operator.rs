@@ -1,38 +1,9 @@
 //! Operators: they submit commands to the log, again and again until these are applied.
 
 use super::World;
-use aliquot_core::budget::Budget;
 use aliquot_core::command::Command;
 use aliquot_core::node::Node;
-use aliquot_core::unit::{NodeId, RequestId, Span};
-
-/// Numbers of requests, shared by joining nodes and operators.
-#[derive(Debug, Default)]
-pub(crate) struct Requests(u64);
-
-impl Requests {
-    pub(super) const fn next(&mut self) -> RequestId {
-        self.0 += 1;
-        RequestId::new(self.0)
-    }
-}
-
-/// Commands that are not applied yet.
-#[derive(Debug, Default)]
-pub(crate) struct Operator {
-    asked: Vec<Command>,
-    /// Nodes to remove from the log once they have left.
-    pub(super) removes: Vec<usize>,
-    began: bool,
-}
-
-impl Operator {
-    pub(super) fn done(&mut self, command: Option<&Command>) {
-        if let (Some(command), false) = (command, self.asked.is_empty()) {
-            self.asked.retain(|asked| asked != command);
-        }
-    }
-}
+use aliquot_core::unit::{NodeId, Span};
 
 impl World {
     pub(super) fn configure(&mut self) {
@@ -41,30 +12,6 @@ impl World {
         self.operator
             .asked
             .push(Command::Configure { drift, lease });
-    }
-
-    /// Submits a new version of a budget.
-    pub(super) fn put(&mut self, budget: Budget) {
-        let request = self.requests.next();
-        let creator = None;
-        self.operator.asked.push(Command::PutRule {
-            request,
-            budget,
-            creator,
-        });
-    }
-
-    /// Submits the deletion of a budget. Returns false if no node has it.
-    pub(super) fn delete(&mut self, budget: &Budget) -> bool {
-        let state = &self.nodes[self.most_applied()].state;
-        let Some((rule, _)) = state.rule_named(budget.key()) else {
-            return false;
-        };
-        let request = self.requests.next();
-        self.operator
-            .asked
-            .push(Command::DeleteRule { request, rule });
-        true
     }
 
     /// Submits the budgets once all running nodes have joined, or after some time. One of the nodes is their

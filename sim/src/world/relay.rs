@@ -36,14 +36,15 @@ impl World {
         let incarnation = report.edge.child;
         let known = host.heard.get(&incarnation).map(|known| known.seq);
         let newer = known < Some(report.seq);
-        self.marks
+        self.observer
+            .marks
             .hit_if(known > Some(report.seq), Mark::NodeReportStale);
         if newer {
             host.heard.insert(incarnation, Rc::clone(&report));
         }
         if host.leads.is_some() {
             if relayed && newer {
-                self.marks.hit(Mark::ReportRelayed);
+                self.observer.marks.hit(Mark::ReportRelayed);
             }
             if let Some(answer) = host.leader.handle_report(&report, &host.state, now) {
                 self.tell(node, answer);

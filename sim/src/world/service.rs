@@ -3,94 +3,15 @@
 //! An edge with a valid lease stays in use until the lease ends, even if its connection is lost. Meanwhile
 //! the client opens the next edge.
 
-use super::callers::Callers;
-use super::clock::{Clock, MS};
-use super::dial::Dialled;
+use super::World;
 use super::event::{Message, Timer};
+use super::host::Service;
 use super::lease_diff::LeaseBefore;
-use super::{Process, World};
+use crate::clock::MS;
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
-use crate::scenario::Lease;
 use aliquot_core::budget::Labels;
-use aliquot_core::client::Client;
-use aliquot_core::decision_requests::DecisionRequests;
-use aliquot_core::message::Heard;
-use aliquot_core::node_selection::{Connection, NodeSelection, Times};
-use aliquot_core::unit::{BudgetId, Edge, Scale, Span, Tick};
-
-#[derive(Clone, Debug)]
-pub(crate) struct Service {
-    pub(crate) clock: Clock,
-    pub(crate) process: Process,
-    pub(crate) client: Client,
-    pub(crate) requests: DecisionRequests,
-    pub(crate) group: usize,
-    /// Index of its key in `World::keys`.
-    pub(crate) key: usize,
-    /// The budget of the key and its scale, once a node has sent them.
-    pub(crate) budget: Option<(BudgetId, Scale)>,
-    pub(super) selection: NodeSelection<Dialled>,
-    /// Time at which the client moves even if the old node has not taken what was handed back.
-    pub(super) moves_at: Option<Tick>,
-    reported: Tick,
-    pub(super) report_at: Tick,
-    named: Tick,
-    /// Set if a request was refused since the last report.
-    pub(crate) wanted: bool,
-    /// True time of the valid look. Timers of other looks are ignored.
-    look_at: u64,
-    clocks: Option<(Tick, i64)>,
-    choices: u64,
-    pub(crate) leaving: bool,
-    pub(crate) had_lease: bool,
-    /// The edge of the lease that ended last.
-    pub(super) lapsed: Option<Edge>,
-    /// The edge of the last answer, and that answer's number.
-    pub(super) answered: Option<(Edge, Heard)>,
-    pub(crate) callers: Callers,
-}
-
-impl Service {
-    pub(crate) fn new(
-        clock: Clock,
-        group: usize,
-        key: usize,
-        lease: &Lease,
-        callers: Callers,
-    ) -> Self {
-        let (drift, zero) = (lease.drift, Tick::from_nanos(0));
-        let times = Times::of(Span::from_nanos(lease.client_report_every));
-        Self {
-            clock,
-            process: Process::DOWN,
-            client: Client::new(drift),
-            requests: DecisionRequests::new(drift),
-            group,
-            key,
-            budget: None,
-            selection: NodeSelection::new(times, zero),
-            moves_at: None,
-            reported: zero,
-            report_at: zero,
-            named: zero,
-            wanted: false,
-            look_at: 0,
-            clocks: None,
-            choices: 0,
-            leaving: false,
-            had_lease: false,
-            lapsed: None,
-            answered: None,
-            callers,
-        }
-    }
-
-    /// Returns the node that the client is connected to.
-    pub(crate) fn link(&self) -> Option<usize> {
-        self.selection.link().map(|line| *line.node())
-    }
-}
+use aliquot_core::unit::{Span, Tick};
 
 impl World {
     const URGENT_GAP: Span = Span::from_millis(5);
@@ -106,8 +27,9 @@ impl World {
         let now = self.now;
         let service = &mut self.services[of];
         let leased = service.client.is_leased(service.clock.read(now));
-        self.marks.hit_if(leased, Mark::RebornUnderLease);
-        self.marks
+        self.observer.marks.hit_if(leased, Mark::RebornUnderLease);
+        self.observer
+            .marks
             .hit_if(service.process.number > 0, Mark::ClientReborn);
         let callers = service.callers.reborn();
         let fresh = Service::new(
@@ -140,7 +62,7 @@ impl World {
 
     /// Schedules a look after this true time, unless an earlier one is scheduled.
     pub(super) fn look_within(&mut self, of: usize, span: u64) {
-        let at = super::clock::quantised(self.now + span);
+        let at = crate::clock::quantised(self.now + span);
         let service = &mut self.services[of];
         if service.look_at <= self.now || at < service.look_at {
             service.look_at = at;
@@ -220,7 +142,7 @@ impl World {
         if let Some((then, wall_then)) = service.clocks.replace((now, wall)) {
             let passed = (now.since(then).nanos() / MS) as i64;
             if wall - wall_then > passed + Self::JUMP_MS {
-                self.marks.hit(Mark::ClientClockJumped);
+                self.observer.marks.hit(Mark::ClientClockJumped);
                 service.client.clock_jumped(now);
                 service.requests.end_session();
             }
@@ -228,19 +150,19 @@ impl World {
         service.client.tick(now);
         let leased = service.client.is_leased(now);
         if service.had_lease && !leased {
-            self.marks.hit(Mark::ClientLapsed);
+            self.observer.marks.hit(Mark::ClientLapsed);
             service.lapsed = service.client.edge();
             let slept =
                 before.is_some_and(|(then, _)| now.since(then) > Self::LOOK_EVERY.times_or_max(4));
             if slept {
-                self.marks.hit(Mark::LapsedInPause);
+                self.observer.marks.hit(Mark::LapsedInPause);
             }
             let host = self.hosts.nodes + of;
             let edge = service.client.edge();
             let node = edge.and_then(|edge| self.incarnations.get(&edge.parent).copied());
             let cut = |node| !self.net.reaches(host, node) || !self.net.reaches(node, host);
             if node.is_some_and(cut) {
-                self.marks.hit(Mark::LapsedWhileCut);
+                self.observer.marks.hit(Mark::LapsedWhileCut);
             }
         }
         service.had_lease = leased;
@@ -291,7 +213,7 @@ impl World {
         self.questions_void(of, &void);
         if let Some(node) = self.services[of].link() {
             for ask in repeats {
-                self.marks.hit(Mark::QuestionRepeated);
+                self.observer.marks.hit(Mark::QuestionRepeated);
                 self.send(self.hosts.nodes + of, node, Message::DecisionRequest(ask));
             }
         }
@@ -315,16 +237,16 @@ impl World {
             }
             Message::ClientAnswer(answer) => {
                 let former = service.client.edge() != Some(answer.edge);
-                self.marks.hit_if(former, Mark::AnswerOfFormerEdge);
+                self.observer.marks.hit_if(former, Mark::AnswerOfFormerEdge);
                 if service.link() != Some(from) && former {
                     return;
                 }
                 service.selection.heard(now);
                 let before = LeaseBefore::of(service, now);
                 service.client.handle_answer(&answer, now);
-                before.compare(service, &answer, now, &mut self.marks);
+                before.compare(service, &answer, now, &mut self.observer.marks);
                 if service.client.edge().is_none() {
-                    self.marks.hit(Mark::SessionClosed);
+                    self.observer.marks.hit(Mark::SessionClosed);
                     service.requests.end_session();
                     self.lose_link(of, now);
                     self.services[of].selection.dial_at(now);
@@ -337,7 +259,7 @@ impl World {
             }
             Message::Move if service.link() == Some(from) => self.send_away(of, from, now),
             Message::Reset if service.link() == Some(from) => {
-                self.marks.hit(Mark::ConnectionReset);
+                self.observer.marks.hit(Mark::ConnectionReset);
                 self.lose_link(of, now);
             }
             Message::Reset => self.lose_attempt(of, from, now),

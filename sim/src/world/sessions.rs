@@ -74,7 +74,6 @@ impl World {
             let scale = generation.budget.scale();
             self.send(node, from, Message::Named { key, budget, scale });
         } else if state.rule_of(&self.keys[key]).is_some() && self.nodes[node].wanted.insert(key) {
-            self.marks.hit(Mark::KeyInstantiated);
             self.instantiate(node, key);
         }
     }
@@ -103,7 +102,7 @@ impl World {
             }
             RequestAction::Forward { to, ask } => {
                 if let Some(&to) = self.incarnations.get(&to) {
-                    self.marks.hit(Mark::QuestionPassedOn);
+                    self.observer.marks.hit(Mark::QuestionPassedOn);
                     self.send(node, to, Message::DecisionRequest(ask));
                 }
             }
@@ -125,7 +124,7 @@ impl World {
 
     /// Shows the oracle a central decision, once, at the time at which it is made.
     fn judge_verdict(&mut self, ask: &DecisionRequest, told: &DecisionReply) {
-        let Some(checkers) = self.oracle.checkers(ask.budget) else {
+        let Some(checkers) = self.observer.oracle.checkers(ask.budget) else {
             return;
         };
         let (grains, kind) = (checkers.grains, checkers.kind);
@@ -136,14 +135,17 @@ impl World {
                 if self.decided.insert((by, told.edge, told.request)) {
                     if kind != Kind::Concurrency {
                         let admission = central(ask, by, cost, period);
-                        self.oracle.admitted(self.now, &admission);
+                        self.observer.oracle.admitted(self.now, &admission);
                     }
-                    self.count_admitted(asker, ask.cost.get());
+                    self.observer
+                        .timeline
+                        .admitted(self.now, asker, ask.cost.get());
                 }
             }
             Outcome::Refused { .. } => {
-                self.oracle.refused(self.now, ask.budget, cost);
-                self.timeline.refused(self.now, asker, ask.cost.get());
+                let grains = Some((ask.budget, cost));
+                self.observer
+                    .refused(self.now, (asker, ask.cost.get()), grains);
             }
             Outcome::Moved { .. } => {}
         }
@@ -167,7 +169,7 @@ impl World {
             .as_ref()
             .is_none_or(aliquot_core::node::Node::has_left);
         if left {
-            self.marks.hit(Mark::NodeLeft);
+            self.observer.marks.hit(Mark::NodeLeft);
             self.crash_node(node);
             self.operator.removes.push(node);
         }

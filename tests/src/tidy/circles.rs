@@ -9,16 +9,30 @@ use super::source::{Source, Token};
 use super::{Finding, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The crate, and its modules whose files are free of circles.
-const CRATE: &str = "coordinator/src";
-const FREE: &[&str] = &[
-    "api", "cli", "config", "demo", "gossip", "node", "raft", "session", "store",
+/// Crates, each with its modules whose files are free of circles.
+const FREE: &[(&str, &[&str])] = &[
+    (
+        "coordinator/src",
+        &[
+            "api", "cli", "config", "demo", "gossip", "node", "raft", "session", "store",
+        ],
+    ),
+    (
+        "sim/src",
+        &["accuracy", "cli", "network", "oracle", "scenario", "world"],
+    ),
 ];
 
 /// The files of these modules import each other in no circle.
 #[must_use]
 pub fn files_import_in_no_circle(tree: &Tree) -> Vec<Finding> {
-    let modules = read(tree);
+    let each = FREE.iter();
+    each.flat_map(|(of, free)| circles(tree, of, free))
+        .collect()
+}
+
+fn circles(tree: &Tree, of: &str, free: &[&str]) -> Vec<Finding> {
+    let modules = read(tree, of, free);
     let imports = modules.iter().map(|(name, module)| {
         let imports = module.imports.iter();
         let files = imports.filter_map(|path| file_of(path, &modules, 0));
@@ -28,7 +42,7 @@ pub fn files_import_in_no_circle(tree: &Tree) -> Vec<Finding> {
     let circular = imports.keys().filter(|file| in_circle(file, &imports));
     circular
         .map(|file| {
-            let path = format!("{CRATE}/{file}.rs");
+            let path = format!("{of}/{file}.rs");
             Finding::of(&path, format!("`{file}` imports itself in a circle"))
         })
         .collect()
@@ -43,12 +57,12 @@ struct Module {
 }
 
 /// Returns the modules of the listed folders, by their paths in the crate without `.rs`.
-fn read(tree: &Tree) -> BTreeMap<String, Module> {
+fn read(tree: &Tree, of: &str, free: &[&str]) -> BTreeMap<String, Module> {
     let inside = |path: &str| {
-        let path = path.strip_prefix(CRATE)?.strip_prefix('/')?;
+        let path = path.strip_prefix(of)?.strip_prefix('/')?;
         let name = path.strip_suffix(".rs")?;
         let top = name.split('/').next()?;
-        FREE.contains(&top).then(|| name.to_owned())
+        free.contains(&top).then(|| name.to_owned())
     };
     let files = tree
         .ending(".rs")
@@ -160,6 +174,8 @@ fn file_of(path: &[String], modules: &BTreeMap<String, Module>, depth: usize) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const CRATE: &str = "coordinator/src";
 
     #[track_caller]
     fn check(files: &[(&str, &str)], expect: &[&str]) {

@@ -9,7 +9,7 @@ use super::{Finding, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The crates with floors.
-const LAYERED: &[&str] = &["proto/core/src", "coordinator/src"];
+const LAYERED: &[&str] = &["proto/core/src", "coordinator/src", "sim/src"];
 
 /// Modules that every module may import: in an ordinary build they are constants.
 const EVERYWHERE: &[&str] = &["planted"];

@@ -1,7 +1,6 @@
 //! The workloads of a published gossiping limiter: five instances, and the faults of its own test table.
 
-use super::super::Row;
-use super::{REPORTED, at_least, at_most, from, row, within};
+use super::super::table::{REPORTED, Row, at_least, at_most, from, row, within};
 
 pub(super) const GOSSIP: &[Row] = &[
     row("gossip-table/even", "5 × 400/s", "1.00 R, 0 s over, 3 s"),

@@ -1,7 +1,8 @@
 //! The sections and keys of the format.
 
 use super::Default::{Is, Nothing, Required};
-use super::{FAULTS, INVARIANTS, Key, LOADS, METRICS, Section, Shape};
+use super::{INVARIANTS, Key, LOADS, METRICS, Section, Shape};
+use crate::scenario::kinds::FAULTS;
 
 /// A row for each key: name, shape, default and description.
 macro_rules! keys {

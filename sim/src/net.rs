@@ -1,6 +1,6 @@
 //! The network: which hosts reach each other, with which delays, losses and duplicates.
 
-use super::clock::quantised;
+use crate::clock::quantised;
 use crate::draw::{Draw, Of};
 use crate::hosts::HostSet;
 use crate::scenario::{Spread, Topology};
@@ -134,7 +134,7 @@ impl Net {
     /// Decides the fate of a message that is sent now.
     pub(crate) fn send(&mut self, now: u64, from: usize, to: usize) -> Fate {
         if from == to {
-            let copies = [Some(super::clock::QUANTUM), None];
+            let copies = [Some(crate::clock::QUANTUM), None];
             return Fate {
                 copies,
                 ..Fate::default()

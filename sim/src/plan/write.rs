@@ -2,9 +2,8 @@
 //!
 //! All values drawn for the plan become explicit. Only messages and arrivals are still drawn at random.
 
-use super::load::{Group, Shape};
-use super::{Fault, Scenario, Target};
-use crate::plan::Plan;
+use super::Plan;
+use crate::scenario::{Fault, Group, Scenario, Shape, Target};
 use aliquot_core::unit::Span;
 use toml::{Table, Value};
 

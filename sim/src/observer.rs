@@ -1,0 +1,510 @@
+//! The observer of a run, on both tiers: it feeds the oracle, records the timeline, counts marks, and shows
+//! events to a tracer.
+//!
+//! A tier reports events when they happen, and at every inspection what its hosts believe. The observer never
+//! affects the hosts. It ends the run early, once an invariant is broken or everything has recovered.
+//!
+//! Two things are observed by the tiers themselves, since only one of them can see them: the text that a
+//! tracer gets of an event, and the marks of messages, of the log and of clients' state machines. The latter
+//! exist in the kernel tier only ([`Mark::is_of_kernel`]).
+
+use crate::clock::{Clock, SEC};
+use crate::hosts::Hosts;
+use crate::mark::{Mark, Marks};
+use crate::oracle::{Admission, Breach, Flown, Health, Oracle, Right};
+use crate::plan::Plan;
+use crate::timeline::Timeline;
+use crate::trace::{TraceEvent, Traced, Tracer};
+use aliquot_core::budget::{Budget, Key};
+use aliquot_core::command::{Changes, Command};
+use aliquot_core::edge::Counters;
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::state::{Effect, State};
+use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tokens};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct RunResult {
+    /// Breaches of invariants that must hold: the first of each.
+    pub breaches: Vec<Breach>,
+    /// Breaches that the scenario allows by `breaks`.
+    pub allowed: Vec<Breach>,
+    /// Reasons for which something could not be judged.
+    pub doubts: Vec<String>,
+    /// The least slack under any envelope, in tokens; negative if an envelope is broken.
+    pub slack: Option<f64>,
+    /// Tokens admitted without a lease, by policy.
+    pub unleased: f64,
+    /// Time from the last fault until everything was well for good, in nanoseconds.
+    pub recovery: Option<u64>,
+    /// The recording of demand, admissions and traffic.
+    pub timeline: Timeline,
+    /// The marks that were hit.
+    pub marks: Marks,
+    /// Number of events: inputs handled by a state machine of the core, or in the network tier pieces of data
+    /// read.
+    pub events: u64,
+    /// True time simulated, in nanoseconds.
+    pub simulated: u64,
+}
+
+/// An entry of the log that a node has applied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Applied<'a> {
+    pub(crate) node: usize,
+    pub(crate) index: u64,
+    pub(crate) command: Option<&'a Command>,
+    pub(crate) effects: &'a [Effect],
+    /// The state after the entry.
+    pub(crate) state: &'a State,
+}
+
+/// The source of a booked right.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Basis {
+    /// A lease, as it is at the admission.
+    Lease {
+        /// The node that gave it, if that is known.
+        node: Option<usize>,
+        /// Time until it ends, by the client's clock.
+        left: Span,
+        node_is_up: bool,
+        /// True if the client's messages do not reach the node.
+        is_cut: bool,
+    },
+    /// A floor, after the lease.
+    Floor,
+    /// A floor of an edge that the client has left.
+    FormerFloor,
+}
+
+/// Maximum number of clients whose clock errors are recorded.
+const CLIENTS_SHOWN: usize = 3;
+
+/// The observer of a run.
+pub(crate) struct Observer {
+    hosts: Rc<Hosts>,
+    /// Invariants that the scenario allows to be broken.
+    breaks: Vec<&'static str>,
+    /// The duration of a lease, in nanoseconds.
+    lease: u64,
+    may_end_early: bool,
+    /// Grains of one token of the first key's budget.
+    grains: u64,
+    pub(crate) oracle: Oracle,
+    pub(crate) marks: Marks,
+    pub(crate) timeline: Timeline,
+    tracer: Option<Box<dyn Tracer>>,
+    /// The node of each incarnation.
+    incarnations: BTreeMap<Incarnation, usize>,
+    /// True time and reading of each host's clock at its first sample.
+    skew_from: Vec<(u64, i64)>,
+    /// True time since which no node has been the ready leader, as of the last inspection.
+    vacant: Option<u64>,
+    /// Set once an invariant is broken that must hold.
+    stopped: bool,
+    /// Set once everything has been well for a while after the last fault.
+    healed: bool,
+}
+
+impl Observer {
+    /// `keys` are the keys that clients use, `budgets` their budgets, and `key_of` has the index of each
+    /// client's key.
+    pub(crate) fn new(
+        plan: &Plan,
+        hosts: &Rc<Hosts>,
+        (keys, budgets, key_of): (&[Key], &[Budget], &[usize]),
+    ) -> Self {
+        let scenario = &plan.scenario;
+        let named: Vec<(String, Budget)> = keys
+            .iter()
+            .map(Key::to_string)
+            .zip(budgets.iter().cloned())
+            .collect();
+        Self {
+            hosts: Rc::clone(hosts),
+            breaks: scenario.run.breaks.clone(),
+            lease: scenario.lease.lease,
+            may_end_early: plan.may_end_early(),
+            grains: budgets
+                .first()
+                .map_or(1, |budget| budget.scale().grains_per_token()),
+            oracle: Oracle::new(scenario.lease.drift, plan.greatest()),
+            marks: Marks::default(),
+            timeline: Timeline::new(&named, key_of.to_vec()),
+            tracer: None,
+            incarnations: BTreeMap::new(),
+            skew_from: Vec::new(),
+            vacant: None,
+            stopped: false,
+            healed: false,
+        }
+    }
+
+    /// Passes everything that happens from now on to a tracer.
+    pub(crate) fn trace_to(&mut self, tracer: Box<dyn Tracer>) {
+        self.tracer = Some(tracer);
+    }
+
+    pub(crate) const fn is_traced(&self) -> bool {
+        self.tracer.is_some()
+    }
+
+    /// Returns true once the run may end: an invariant is broken that must hold, or everything has recovered.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.stopped || self.healed
+    }
+
+    /// Returns true once an invariant is broken that must hold.
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Shows an event to the tracer, as text.
+    pub(crate) fn show(
+        &mut self,
+        now: u64,
+        kind: &'static str,
+        host: Option<usize>,
+        text: impl FnOnce() -> String,
+    ) {
+        if self.is_traced() {
+            self.record(now, kind, (host, None), &text());
+        }
+    }
+
+    /// Shows an event at a host to the tracer, with the sender if it is a message.
+    pub(crate) fn record(
+        &mut self,
+        now: u64,
+        kind: &'static str,
+        (host, from): (Option<usize>, Option<usize>),
+        what: &dyn Traced,
+    ) {
+        let hosts = &self.hosts;
+        let label = |host: Option<usize>| host.map_or("", |host| hosts.label(host));
+        if let Some(tracer) = &mut self.tracer {
+            tracer.record(&TraceEvent {
+                at: now,
+                kind,
+                host: label(host),
+                from: label(from),
+                what,
+            });
+        }
+    }
+
+    /// Ends the run as a failure, because the simulated software or its log does not work.
+    pub(crate) fn broke(&mut self, now: u64, what: impl FnOnce() -> String) {
+        self.oracle.commits.broke(now, what);
+        self.stopped = true;
+    }
+
+    /// Returns the node of an incarnation.
+    pub(crate) fn node_of(&self, incarnation: Incarnation) -> Option<usize> {
+        self.incarnations.get(&incarnation).copied()
+    }
+
+    /// Records an election.
+    pub(crate) fn elected(&mut self, now: u64, node: usize) {
+        let last = self.timeline.elections.last();
+        let again = last.is_some_and(|(_, last)| *last == node);
+        self.marks.hit_if(again, Mark::ElectedAgain);
+        self.timeline.elected(now, node);
+    }
+
+    /// Records that a node has become a ready leader. `ready` is the number of nodes that believe so of
+    /// themselves.
+    pub(crate) fn became_ready(&mut self, now: u64, node: usize, ready: usize) {
+        let last = self.timeline.ready_leaders.last();
+        let changed = last.is_some_and(|(_, last)| *last != node);
+        self.marks.hit_if(changed, Mark::LeaderChanged);
+        self.marks.hit_if(ready > 1, Mark::TwoReadyLeaders);
+        self.timeline.became_ready(now, node);
+    }
+
+    /// Takes a round that a leader proposes. `since` is the time for which it has been ready, `lease` the
+    /// duration of a lease.
+    pub(crate) fn proposed(
+        &mut self,
+        now: u64,
+        changes: &Changes,
+        (since, lease): (Option<Span>, Span),
+    ) {
+        let reclaims = !changes.reclaims.is_empty();
+        self.marks.hit_if(reclaims, Mark::ReclaimProposed);
+        self.oracle.patience.proposed(now, changes, (since, lease));
+    }
+
+    /// Takes an entry that a node has applied. It counts when the first node applies it. `runs` says whether
+    /// an incarnation is running, `over` whether a permit is over.
+    pub(crate) fn applied(
+        &mut self,
+        now: u64,
+        applied: Applied<'_>,
+        runs: impl Fn(Incarnation) -> bool,
+        over: impl Fn(&Flown) -> bool,
+    ) {
+        let Applied {
+            node,
+            index,
+            command,
+            effects,
+            state,
+        } = applied;
+        self.show(now, "applied", Some(node), || {
+            format!("entry {index}: {effects:?}")
+        });
+        if index <= self.oracle.latest_applied() {
+            return;
+        }
+        self.timeline.traffic.entries += 1;
+        let makes = matches!(command, Some(Command::Instantiate { .. }));
+        for effect in effects {
+            self.mark_effect(effect, &runs);
+            let made = makes && matches!(effect, Effect::Created { .. });
+            self.marks.hit_if(made, Mark::KeyInstantiated);
+        }
+        // Permits may have expired since the last inspection. They no longer count against a limit that this
+        // entry lowers.
+        self.land(now, over);
+        self.oracle.applied(now, index, state, effects);
+    }
+
+    fn mark_effect(&mut self, effect: &Effect, runs: impl Fn(Incarnation) -> bool) {
+        match effect {
+            Effect::Joined {
+                node, incarnation, ..
+            } => {
+                let node = node.get() as usize - 1;
+                let again = self.incarnations.values().any(|known| *known == node);
+                let new = self.incarnations.insert(*incarnation, node).is_none();
+                self.marks.hit_if(again && new, Mark::NodeBornAgain);
+            }
+            Effect::Reclaimed(incarnation) => {
+                self.marks.hit(Mark::ReclaimApplied);
+                self.marks.hit_if(runs(*incarnation), Mark::ReclaimedAlive);
+            }
+            Effect::Stamped(..) => self.marks.hit(Mark::Stamped),
+            Effect::MovementRefused(..) => self.marks.hit(Mark::MovementRefused),
+            Effect::Repeated(_) => self.marks.hit(Mark::RequestRepeated),
+            Effect::Freed(..) => self.marks.hit(Mark::PartFreed),
+            Effect::Ended(_) => self.marks.hit(Mark::InstanceEnded),
+            _ => {}
+        }
+    }
+
+    /// Takes an admission of `cost` tokens by a client itself. `basis` is the source of a booked right.
+    pub(crate) fn admitted(
+        &mut self,
+        now: u64,
+        (client, cost): (usize, u64),
+        admission: &Admission,
+        basis: Option<Basis>,
+    ) {
+        self.mark_admission(client, admission.right, basis);
+        self.oracle.admitted(now, admission);
+        self.timeline.admitted(now, client, cost);
+    }
+
+    fn mark_admission(&mut self, client: usize, right: Right, basis: Option<Basis>) {
+        let marks = &mut self.marks;
+        marks.hit_if(client >= self.hosts.clients.len(), Mark::ForkedAlive);
+        marks.hit_if(self.vacant.is_some(), Mark::AdmittedWithoutLeader);
+        let unleased = match right {
+            Right::Booked => None,
+            Right::Kept => Some(Mark::KeptShareUsed),
+            Right::Local => Some(Mark::LocalPartUsed),
+            Right::Open => Some(Mark::OpenUsed),
+        };
+        if let Some(mark) = unleased {
+            marks.hit(mark);
+            marks.hit(Mark::AdmittedUnleased);
+            return;
+        }
+        match basis {
+            Some(Basis::Lease {
+                node: Some(node),
+                left,
+                node_is_up,
+                is_cut,
+            }) => {
+                let soon = left < Span::from_millis(50);
+                let home = self.hosts.homes.get(client).copied();
+                marks.hit_if(soon, Mark::AdmittedAtTheEnd);
+                marks.hit_if(home != Some(node), Mark::AdmittedAway);
+                marks.hit_if(!node_is_up, Mark::AdmittedWhileNodeDown);
+                marks.hit_if(is_cut, Mark::AdmittedWhileCut);
+            }
+            Some(Basis::Lease { node: None, .. }) | None => {}
+            Some(Basis::Floor) => marks.hit(Mark::AdmittedByFloor),
+            Some(Basis::FormerFloor) => marks.hit(Mark::AdmittedByFormerFloor),
+        }
+    }
+
+    /// Takes a refusal. `grains` has the budget and the refused tokens, if the client knows its budget.
+    pub(crate) fn refused(
+        &mut self,
+        now: u64,
+        (client, cost): (usize, u64),
+        grains: Option<(BudgetId, Tokens)>,
+    ) {
+        self.timeline.refused(now, client, cost);
+        if let Some((budget, grains)) = grains {
+            self.oracle.refused(now, budget, grains);
+        }
+    }
+
+    /// Takes a permit that a client acquired. `over` says whether an earlier one is over.
+    pub(crate) fn permit_taken(
+        &mut self,
+        now: u64,
+        (client, budget): (usize, Option<BudgetId>),
+        flown: Flown,
+        over: impl Fn(&Flown) -> bool,
+    ) {
+        self.land(now, over);
+        self.timeline.admitted(now, client, 1);
+        if let Some(checkers) = budget.and_then(|budget| self.oracle.checkers(budget)) {
+            checkers.taken(now, flown);
+        }
+    }
+
+    /// Ends the permits that are over, by their clients' own clocks.
+    pub(crate) fn land(&mut self, now: u64, over: impl Fn(&Flown) -> bool) {
+        for (_, checkers) in self.oracle.of_permits() {
+            checkers.landed(now, &over);
+        }
+    }
+
+    /// Takes the shares that all hosts believe they hold at this instant, in any order. `state` is the latest
+    /// replicated state.
+    pub(crate) fn believed(&mut self, now: u64, state: &State, mut parts: Vec<(BudgetId, Share)>) {
+        parts.sort_by_key(|(budget, _)| *budget);
+        let rates = state
+            .budgets()
+            .filter(|(_, generation)| generation.budget.kind() == Kind::Rate);
+        for (budget, _) in rates {
+            let from = parts.partition_point(|(of, _)| *of < budget);
+            let of = parts[from..].iter().take_while(|(of, _)| *of == budget);
+            if let Some(checkers) = self.oracle.checkers(budget) {
+                checkers.believed(now, of.map(|(_, share)| *share));
+            }
+        }
+    }
+
+    /// Takes the counters at the child's end of an edge. For the edge of a node, `committed` has the node's
+    /// incarnation and the latest replicated state.
+    pub(crate) fn counted<'a>(
+        &mut self,
+        now: u64,
+        edge: Edge,
+        committed: Option<(Incarnation, &State)>,
+        counters: impl Iterator<Item = (BudgetId, &'a Counters)>,
+    ) {
+        for (budget, counters) in counters {
+            self.oracle.edges.seen(now, edge, budget, counters);
+            let Some((incarnation, state)) = committed else {
+                continue;
+            };
+            let Some(generation) = state.budget(budget) else {
+                continue;
+            };
+            let account = &generation.account;
+            if !account.open().any(|(open, _)| open == incarnation) {
+                continue;
+            }
+            let committed = account.counters(incarnation);
+            if committed.period == counters.period {
+                let (given, booked) = (counters.given, committed.given);
+                self.oracle
+                    .commits
+                    .given(now, incarnation, budget, given, booked);
+            }
+        }
+    }
+
+    /// Takes the ready leader at an inspection. `is_cut` says whether it reaches no quorum.
+    pub(crate) fn led_by(&mut self, now: u64, leader: Option<usize>, is_cut: bool) {
+        if leader.is_some() {
+            self.vacant = None;
+            self.marks.hit_if(is_cut, Mark::LeaderCutOff);
+        } else {
+            let since = *self.vacant.get_or_insert(now);
+            let long = now - since > self.lease;
+            self.marks.hit_if(long, Mark::NoReadyLeader);
+        }
+    }
+
+    /// Ends an inspection: judges whether everything is well, and whether the run ends.
+    pub(crate) fn inspected(&mut self, now: u64, health: &Health) {
+        let all = health.unleased.len() == self.hosts.clients.len() && now > 10 * SEC;
+        self.marks.hit_if(all, Mark::AllUnleased);
+        let hosts = &self.hosts;
+        self.oracle
+            .healing
+            .look(now, health, &|host| hosts.name(host));
+        self.healed = self.may_end_early && self.oracle.healing.is_over(now);
+        if now.is_multiple_of(SEC) {
+            self.mark_full_use();
+        }
+        let mut found = self
+            .oracle
+            .found()
+            .filter_map(|found| found.breach.as_ref());
+        self.stopped |= found.any(|breach| !self.breaks.contains(&breach.invariant));
+    }
+
+    fn mark_full_use(&mut self) {
+        for key in self.timeline.keys.iter().filter(|key| key.is_rate) {
+            let last: u64 = key.bins.iter().rev().take(10).map(|bin| bin.admitted).sum();
+            let full = last as f64 >= 0.99 * key.limit;
+            self.marks.hit_if(full, Mark::FullUse);
+        }
+    }
+
+    /// Returns the number of hosts, the first ones, whose clock errors are recorded once a second.
+    pub(crate) fn clocks_shown(&self) -> usize {
+        self.hosts.nodes + self.hosts.clients.len().min(CLIENTS_SHOWN)
+    }
+
+    /// Records the clock error of a host. Hosts are taken in order.
+    pub(crate) fn clock(&mut self, now: u64, host: usize, clock: &Clock) {
+        if self.skew_from.len() == host {
+            self.skew_from.push((now, clock.boot(now)));
+            let name = self.hosts.name(host);
+            self.timeline.skews.push((name, Vec::new()));
+        }
+        let skew = clock.skew(now, self.skew_from[host]);
+        self.timeline.skews[host].1.push(skew);
+    }
+
+    /// Ends the run at `now`. The safety phase ended at `end`, unless the run did so earlier.
+    pub(crate) fn finish(mut self, end: u64, now: u64, events: u64) -> RunResult {
+        let breaches = self.oracle.found().filter_map(|found| found.breach.clone());
+        let (allowed, breaches) =
+            breaches.partition(|breach| self.breaks.contains(&breach.invariant));
+        let recovery = self.oracle.healing.took();
+        self.marks.hit_if(recovery.is_some(), Mark::Recovered);
+        let tight = self.oracle.slack().is_some_and(|slack| slack < 1.0);
+        self.marks.hit_if(tight, Mark::EnvelopeTight);
+        let ahead = self.timeline.keys.iter().any(|key| key.ahead > 0);
+        self.marks.hit_if(ahead, Mark::AheadOfIdeal);
+        self.timeline.ends = (end.min(now), now);
+        let doubts = self.oracle.found().filter_map(|found| found.doubt.clone());
+        RunResult {
+            breaches,
+            allowed,
+            doubts: doubts.collect(),
+            slack: self.oracle.slack(),
+            unleased: self.oracle.degraded.admitted as f64 / self.grains as f64,
+            recovery,
+            timeline: self.timeline,
+            marks: self.marks,
+            events,
+            simulated: now,
+        }
+    }
+}
