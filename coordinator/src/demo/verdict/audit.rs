@@ -4,7 +4,7 @@ use super::decisions::Decisions;
 use super::interval_audit;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::check::{Envelope, Limit, Limits, Omniscient, Verdict as EnvelopeVerdict};
-use aliquot_core::unit::{Drift, Tick};
+use aliquot_core::unit::Drift;
 use serde::Serialize;
 
 /// Distance of one key from the envelope of its budget.
