@@ -3,6 +3,9 @@
 mod coarse;
 mod counter;
 mod manual;
+pub(crate) mod native;
+pub(crate) mod prefetch;
+pub(crate) mod sync;
 
 pub use counter::CounterClock;
 use counter::InPlace;

@@ -143,63 +143,50 @@
 #[doc = include_str!("../../docs/guide/choosing.md")]
 struct Guide;
 
-pub mod adaptive;
-mod breaker;
-mod builder;
-mod cell;
-mod central;
-mod client;
 mod clock;
-mod connection_error;
-mod counters;
-pub mod debounce;
-mod described;
-mod error;
-mod key_state;
-mod keyed;
-mod layer;
-mod layers;
-mod limit;
-mod limiter;
-mod mode_guard;
-mod native;
-mod permit;
-mod refused;
-mod registry;
-mod session;
-pub mod shape;
-mod shared;
-mod switch;
-mod switched;
-mod sync;
-mod tier;
-mod transport;
-mod watch;
-pub mod web;
 
-pub use aliquot_core::share::Kind;
-pub use aliquot_core::unit::{Frequency, Span, Tick};
-pub use breaker::{Attempt, Breaker, Circuit};
-pub use builder::{ClientBuilder, DefaultRule};
-pub use client::Client;
-pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
-pub use connection_error::ConnectionError;
-pub use counters::Waits;
-pub use error::{BuildError, KeyRefused};
-pub use keyed::tier::KeyTier;
-pub use keyed::{Keyed, KeyedBuilder};
-pub use layer::{
+mod bucket;
+
+mod limiter;
+
+mod local;
+
+mod session;
+
+mod observe;
+
+mod http;
+
+pub use crate::http::layer::{
     Answers, Fields, LimitLayer, Limited, Misconfigured, NoKey, PermitBody, PermitLayer, Permitted,
     Plain, Problems, Reset, Tiers, TiersError,
 };
-pub use layers::{Charge, LayerRefused, Layers};
-pub use limit::{Limit, LimitError};
+pub use crate::http::web;
+pub use aliquot_core::share::Kind;
+pub use aliquot_core::unit::{Frequency, Span, Tick};
+pub use bucket::limit::{Limit, LimitError};
+pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
+pub use limiter::layers::tier::{Receipt, Tier};
+pub use limiter::layers::{Charge, LayerRefused, Layers};
+pub use limiter::permit::Permit;
+pub use limiter::refused::{Admission, Reason, Refused};
+pub use limiter::shared::Status;
 pub use limiter::{Limiter, LimiterState, Reservation, Settled, Snapshot};
-pub use permit::Permit;
-pub use refused::{Admission, Reason, Refused};
-pub use shape::{FixedWindow, Meter, Pacer, ShapeError, SlidingCounter, SlidingLog, Turn};
-pub use shared::Status;
-pub use switch::{Mode, ModeStats};
-pub use switched::Switched;
-pub use tier::{Receipt, Tier};
-pub use watch::{Component, ComponentState, ComponentStatus, Figures, Health, Line, Watch};
+pub use local::breaker::{Attempt, Breaker, Circuit};
+pub use local::keyed::tier::KeyTier;
+pub use local::keyed::{Keyed, KeyedBuilder};
+pub use local::shape::{FixedWindow, Meter, Pacer, ShapeError, SlidingCounter, SlidingLog, Turn};
+pub use local::{adaptive, debounce, shape};
+pub use observe::counters::Waits;
+pub use observe::switch::{Mode, ModeStats};
+pub use observe::switched::Switched;
+pub use observe::watch::{
+    Component, ComponentState, ComponentStatus, Figures, Health, Line, Watch,
+};
+pub use session::builder::{ClientBuilder, DefaultRule};
+pub use session::client::Client;
+pub use session::connection_error::ConnectionError;
+pub use session::error::{BuildError, KeyRefused};
+
+/// The atomics, at the root of the crate so that the loom tests can put others in their place.
+use clock::sync;

@@ -3,13 +3,20 @@
 mod central;
 mod described;
 mod fast_path;
+pub(crate) mod key_state;
 mod keyed;
+pub(crate) mod layers;
 mod line;
 mod mode;
 mod own;
 mod part;
+pub(crate) mod permit;
 mod places;
+pub(crate) mod refused;
+pub(crate) mod registry;
 mod reservation;
+pub(crate) mod session_requests;
+pub(crate) mod shared;
 mod tier;
 mod watched;
 
@@ -17,11 +24,11 @@ pub use reservation::{Reservation, Settled};
 
 #[cfg(doc)]
 use crate::Reason;
-use crate::cell::{AdmissionMode, Need, No};
-use crate::key_state::KeyState;
-use crate::permit::Permit;
-use crate::refused::{Admission, Refused};
-use crate::shared::{ClockPolicy, Handle};
+use crate::bucket::{AdmissionMode, Need, No};
+use crate::limiter::key_state::KeyState;
+use crate::limiter::permit::Permit;
+use crate::limiter::refused::{Admission, Refused};
+use crate::limiter::shared::{ClockPolicy, Handle};
 use aliquot_core::central::RetryPolicy;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};

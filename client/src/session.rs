@@ -15,17 +15,22 @@
 //! continues under it: nothing was lost, and the link opened elsewhere is closed. [`aliquot_core::node_selection`]
 //! decides which of these happens when.
 
+pub(crate) mod builder;
 mod central_requests;
+pub(crate) mod client;
+pub(crate) mod connection_error;
+pub(crate) mod error;
 mod keys;
 mod leaving;
 mod links;
+pub(crate) mod transport;
 
-use crate::builder::{DefaultRule, REPORT_EVERY};
-use crate::cell::CellDecider;
-use crate::central::SessionRequest;
-use crate::debounce::{Debounce, Last, Rules};
-use crate::shared::{Command, Shared, Status};
-use crate::transport::{Dialer, Event, Link};
+use crate::bucket::CellDecider;
+use crate::limiter::session_requests::SessionRequest;
+use crate::limiter::shared::{Command, Shared, Status};
+use crate::local::debounce::{Debounce, Last, Rules};
+use crate::session::builder::{DefaultRule, REPORT_EVERY};
+use crate::session::transport::{Dialer, Event, Link};
 use aliquot_core::budget::Labels;
 use aliquot_core::client::Client as Machine;
 use aliquot_core::node_selection::{NodeSelection, Times};

@@ -1,7 +1,7 @@
 //! The processor's cycle counter as a clock.
 
 use super::{Clock, HostClock};
-use crate::native;
+use crate::clock::native;
 use aliquot_core::unit::Tick;
 use std::sync::LazyLock;
 

@@ -1,14 +1,14 @@
 //! Decisions of the home node of a budget in central mode.
 
 use super::Limiter;
-use crate::breaker::Attempt;
-use crate::cell::reserve::BucketCharge;
-use crate::cell::{AdmissionMode, Need, No};
-use crate::central::{self, Answer, Grant};
-use crate::permit::Permit;
-use crate::refused::{Admission, Reason, Refused};
-use crate::shared::Shared;
-use crate::switch::Mode;
+use crate::bucket::reserve::BucketCharge;
+use crate::bucket::{AdmissionMode, Need, No};
+use crate::limiter::permit::Permit;
+use crate::limiter::refused::{Admission, Reason, Refused};
+use crate::limiter::session_requests::{self, Answer, Grant};
+use crate::limiter::shared::Shared;
+use crate::local::breaker::Attempt;
+use crate::observe::switch::Mode;
 use aliquot_core::central::{Reason as Why, RetryPolicy};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
@@ -243,7 +243,7 @@ impl Limiter {
     ) -> Result<Grant, Refused> {
         let shared = &self.handle.shared;
         for _ in 0..Self::TRIES {
-            match central::ask(shared, &self.key_state, kind, cost, retry_policy).await {
+            match session_requests::ask(shared, &self.key_state, kind, cost, retry_policy).await {
                 Answer::Admitted(grant) => return Ok(grant),
                 // The session is between two nodes, or two leases.
                 Answer::NoLease => return Err(Refused::undecided()),

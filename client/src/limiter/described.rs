@@ -1,8 +1,8 @@
 //! The state of limiters and of keys in a store, as answers tell it.
 
 use super::{Limiter, LimiterState};
-use crate::described::{Bucket, Described};
-use crate::keyed::Keyed;
+use crate::bucket::described::{Bucket, Described};
+use crate::local::keyed::Keyed;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::Tick;
 

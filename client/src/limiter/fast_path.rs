@@ -1,12 +1,12 @@
 //! The fast path of [`Limiter::try_acquire`]: the thread cache and cached refusals.
 
 use super::Limiter;
-use crate::cell::No;
-use crate::cell::thread_cache::ThreadCaches;
+use crate::bucket::No;
+use crate::bucket::thread_cache::ThreadCaches;
 use crate::clock::HostClock;
-use crate::refused::{Admission, Reason, Refused};
-use crate::shared::ClockPolicy;
-use crate::switch::Mode;
+use crate::limiter::refused::{Admission, Reason, Refused};
+use crate::limiter::shared::ClockPolicy;
+use crate::observe::switch::Mode;
 use crate::sync;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;

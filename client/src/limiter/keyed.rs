@@ -1,7 +1,7 @@
 //! The state of a key in a store, as that of a limiter.
 
 use super::{LimiterState, Snapshot};
-use crate::keyed::Keyed;
+use crate::local::keyed::Keyed;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 

@@ -1,11 +1,11 @@
 //! Waiting in line: first come, first served.
 
 use super::Limiter;
-use crate::cell::{AdmissionMode, No};
-use crate::central::Grant;
-use crate::key_state::waiting::Waiting;
-use crate::permit::Permit;
-use crate::refused::{Admission, Reason, Refused};
+use crate::bucket::{AdmissionMode, No};
+use crate::limiter::key_state::waiting::Waiting;
+use crate::limiter::permit::Permit;
+use crate::limiter::refused::{Admission, Reason, Refused};
+use crate::limiter::session_requests::Grant;
 use aliquot_core::central::RetryPolicy;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};

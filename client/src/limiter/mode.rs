@@ -1,10 +1,10 @@
 //! The mode of a limiter, set by an operator.
 
 use super::Limiter;
-use crate::cell::No;
-use crate::cell::reserve::BucketCharge;
-use crate::refused::Admission;
-use crate::switch::{Mode, ModeStats};
+use crate::bucket::No;
+use crate::bucket::reserve::BucketCharge;
+use crate::limiter::refused::Admission;
+use crate::observe::switch::{Mode, ModeStats};
 use aliquot_core::unit::{PeriodId, Tick};
 
 impl Limiter {

@@ -2,14 +2,14 @@
 
 use super::places::{InLine, Line, Turn};
 use super::{Limiter, Reservation};
-use crate::cell::reserve::BucketCharge;
-use crate::cell::{AdmissionMode, CellDecider, No};
+use crate::bucket::limit::{Fitted, Limit, LimitError};
+use crate::bucket::reserve::BucketCharge;
+use crate::bucket::{AdmissionMode, CellDecider, No};
 use crate::clock::{HostClock, SharedClock, Source};
-use crate::key_state::KeyState;
-use crate::limit::{Fitted, Limit, LimitError};
-use crate::refused::Refused;
-use crate::shared::{ClockPolicy, Handle};
-use crate::switch::Mode;
+use crate::limiter::key_state::KeyState;
+use crate::limiter::refused::Refused;
+use crate::limiter::shared::{ClockPolicy, Handle};
+use crate::observe::switch::Mode;
 use aliquot_core::client::Decider;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Scale, Span, Tick};

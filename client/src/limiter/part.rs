@@ -1,12 +1,12 @@
 //! The share of a leased limiter, for windows that follow it.
 
 use super::Limiter;
-use crate::cell::{AdmissionMode, No};
+use crate::bucket::{AdmissionMode, No};
 use crate::clock::SharedClock;
-use crate::key_state::parts::Part;
-use crate::refused::{Reason, Refused};
-use crate::switch::Mode;
-use crate::switched::FROZEN;
+use crate::limiter::key_state::parts::Part;
+use crate::limiter::refused::{Reason, Refused};
+use crate::observe::switch::Mode;
+use crate::observe::switched::FROZEN;
 use crate::sync::Ordering;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};

@@ -2,9 +2,9 @@
 
 use super::Limiter;
 use super::own::Own;
-use crate::cell::places::{Booking, End, beyond};
-use crate::cell::reserve::BucketCharge;
-use crate::cell::{Cell, No};
+use crate::bucket::places::{Booking, End, beyond};
+use crate::bucket::reserve::BucketCharge;
+use crate::bucket::{Cell, No};
 use aliquot_core::unit::{Span, Tick};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,10 +1,10 @@
 //! Tokens taken for later, and costs that are known only afterwards.
 
 use super::Limiter;
-use crate::cell::No;
-use crate::cell::reserve::BucketCharge;
-use crate::central::Grant;
-use crate::refused::{Admission, Refused};
+use crate::bucket::No;
+use crate::bucket::reserve::BucketCharge;
+use crate::limiter::refused::{Admission, Refused};
+use crate::limiter::session_requests::Grant;
 use aliquot_core::central::RetryPolicy;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;

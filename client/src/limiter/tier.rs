@@ -1,9 +1,9 @@
 //! A limiter as one of several limits.
 
 use super::Limiter;
-use crate::cell::{Need, No};
-use crate::refused::Refused;
-use crate::tier::{Receipt, Tier};
+use crate::bucket::{Need, No};
+use crate::limiter::layers::tier::{Receipt, Tier};
+use crate::limiter::refused::Refused;
 use aliquot_core::unit::{Span, Tick};
 
 impl Limiter {

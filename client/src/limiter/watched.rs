@@ -1,8 +1,8 @@
 //! Figures of a watched limiter.
 
 use super::{Limiter, LimiterState};
-use crate::counters::Counters;
-use crate::refused::Refused;
+use crate::limiter::refused::Refused;
+use crate::observe::counters::Counters;
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
 use std::time::Duration;

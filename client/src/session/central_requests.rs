@@ -1,7 +1,7 @@
 //! Requests in central mode, the session's side: asks nodes, repeats, and answers callers.
 
 use super::Session;
-use crate::central::{Answer, Booking, DecisionCall, Grant, SessionRequest};
+use crate::limiter::session_requests::{Answer, Booking, DecisionCall, Grant, SessionRequest};
 use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, Release, Route};
 use aliquot_core::decision_requests::{self, DecisionRequests, Verdict};
 use aliquot_core::share::Kind;

@@ -7,9 +7,9 @@
 //! which nothing is admitted under a lease, so it is done seldom.
 
 use super::Session;
-use crate::builder::DefaultRule;
-use crate::cell::{AdmissionMode, CellDecider};
-use crate::key_state::KeyState;
+use crate::bucket::{AdmissionMode, CellDecider};
+use crate::limiter::key_state::KeyState;
+use crate::session::builder::DefaultRule;
 use aliquot_core::budget::{Claim, Key};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Scale, Span, Tick};
@@ -296,7 +296,9 @@ impl Session {
 
     /// Returns true if the node may be asked for names.
     pub(super) fn may_ask(&self) -> bool {
-        let room = self.link().is_some_and(crate::transport::Link::has_room);
+        let room = self
+            .link()
+            .is_some_and(crate::session::transport::Link::has_room);
         room && !self.closing && !self.keys.is_full()
     }
 

@@ -1,8 +1,8 @@
 //! Handing back what a session holds.
 
 use super::Session;
-use crate::cell::AdmissionMode;
-use crate::shared::Command;
+use crate::bucket::AdmissionMode;
+use crate::limiter::shared::Command;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Scale, Span, Tick};
 use std::sync::atomic::Ordering;

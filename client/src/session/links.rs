@@ -1,7 +1,7 @@
 //! Links of a session: executes what [`aliquot_core::node_selection`] decides.
 
 use super::Session;
-use crate::transport::{Event, Link};
+use crate::session::transport::{Event, Link};
 use aliquot_core::message::Verdict;
 use aliquot_core::node_selection::{
     Attempt, Connection, DialReason, Held, Phase, Step, Times, closing_report,

@@ -2,7 +2,7 @@
 
 use super::thread_caches::{dealt, part};
 use super::{NOW, PERIOD, explore, joined, key_state};
-use crate::cell::Need;
+use crate::bucket::Need;
 use crate::sync::Bug;
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::unit::{Span, Tick, Tokens};

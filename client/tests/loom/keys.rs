@@ -1,9 +1,9 @@
 //! Keys that evict each other from a table, in every interleaving that loom finds.
 
 use super::explore;
+use crate::bucket::limit::Limit;
 use crate::clock::ManualClock;
-use crate::keyed::Keyed;
-use crate::limit::Limit;
+use crate::local::keyed::Keyed;
 use crate::sync::Bug;
 use aliquot_core::unit::{Span, Tick};
 use loom::thread;

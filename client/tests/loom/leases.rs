@@ -2,8 +2,8 @@
 
 use super::thread_caches::{dealt, part};
 use super::{NOW, PERIOD, explore, joined, key_state, tokens};
-use crate::cell::Need;
-use crate::key_state::KeyState;
+use crate::bucket::Need;
+use crate::limiter::key_state::KeyState;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::unit::{Rate, Span, Tick, Tokens};

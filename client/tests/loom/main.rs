@@ -6,31 +6,37 @@
 #![expect(
     dead_code,
     unreachable_pub,
+    unused_imports,
     reason = "the modules have more than these models use"
 )]
 
 #[path = "../../src"]
 mod source {
-    pub(crate) mod cell;
+    pub(crate) mod bucket;
     pub(crate) mod clock;
-    pub(crate) mod counters;
-    pub(crate) mod described;
-    pub(crate) mod key_state;
-    pub(crate) mod keyed;
-    pub(crate) mod limit;
-    pub(crate) mod mode_guard;
-    pub(crate) mod native;
-    pub(crate) mod refused;
-    pub(crate) mod switch;
-    pub(crate) mod switched;
-    pub(crate) mod tier;
+    pub(crate) mod limiter {
+        pub(crate) mod key_state;
+        pub(crate) mod layers {
+            pub(crate) mod tier;
+        }
+        pub(crate) mod refused;
+    }
+    pub(crate) mod local {
+        pub(crate) mod keyed;
+    }
+    pub(crate) mod observe {
+        pub(crate) mod counters;
+        pub(crate) mod mode_guard;
+        pub(crate) mod switch;
+        pub(crate) mod switched;
+    }
 }
 mod changes;
 mod keys;
 mod leases;
 mod log;
 mod refunds;
-#[path = "../../src/shape/log/ring.rs"]
+#[path = "../../src/local/shape/log/ring.rs"]
 mod ring;
 mod sync;
 mod thread_caches;
@@ -41,13 +47,10 @@ use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
-use cell::{CellDecider, Need};
-use key_state::KeyState;
+use bucket::{CellDecider, Need};
+use limiter::key_state::KeyState;
 use loom::thread;
-use source::{
-    cell, clock, counters, described, key_state, keyed, limit, mode_guard, native, refused, switch,
-    switched, tier,
-};
+use source::{bucket, clock, limiter, local, observe};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use sync::{AtomicU64, Bug};

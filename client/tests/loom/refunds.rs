@@ -2,13 +2,13 @@
 
 use super::thread_caches::{Shared, dealt, part};
 use super::{NOW, PERIOD, explore};
-use crate::cell::Need;
-use crate::cell::reserve::BucketCharge;
+use crate::bucket::Need;
+use crate::bucket::limit::Limit;
+use crate::bucket::reserve::BucketCharge;
 use crate::clock::ManualClock;
-use crate::keyed::Keyed;
-use crate::limit::Limit;
+use crate::limiter::layers::tier::Tier;
+use crate::local::keyed::Keyed;
 use crate::sync::Bug;
-use crate::tier::Tier;
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::unit::{Span, Tick};
 use loom::thread;

@@ -1,9 +1,9 @@
 //! Thread caches, in every interleaving that loom finds.
 
 use super::{NOW, PERIOD, explore};
-use crate::cell::thread_cache::ThreadCaches;
-use crate::cell::{CellDecider, Need};
-use crate::key_state::KeyState;
+use crate::bucket::thread_cache::ThreadCaches;
+use crate::bucket::{CellDecider, Need};
+use crate::limiter::key_state::KeyState;
 use crate::sync::{self, AtomicU64, Bug};
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::client::{Decider, Right};

@@ -1,8 +1,8 @@
 //! Marks of used keys, in every interleaving that loom finds.
 
 use super::explore;
-use crate::key_state::KeyState;
-use crate::key_state::touch::{Touch, Touched};
+use crate::limiter::key_state::KeyState;
+use crate::limiter::key_state::touch::{Touch, Touched};
 use crate::sync::Bug;
 use loom::thread;
 use std::sync::Arc;

@@ -2,13 +2,13 @@
 //! stopped in the middle of a batch.
 
 use super::{ClockPolicy, Limiter};
-use crate::cell::CellDecider;
+use crate::bucket::CellDecider;
+use crate::bucket::limit::Limit;
 use crate::clock::{Clock, HostClock, Source};
-use crate::key_state::KeyState;
-use crate::keyed::Keyed;
-use crate::limit::Limit;
-use crate::shared::Handle;
-use crate::switch::Mode;
+use crate::limiter::key_state::KeyState;
+use crate::limiter::shared::Handle;
+use crate::local::keyed::Keyed;
+use crate::observe::switch::Mode;
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;

@@ -1,13 +1,13 @@
 //! Callers that wait for a leased part, and callers that need not begin to; with a manual clock.
 
 use super::super::{Limiter, Settled};
-use crate::breaker::Circuit;
-use crate::cell::CellDecider;
-use crate::central::{Answer, DecisionCall, Grant, SessionRequest};
+use crate::bucket::CellDecider;
 use crate::clock::{Clock, ManualClock, Source};
-use crate::key_state::KeyState;
-use crate::refused::{Admission, Reason, Refused};
-use crate::shared::{ClockPolicy, Handle, Shared};
+use crate::limiter::key_state::KeyState;
+use crate::limiter::refused::{Admission, Reason, Refused};
+use crate::limiter::session_requests::{Answer, DecisionCall, Grant, SessionRequest};
+use crate::limiter::shared::{ClockPolicy, Handle, Shared};
+use crate::local::breaker::Circuit;
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;

@@ -1,7 +1,7 @@
 //! Callers in line when the lease ends, or when the share is recalled.
 
 use super::*;
-use crate::cell::AdmissionMode;
+use crate::bucket::AdmissionMode;
 use aliquot_core::central::Reason as Why;
 use aliquot_core::unit::Scale;
 use std::future::Future;

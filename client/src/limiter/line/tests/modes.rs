@@ -1,7 +1,7 @@
 //! Questions in flight when the mode changes.
 
 use super::*;
-use crate::switch::Mode;
+use crate::observe::switch::Mode;
 
 /// Three callers that ask once, one that waits in line, and one behind it. Then the mode changes before any
 /// answer.

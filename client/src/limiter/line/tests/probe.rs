@@ -1,7 +1,7 @@
 //! Callers that ask once, and what a node may still bring them.
 
 use super::*;
-use crate::key_state::Home;
+use crate::limiter::key_state::Home;
 use aliquot_core::central::Reason as Why;
 
 #[test]

@@ -1,0 +1,139 @@
+//! The state of a limit in the terms of header fields: a quota per window, what remains, and when it is back.
+
+use crate::bucket::limit::Limit;
+use aliquot_core::unit::Span;
+use std::time::Duration;
+
+/// State of a limit, as answers tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Described {
+    /// Tokens per window.
+    pub(crate) limit: u64,
+    /// The window, in whole seconds; `None` if no time makes the tokens.
+    pub(crate) window: Option<u64>,
+    pub(crate) remaining: u64,
+    /// Time until the bucket is full; `None` as for the window.
+    pub(crate) reset: Option<Duration>,
+}
+
+/// A bucket in grains.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    /// Grains per second.
+    pub(crate) rate: u64,
+    pub(crate) burst: u64,
+    /// Missing to a full bucket.
+    pub(crate) missing: u64,
+    /// Grains per token.
+    pub(crate) scale: u64,
+}
+
+const BILLION: u128 = 1_000_000_000;
+
+impl Bucket {
+    /// Describes the bucket. `said` is the limit as its author wrote it, if that is known.
+    pub(crate) fn describe(self, said: Option<Limit>) -> Described {
+        let scale = self.scale.max(1);
+        let burst = self.burst / scale;
+        let said = said.and_then(Limit::per_span);
+        let (limit, window) = match said {
+            Some((tokens, per)) => written(burst, tokens, per)
+                .unwrap_or_else(|| made(burst, tokens.into(), per.nanos().into())),
+            None => made(burst, self.rate.into(), u128::from(scale) * BILLION),
+        };
+        let reset = (self.rate > 0).then(|| {
+            let nanos = (u128::from(self.missing) * BILLION).div_ceil(self.rate.into());
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        });
+        Described {
+            limit,
+            window,
+            remaining: self.burst.saturating_sub(self.missing) / scale,
+            reset,
+        }
+    }
+}
+
+/// Returns a quota and its window in seconds as they were written: 100 per minute is 100 and 60. `None` if the
+/// window is no whole number of seconds, or if the bucket holds more than that.
+const fn written(burst: u64, tokens: u64, per: Span) -> Option<(u64, Option<u64>)> {
+    let whole = per.nanos() > 0 && (per.nanos() as u128).is_multiple_of(BILLION);
+    if !whole || burst > tokens {
+        return None;
+    }
+    Some((tokens, Some(per.nanos() / BILLION as u64)))
+}
+
+/// Returns a quota and its window in seconds, for a bucket that holds `burst` tokens and is refilled by `tokens`
+/// in `nanos`: what a second makes if that is more than the burst, or else the burst and the time that makes it.
+fn made(burst: u64, tokens: u128, nanos: u128) -> (u64, Option<u64>) {
+    let fit = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+    if tokens == 0 || nanos == 0 {
+        return (burst, None);
+    }
+    let held = u128::from(burst);
+    let in_a_second = tokens * BILLION / nanos;
+    if held < in_a_second {
+        return (fit(in_a_second), Some(1));
+    }
+    // A rate in fixed point is up to one part in 10⁸ below the one that was meant.
+    let full = held * nanos / tokens;
+    let full = full - full / 10_000_000;
+    (burst, Some(fit(full.div_ceil(BILLION)).max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aliquot_core::unit::{Frequency, Scale};
+
+    fn check(tokens: u64, span: Duration, burst: u64, expect: (u64, u64)) {
+        let bucket = Bucket {
+            rate: 1,
+            burst,
+            missing: 0,
+            scale: 1,
+        };
+        let told = bucket.describe(Some(Limit::per(tokens, span)));
+        assert_eq!((told.limit, told.window), (expect.0, Some(expect.1)));
+    }
+
+    #[test]
+    fn a_limit_is_told_as_it_was_written() {
+        let secs = Duration::from_secs;
+        check(100, secs(60), 100, (100, 60));
+        check(100, secs(60), 20, (100, 60));
+        check(1, secs(864_000), 1, (1, 864_000));
+        check(1_000, secs(1), 1, (1_000, 1));
+        check(1, Duration::from_millis(1), 1, (1_000, 1));
+        check(10, secs(1), 100, (100, 10));
+        check(2, Duration::from_millis(1_500), 2, (2, 2));
+        check(1, secs(90), 3, (3, 270));
+        assert_eq!(made(5, 0, BILLION), (5, None));
+    }
+
+    /// A share knows its rate in grains alone.
+    #[test]
+    fn a_share_is_told_by_what_its_rate_makes() {
+        for (tokens, secs, burst, expect) in [
+            (20, 1, 20, (20, 1)),
+            (100, 60, 100, (100, 60)),
+            (1, 864_000, 1, (1, 864_000)),
+            (1_000, 1, 1, (1_000, 1)),
+            (1, 7, 3, (3, 21)),
+        ] {
+            let per = Span::from_secs(secs);
+            let frequency = Frequency::new(tokens, per).expect("a rate");
+            let scale = Scale::fit(frequency, burst).expect("a scale");
+            let bucket = Bucket {
+                rate: scale.rate(frequency).expect("in range").grains(),
+                burst: scale.tokens(burst).expect("in range").grains(),
+                missing: 0,
+                scale: scale.grains_per_token(),
+            };
+            let told = bucket.describe(None);
+            assert_eq!((told.limit, told.window), (expect.0, Some(expect.1)));
+            assert_eq!((told.remaining, told.reset), (burst, Some(Duration::ZERO)));
+        }
+    }
+}

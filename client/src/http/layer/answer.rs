@@ -1,0 +1,387 @@
+//! Answers to refused requests.
+
+use super::decide::Refusal;
+use super::options::{Options, Reset, is_misconfigured};
+use crate::bucket::described::Described;
+use crate::limiter::refused::Reason;
+use crate::session::error::KeyRefused;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use std::time::Duration;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// <https://github.com/grpc/proposal/blob/master/A6-client-retries.md>.
+const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// Header fields that describe the limit in an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fields {
+    /// No fields; `Retry-After` is still sent.
+    None,
+    /// `RateLimit` and `RateLimit-Policy` of
+    /// [draft-ietf-httpapi-ratelimit-headers](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
+    #[default]
+    Standard,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the last in the form of
+    /// [`Reset`]. Many clients know them, but no standard defines them.
+    Legacy,
+    /// The fields of [`Fields::Standard`] and [`Fields::Legacy`].
+    Both,
+}
+
+/// gRPC's codes, <https://grpc.io/docs/guides/status-codes/>.
+#[derive(Clone, Copy)]
+enum Grpc {
+    InvalidArgument = 3,
+    ResourceExhausted = 8,
+    Internal = 13,
+    Unavailable = 14,
+}
+
+/// Makes the bodies of refusals: [`Plain`] or [`Problems`].
+pub trait Answers<R> {
+    /// Returns the body and its content type; `problem` makes the problem in JSON.
+    fn body(problem: impl FnOnce() -> String) -> (R, Option<HeaderValue>);
+
+    /// Returns an empty body.
+    fn empty() -> R;
+}
+
+/// Refusals without a body.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+/// Refusals with a problem in JSON ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) as their body.
+#[derive(Clone, Copy, Debug)]
+pub struct Problems;
+
+impl<R: Default> Answers<R> for Plain {
+    fn body(_: impl FnOnce() -> String) -> (R, Option<HeaderValue>) {
+        (R::default(), None)
+    }
+
+    fn empty() -> R {
+        R::default()
+    }
+}
+
+impl<R: From<String>> Answers<R> for Problems {
+    fn body(problem: impl FnOnce() -> String) -> (R, Option<HeaderValue>) {
+        let kind = HeaderValue::from_static("application/problem+json");
+        (R::from(problem()), Some(kind))
+    }
+
+    fn empty() -> R {
+        R::from(String::new())
+    }
+}
+
+/// Content of a refusal, for HTTP and for gRPC.
+struct Problem<'a> {
+    status: StatusCode,
+    grpc: Grpc,
+    word: &'static str,
+    detail: String,
+    /// Name of the limit, if there are several.
+    layer: Option<&'a str>,
+    wait: Option<Duration>,
+}
+
+impl Refusal<'_> {
+    /// Answers the request: with an HTTP answer, or with a gRPC answer without a message.
+    pub(super) fn answer<A: Answers<R>, R>(&self, parts: &Parts, options: &Options) -> Response<R> {
+        let reason = self.refused.reason;
+        let is_final = self.is_final();
+        let (status, grpc) = match reason {
+            // None of these is an excess of the caller.
+            Reason::Closed
+            | Reason::Frozen
+            | Reason::Broken
+            | Reason::Shed
+            | Reason::Cold
+            | Reason::Lapsed
+            | Reason::Undecided => (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable),
+            _ if is_misconfigured(reason) => (StatusCode::INTERNAL_SERVER_ERROR, Grpc::Internal),
+            _ if is_final => (options.never, Grpc::ResourceExhausted),
+            _ => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
+        };
+        // More of the budget may be moved here, even if it did not come this time.
+        let later = (reason == Reason::ExceedsBurst).then_some(Duration::from_secs(1));
+        let wait = match is_final || is_misconfigured(reason) {
+            true => None,
+            false => self.refused.retry_after.or(later),
+        };
+        let problem = Problem {
+            status,
+            grpc,
+            word: reason.word(),
+            detail: reason.to_string(),
+            layer: self.asked.name,
+            wait: wait.map(|wait| options.spread(wait)),
+        };
+        let mut response = problem.answer::<A, R>(parts);
+        match self.asked.read() {
+            Some((name, held)) if is_final => options.policy(response.headers_mut(), name, &held),
+            Some((name, held)) => {
+                // `Retry-After` must not be earlier than the end of the window.
+                let reset = held
+                    .reset
+                    .map(|reset| wait.map_or(reset, |wait| reset.min(wait)));
+                let held = Described { reset, ..held };
+                options.describe(response.headers_mut(), name, &held);
+            }
+            None => {}
+        }
+        response
+    }
+}
+
+/// Answers a request that has no key for a limit.
+pub(super) fn missing_key<A: Answers<R>, R>(parts: &Parts, layer: Option<&str>) -> Response<R> {
+    let problem = Problem {
+        status: StatusCode::BAD_REQUEST,
+        grpc: Grpc::InvalidArgument,
+        word: "no_key",
+        detail: "the request does not say what it is counted under".into(),
+        layer,
+        wait: None,
+    };
+    problem.answer::<A, R>(parts)
+}
+
+/// Answers a request whose key is invalid, or for which there are too many keys.
+pub(super) fn no_key<A: Answers<R>, R>(parts: &Parts, refused: &KeyRefused) -> Response<R> {
+    let (status, grpc, word) = match refused {
+        KeyRefused::Invalid { .. } => (
+            StatusCode::BAD_REQUEST,
+            Grpc::InvalidArgument,
+            "invalid_key",
+        ),
+        KeyRefused::TooMany { .. } => (
+            StatusCode::TOO_MANY_REQUESTS,
+            Grpc::ResourceExhausted,
+            "too_many_keys",
+        ),
+        KeyRefused::Closed => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            Grpc::Unavailable,
+            Reason::Closed.word(),
+        ),
+    };
+    // Text from the request is not echoed.
+    let detail = match refused {
+        KeyRefused::Invalid { error, .. } => format!("the key {error}"),
+        KeyRefused::TooMany { .. } | KeyRefused::Closed => refused.to_string(),
+    };
+    let problem = Problem {
+        status,
+        grpc,
+        word,
+        detail,
+        layer: None,
+        wait: None,
+    };
+    problem.answer::<A, R>(parts)
+}
+
+impl Problem<'_> {
+    fn answer<A: Answers<R>, R>(&self, parts: &Parts) -> Response<R> {
+        let mut response;
+        if let Some(content) = grpc_type(&parts.headers) {
+            // Trailers only: the whole answer is in its header.
+            response = Response::new(A::empty());
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, content);
+            headers.insert(GRPC_STATUS, HeaderValue::from(self.grpc as u16));
+            headers.insert(GRPC_MESSAGE, HeaderValue::from_static(self.word));
+            if let Some(wait) = self.wait {
+                // Readers of this field use 31 bits.
+                let ms = i32::try_from(ms_up(wait)).unwrap_or(i32::MAX);
+                headers.insert(GRPC_PUSHBACK, HeaderValue::from(ms));
+            }
+        } else {
+            let (body, kind) = A::body(|| self.json());
+            response = Response::new(body);
+            *response.status_mut() = self.status;
+            if let Some(kind) = kind {
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+            }
+        }
+        if let Some(wait) = self.wait {
+            let wait = HeaderValue::from(seconds_up(wait).max(1));
+            response.headers_mut().insert(RETRY_AFTER, wait);
+        }
+        response
+    }
+
+    /// Writes RFC 9457 JSON, with the problem types that the draft of the `RateLimit` fields registers. Our
+    /// own members: a word for the reason, the name of the limit if there are several, and the wait in
+    /// milliseconds.
+    fn json(&self) -> String {
+        let (kind, title) = match self.status {
+            StatusCode::TOO_MANY_REQUESTS => (
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Request cannot be satisfied as assigned quota has been exceeded",
+            ),
+            StatusCode::SERVICE_UNAVAILABLE => (
+                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+                "Request cannot be satisfied due to temporary server capacity constraints",
+            ),
+            status => (
+                "about:blank",
+                status.canonical_reason().unwrap_or("Request refused"),
+            ),
+        };
+        let wait = self.wait.map(ms_up);
+        let wait = wait.map(|ms| format!(",\"retry_after_ms\":{ms}"));
+        let layer = self
+            .layer
+            .map(|layer| format!(",\"layer\":{}", quoted(layer)));
+        format!(
+            "{{\"type\":\"{kind}\",\"title\":\"{title}\",\"status\":{},\"detail\":{},\"reason\":\"{}\"{}{}}}",
+            self.status.as_u16(),
+            quoted(&self.detail),
+            self.word,
+            layer.unwrap_or_default(),
+            wait.unwrap_or_default(),
+        )
+    }
+}
+
+/// Quotes a text for JSON (RFC 8259, section 7).
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c < ' ' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Returns the content type to answer a gRPC call with: that of the call, without its parameters. `None` if the
+/// request is no gRPC call. Media types are the same in upper and lower case.
+fn grpc_type(headers: &HeaderMap) -> Option<HeaderValue> {
+    let content = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let kind = content.split(';').next()?.trim().to_ascii_lowercase();
+    let (name, format) = kind.split_once('+').unwrap_or((&kind, ""));
+    match name {
+        "application/grpc" => Some(HeaderValue::from_static("application/grpc")),
+        // Its readers go by the format.
+        "application/grpc-web" | "application/grpc-web-text" if format.is_empty() => {
+            HeaderValue::from_str(name).ok()
+        }
+        "application/grpc-web" | "application/grpc-web-text" => HeaderValue::from_str(&kind).ok(),
+        _ => None,
+    }
+}
+
+impl Fields {
+    const fn standard(self) -> bool {
+        matches!(self, Self::Standard | Self::Both)
+    }
+
+    const fn legacy(self) -> bool {
+        matches!(self, Self::Legacy | Self::Both)
+    }
+}
+
+impl Options {
+    /// Writes the policy: `q` tokens in `w` seconds. `name` must be visible ASCII without quotes.
+    pub(super) fn policy(&self, headers: &mut HeaderMap, name: &str, held: &Described) {
+        let limit = held.limit;
+        if self.fields.standard() {
+            let window = held.window.map(|window| format!(";w={window}"));
+            let window = window.unwrap_or_default();
+            insert(
+                headers,
+                RATE_LIMIT_POLICY,
+                format!("\"{name}\";q={limit}{window}"),
+            );
+        }
+        if self.fields.legacy() {
+            insert(headers, X_LIMIT, limit.to_string());
+        }
+    }
+
+    /// Writes the policy and the state: `r` tokens are there now, and after `t` seconds there are more. The
+    /// legacy fields carry the same numbers.
+    ///
+    /// The fields of the draft are structured fields (RFC 9651).
+    pub(super) fn describe(&self, headers: &mut HeaderMap, name: &str, held: &Described) {
+        self.policy(headers, name, held);
+        let (remaining, reset) = (held.remaining, held.reset.map(seconds_up));
+        if self.fields.standard() {
+            let reset = reset.map(|reset| format!(";t={reset}")).unwrap_or_default();
+            insert(
+                headers,
+                RATE_LIMIT,
+                format!("\"{name}\";r={remaining}{reset}"),
+            );
+        }
+        if self.fields.legacy() {
+            insert(headers, X_REMAINING, remaining.to_string());
+            if let Some(reset) = reset {
+                let reset = match self.reset {
+                    Reset::Delta => reset,
+                    Reset::Epoch => self.epoch_secs().saturating_add(reset),
+                };
+                insert(headers, X_RESET, reset.to_string());
+            }
+        }
+    }
+
+    /// Returns the time in seconds since the Unix epoch, rounded up.
+    fn epoch_secs(&self) -> u64 {
+        let now = u64::try_from(self.clock.wall_ms()).unwrap_or(0);
+        now.div_ceil(1_000)
+    }
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, text: String) {
+    if let Ok(value) = HeaderValue::try_from(text) {
+        headers.insert(name, value);
+    }
+}
+
+const fn ms_up(wait: Duration) -> u128 {
+    wait.as_nanos().div_ceil(1_000_000)
+}
+
+fn seconds_up(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
+#[test]
+fn a_wait_that_grpc_has_no_number_for_is_the_longest_that_it_has() {
+    let grpc = http::Request::builder().header(CONTENT_TYPE, "application/grpc");
+    let (parts, ()) = grpc.body(()).expect("a request").into_parts();
+    let said = |wait| {
+        let problem = Problem {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            grpc: Grpc::ResourceExhausted,
+            word: Reason::Throttled.word(),
+            detail: String::new(),
+            layer: None,
+            wait,
+        };
+        let answer: Response<String> = problem.answer::<Problems, _>(&parts);
+        let said = answer.headers().get(GRPC_PUSHBACK)?.to_str().ok();
+        said.map(str::to_owned)
+    };
+    let said = |wait| said(wait).unwrap_or_default();
+    assert_eq!(said(Some(Duration::from_nanos(1))), "1");
+    assert_eq!(said(Some(Duration::from_secs(1 << 22))), "2147483647");
+    assert_eq!(said(None), "");
+}

@@ -1,0 +1,225 @@
+//! A tower layer that limits how many requests are in flight.
+
+use super::answer::{Answers, Plain, Problems};
+use super::decide::{Meter, Refusal, RequestAction};
+use super::options::Options;
+use crate::limiter::Limiter;
+use crate::limiter::permit::Permit;
+use crate::limiter::refused::Refused;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// A tower layer that takes a permit for each request and holds it until the body of the response has been sent
+/// or is dropped.
+///
+/// The limiter counts permits: [`Limiter::local_permits`], or a leased concurrency budget. A request that finds
+/// none waits for one ([`PermitLayer::wait`]), and is then refused as [`LimitLayer`](crate::LimitLayer) refuses.
+///
+/// ```
+/// use aliquot_client::{Limiter, PermitLayer};
+///
+/// let layer = PermitLayer::new(Limiter::local_permits(100)?).problems();
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
+pub struct PermitLayer<A = Plain> {
+    rules: Arc<Rules>,
+    answers: PhantomData<fn() -> A>,
+}
+
+#[derive(Clone, Debug)]
+struct Rules {
+    limiter: Limiter,
+    wait: Duration,
+    options: Options,
+}
+
+impl<A> Clone for PermitLayer<A> {
+    fn clone(&self) -> Self {
+        Self::of(Arc::clone(&self.rules))
+    }
+}
+
+impl<A> fmt::Debug for PermitLayer<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("PermitLayer");
+        shown.field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+impl PermitLayer {
+    /// Takes the permits of this limiter.
+    #[must_use]
+    pub fn new(limiter: Limiter) -> Self {
+        Self::of(Arc::new(Rules {
+            limiter,
+            wait: Duration::from_millis(250),
+            options: Options::default(),
+        }))
+    }
+
+    /// Answers refusals with a body of type `application/problem+json`, as
+    /// [`LimitLayer::problems`](crate::LimitLayer::problems) does.
+    #[must_use]
+    pub fn problems(self) -> PermitLayer<Problems> {
+        PermitLayer::of(self.rules)
+    }
+}
+
+impl<A> PermitLayer<A> {
+    const fn of(rules: Arc<Rules>) -> Self {
+        Self {
+            rules,
+            answers: PhantomData,
+        }
+    }
+
+    /// Sets the maximum time that a request waits for a permit; zero refuses at once. The default is 250 ms, in
+    /// which a node can bring a permit of a leased budget.
+    #[must_use]
+    pub fn wait(mut self, most: Duration) -> Self {
+        Arc::make_mut(&mut self.rules).wait = most;
+        self
+    }
+}
+
+impl<A, S> Layer<S> for PermitLayer<A> {
+    type Service = Permitted<S, A>;
+
+    fn layer(&self, inner: S) -> Permitted<S, A> {
+        Permitted {
+            inner,
+            rules: Arc::clone(&self.rules),
+            answers: PhantomData,
+        }
+    }
+}
+
+/// The service behind a [`PermitLayer`].
+pub struct Permitted<S, A = Plain> {
+    inner: S,
+    rules: Arc<Rules>,
+    answers: PhantomData<fn() -> A>,
+}
+
+impl<S: Clone, A> Clone for Permitted<S, A> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            rules: Arc::clone(&self.rules),
+            answers: PhantomData,
+        }
+    }
+}
+
+impl<S: fmt::Debug, A> fmt::Debug for Permitted<S, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Permitted");
+        shown.field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl Rules {
+    async fn permit(&self) -> Result<Permit, Refused> {
+        let refused = match self.limiter.try_permit() {
+            Ok(permit) => return Ok(permit),
+            Err(refused) if self.wait.is_zero() => return Err(refused),
+            Err(refused) => refused,
+        };
+        tokio::select! {
+            biased;
+            permit = self.limiter.permit() => permit,
+            () = self.limiter.clock().sleep(self.wait) => Err(refused),
+        }
+    }
+
+    fn refusal(&self, refused: Refused) -> Refusal<'_> {
+        let meter = Meter::Limiter(self.limiter.clone());
+        // Logs a limiter that counts no permits.
+        self.options.admits_misconfigured(None, refused);
+        Refusal {
+            asked: RequestAction { name: None, meter },
+            refused,
+            cost: 1,
+        }
+    }
+}
+
+impl<S, A, B, R> Service<Request<B>> for Permitted<S, A>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    A: Answers<R> + 'static,
+    B: Send + 'static,
+    R: Send,
+{
+    type Response = Response<PermitBody<R>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // Call the instance that was polled to readiness, and keep the clone.
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        let rules = Arc::clone(&self.rules);
+        Box::pin(async move {
+            let (response, permit) = match rules.permit().await {
+                Ok(permit) => (inner.call(request).await?, Some(permit)),
+                Err(refused) => {
+                    let (parts, _) = request.into_parts();
+                    let refusal = rules.refusal(refused);
+                    (refusal.answer::<A, R>(&parts, &rules.options), None)
+                }
+            };
+            Ok(response.map(|body| PermitBody {
+                body: Box::pin(body),
+                permit,
+            }))
+        })
+    }
+}
+
+/// The body of a response, with the permit of its request. The permit is released after the last frame.
+#[derive(Debug)]
+pub struct PermitBody<R> {
+    body: Pin<Box<R>>,
+    permit: Option<Permit>,
+}
+
+impl<R: Body> Body for PermitBody<R> {
+    type Data = R::Data;
+    type Error = R::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<R::Data>, R::Error>>> {
+        let this = self.get_mut();
+        let frame = this.body.as_mut().poll_frame(cx);
+        if matches!(frame, Poll::Ready(None)) {
+            this.permit = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

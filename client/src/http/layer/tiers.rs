@@ -1,0 +1,284 @@
+//! Several limits in front of one service.
+
+use super::Hook;
+use super::decide::{Meter, Meters, Outcome, Refusal, RequestAction, Which};
+use super::options::NoKey;
+use crate::limiter::layers::layer_set::{ClockSource, LayerSet};
+use crate::limiter::layers::tier::{Receipt, Tier};
+use crate::limiter::refused::Refused;
+use crate::limiter::{Limiter, Reservation};
+use crate::local::keyed::Keyed;
+use crate::observe::switched::Switched;
+use crate::session::client::Client;
+use http::request::Parts;
+use std::fmt;
+use std::sync::Arc;
+
+/// Limits that a request must all pass, each with a name, for
+/// [`LimitLayer::layered`](crate::LimitLayer::layered).
+///
+/// The limits are asked in the order given, so put the cheapest and the likeliest to refuse first. All of
+/// them admit, or nothing is taken from any, as in [`Layers`](crate::Layers). A request without a key for one
+/// of the limits is refused, unless that limit is to be skipped then ([`Tiers::without_key`]).
+///
+/// A leased limit that has to wait for a node, because its budget is not known yet or is in central mode, is
+/// asked after all others have admitted. If it refuses, or if the request is dropped, the others put back
+/// what they took.
+///
+/// A refusal reports the limit with the longest wait: `Retry-After`, the fields ([`Fields`](crate::Fields))
+/// and the member `layer` of a problem are that limit's. The fields of an admitted request describe the limit
+/// with the fewest tokens left.
+///
+/// ```
+/// use aliquot_client::web::{Proxies, key};
+/// use aliquot_client::{Keyed, Limit, LimitLayer, Limiter, NoKey, Tiers};
+/// use std::sync::Arc;
+///
+/// let store = |per_sec, burst| Keyed::new(Limit::per_sec(per_sec), burst, 10_000).map(Arc::new);
+/// let tiers = Tiers::new()
+///     .in_store("address", store(5, 10)?, key::ip(key::peer, Proxies::none()))
+///     .in_store("user", store(20, 40)?, key::header("x-user"))
+///     .without_key(NoKey::Admit)
+///     .in_store("route", store(2_000, 2_000)?, key::path())
+///     .limiter("service", Limiter::local(Limit::per_sec(10_000), 10_000)?);
+/// let layer = LimitLayer::layered(tiers)?.except(["/health"]).problems();
+/// # let _ = tower_layer::Layer::layer(&layer, ());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "they limit nothing until a layer has them"]
+pub struct Tiers {
+    named: Vec<Named>,
+}
+
+/// A limit and its name.
+#[derive(Clone)]
+pub(super) struct Named {
+    name: Box<str>,
+    which: Which,
+    no_key: NoKey,
+}
+
+/// Invalid limits of a layer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TiersError {
+    /// There are no limits.
+    #[error("tiers: there are none; at least one limit is needed")]
+    None,
+    /// A name cannot be sent in a header field.
+    #[error(
+        "tiers: {name:?} is no name; 1 to {most} visible ASCII characters other than '\"' and '\\' are allowed"
+    )]
+    Name {
+        /// Name that was given, cut to the maximum length.
+        name: Box<str>,
+        /// Maximum number of characters.
+        most: usize,
+    },
+    /// Two limits have the same name.
+    #[error("tiers: {name:?} is there twice; each limit needs a name of its own")]
+    Twice {
+        /// Name that is used twice.
+        name: Box<str>,
+    },
+}
+
+impl fmt::Debug for Tiers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.named.iter().map(|named| &named.name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+impl Tiers {
+    /// Maximum number of characters of a name.
+    pub const NAME_MAX: usize = 64;
+
+    /// Makes an empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a limiter for all requests, local or leased.
+    pub fn limiter(self, name: &str, limiter: Limiter) -> Self {
+        self.and(name, Which::Limiter(limiter))
+    }
+
+    /// Adds a limiter for each key, as [`LimitLayer::by_key`](crate::LimitLayer::by_key) does.
+    pub fn by_key<F>(self, name: &str, client: &Client, key: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        self.and(name, Which::of_keys(client, key))
+    }
+
+    /// Adds a bucket for each key of a store, as [`LimitLayer::in_store`](crate::LimitLayer::in_store) does.
+    pub fn in_store<F>(self, name: &str, store: impl Into<Switched<Arc<Keyed>>>, key: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    {
+        self.and(name, Which::Store(store.into(), Arc::new(key)))
+    }
+
+    /// Adds a limit of another kind for all requests: a window, a shadow, or a tier of your own. Its state
+    /// cannot be read, so header fields never describe it.
+    pub fn tier(self, name: &str, tier: impl Tier + 'static) -> Self {
+        self.and(name, Which::Tier(Arc::new(tier)))
+    }
+
+    fn and(mut self, name: &str, which: Which) -> Self {
+        let name = name.into();
+        let no_key = NoKey::default();
+        self.named.push(Named {
+            name,
+            which,
+            no_key,
+        });
+        self
+    }
+
+    /// Sets what becomes of a request that has no key for the limit that was added last: it is refused, which
+    /// is the default, or the limit is skipped ([`NoKey::Admit`]).
+    pub fn without_key(mut self, no_key: NoKey) -> Self {
+        if let Some(last) = self.named.last_mut() {
+            last.no_key = no_key;
+        }
+        self
+    }
+
+    pub(super) fn checked(self) -> Result<Arc<[Named]>, TiersError> {
+        if self.named.is_empty() {
+            return Err(TiersError::None);
+        }
+        for (at, Named { name, .. }) in self.named.iter().enumerate() {
+            let sent = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+            let most = Self::NAME_MAX;
+            if name.is_empty() || name.len() > most || !name.bytes().all(sent) {
+                let name = name.chars().take(most).collect();
+                return Err(TiersError::Name { name, most });
+            }
+            if self.named.iter().take(at).any(|other| other.name == *name) {
+                return Err(TiersError::Twice { name: name.clone() });
+            }
+        }
+        Ok(self.named.into())
+    }
+}
+
+/// Tokens taken so far; put back when dropped, unless they were kept.
+struct Charges<'r, 'a> {
+    layers: LayerSet<'r, 'a>,
+    receipts: Vec<Receipt>,
+    late: Vec<Reservation>,
+    tokens: u64,
+    kept: bool,
+}
+
+impl Drop for Charges<'_, '_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            for late in self.late.drain(..) {
+                late.settle(0);
+            }
+            self.layers
+                .settle(&self.receipts, (self.tokens, 0), ClockSource::Own);
+        }
+    }
+}
+
+/// Decides a request by all limits for which it has a key.
+pub(super) async fn decide_all<'a>(
+    named: &'a [Named],
+    parts: &Parts,
+    n: u64,
+    on_admit: Option<&Hook>,
+) -> Outcome<'a> {
+    let mut asked = Vec::with_capacity(named.len());
+    for Named {
+        name,
+        which,
+        no_key,
+    } in named
+    {
+        match which.meter(parts) {
+            None if *no_key == NoKey::Admit => {}
+            None => return Outcome::Missing(Some(name)),
+            Some(Err(refused)) => return Outcome::NoKey(refused),
+            Some(Ok(meter)) => asked.push(RequestAction {
+                name: Some(name),
+                meter,
+            }),
+        }
+    }
+    if asked.is_empty() {
+        return Outcome::Free;
+    }
+    match take_all(&asked, n, on_admit).await {
+        Ok(()) => Outcome::Admitted(Meters {
+            first: asked.remove(0),
+            others: asked,
+        }),
+        Err((at, refused)) => Outcome::Refused(Refusal {
+            asked: asked.swap_remove(at),
+            refused,
+            cost: n,
+        }),
+    }
+}
+
+/// Takes `n` tokens from each limit, or nothing from any. On refusal returns the position of the limit that
+/// refused. Limits that need a node come last, in their order.
+async fn take_all(
+    asked: &[RequestAction<'_>],
+    n: u64,
+    on_admit: Option<&Hook>,
+) -> Result<(), (usize, Refused)> {
+    let (late, here): (Vec<usize>, Vec<usize>) = (0..asked.len()).partition(|&at| {
+        let limiter = asked[at].limiter();
+        limiter.is_some_and(|limiter| limiter.needs_a_node(n, limiter.now()))
+    });
+    let tiers = here.iter().map(|&at| {
+        let RequestAction { name, meter } = &asked[at];
+        (name.unwrap_or_default(), meter as &dyn Tier)
+    });
+    let tiers: Vec<(&str, &dyn Tier)> = tiers.collect();
+    let mut receipts = vec![Receipt::NOTHING; tiers.len()];
+    let took = LayerSet(&tiers).take(&mut receipts, n, ClockSource::Own);
+    took.map_err(|no| (here[no.index], no.refused))?;
+    let mut charges = Charges {
+        layers: LayerSet(&tiers),
+        receipts,
+        late: Vec::with_capacity(late.len()),
+        tokens: n,
+        kept: false,
+    };
+    for &at in &late {
+        if let Some(limiter) = asked[at].limiter() {
+            let admitted = limiter.check_to_settle(n).await;
+            charges
+                .late
+                .push(admitted.map_err(|refused| (at, refused))?);
+        }
+    }
+    charges.kept = true;
+    if let Some(hook) = on_admit {
+        let here = here.iter().zip(&charges.receipts);
+        let here =
+            here.filter_map(|(&at, receipt)| Some((asked[at].limiter()?, receipt.admission()?)));
+        let late = late.iter().zip(&charges.late);
+        let late = late.filter_map(|(&at, late)| Some((asked[at].limiter()?, late.admission())));
+        here.chain(late)
+            .for_each(|(limiter, admission)| hook(limiter, &admission));
+    }
+    Ok(())
+}
+
+impl RequestAction<'_> {
+    const fn limiter(&self) -> Option<&Limiter> {
+        match &self.meter {
+            Meter::Limiter(limiter) => Some(limiter),
+            Meter::Key(..) | Meter::Tier(_) => None,
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! The state of one key that callers and the session share.
+
+pub(crate) mod parts;
+pub(crate) mod touch;
+pub(crate) mod waiting;
+
+use crate::bucket::{AdmissionMode, Cell};
+use crate::observe::counters::Counters;
+use crate::observe::switch::Switch;
+use crate::sync::{self, AtomicU64, Ordering};
+use aliquot_core::demand::Observed;
+use aliquot_core::unit::{Span, Tick};
+use parts::Parts;
+use std::sync::atomic::AtomicU64 as ReportedCount;
+use std::sync::{Arc, OnceLock};
+use tokio::sync::{Notify, Semaphore};
+use touch::Touch;
+use waiting::Costs;
+
+/// State of one key: its bucket, the demand of callers, and the callers that wait.
+#[derive(Debug)]
+pub(crate) struct KeyState {
+    name: Box<str>,
+    pub(crate) cell: Cell,
+    pub(crate) tally: Tally,
+    /// Waiting callers queue here, first come, first served.
+    pub(crate) line: Semaphore,
+    /// Since when the first caller in line has been waiting for more than time; zero while it waits for time
+    /// alone.
+    short: AtomicU64,
+    costs: Costs,
+    /// Notified when capacity arrives or the right to use it changes.
+    pub(crate) change: Notify,
+    pub(crate) home: Home,
+    pub(crate) switch: Switch,
+    pub(crate) parts: Parts,
+    counters: OnceLock<Arc<Counters>>,
+}
+
+impl KeyState {
+    /// Returns the state of a new key.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            cell: Cell::new(),
+            tally: Tally::default(),
+            line: Semaphore::const_new(1),
+            short: AtomicU64::new(0),
+            costs: Costs::default(),
+            change: Notify::const_new(),
+            home: Home::default(),
+            switch: Switch::default(),
+            parts: Parts::default(),
+            counters: OnceLock::new(),
+        }
+    }
+
+    /// Returns the state of a key without a name and without callers.
+    pub(crate) fn unnamed() -> Self {
+        Self::new("")
+    }
+
+    /// Returns the key.
+    pub(crate) const fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Counts refusals in `counters` from now on, unless they are counted elsewhere already.
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        self.counters.get_or_init(|| Arc::clone(counters));
+        self.switch.watch();
+    }
+
+    /// Returns where refusals are counted.
+    pub(crate) fn counters(&self) -> Option<&Counters> {
+        self.counters.get().map(Arc::as_ref)
+    }
+
+    /// Returns true if nothing is lost when the key state is forgotten while no handle exists.
+    ///
+    /// Capacity held under a lease goes back, and a refusal is repeated. But capacity that outlives the lease
+    /// is not available again before a node is; a local limit would be full again; and a mode set on this key
+    /// was meant for later callers, too.
+    pub(crate) fn may_be_forgotten(&self, now: Tick, leased: bool) -> bool {
+        let view = self.cell.view(now);
+        let missed = match view.slot.mode {
+            AdmissionMode::Cold
+            | AdmissionMode::NoBudget
+            | AdmissionMode::NoRoom
+            | AdmissionMode::Lapsed => false,
+            AdmissionMode::Leased | AdmissionMode::Open => !leased,
+            AdmissionMode::Forever => !leased || !view.is_full(),
+            AdmissionMode::Floor | AdmissionMode::Closed => true,
+        };
+        !missed && !self.switch.has_own()
+    }
+
+    /// Returns the demand since the last call, in grains.
+    pub(crate) fn drain(&self, grains_per_token: u64) -> Observed {
+        let grains = |tokens: u64| tokens.saturating_mul(grains_per_token);
+        let [admitted, denied] = self.tally.drain().map(grains);
+        Observed {
+            admitted,
+            denied,
+            waiting: grains(self.tally.waiting()),
+            waiting_largest: grains(self.costs.largest()),
+        }
+    }
+
+    /// Records whether the first caller in line waits for time alone.
+    pub(crate) fn stand(&self, for_time: bool, now: Tick) {
+        if for_time {
+            self.short.store(0, Ordering::Release);
+        } else if self.short.load(Ordering::Acquire) == 0 {
+            self.short.store(now.nanos(), Ordering::Release);
+        }
+    }
+
+    /// Returns since when the first caller in line has been waiting for more than time.
+    pub(crate) fn short_since(&self) -> Tick {
+        Tick::from_nanos(self.short.load(Ordering::Acquire))
+    }
+
+    /// Wakes waiting callers, which then try again.
+    pub(crate) fn changed(&self) {
+        self.change.notify_waiters();
+    }
+}
+
+/// State of a key in central mode, in which the budget's home node decides.
+#[derive(Debug)]
+pub(crate) struct Home {
+    central: AtomicU64,
+    /// Maximum cost that can ever be served, in tokens; zero if it is not known.
+    largest: AtomicU64,
+    /// The least cost refused last, and until when that refusal is repeated.
+    refused: AtomicU64,
+    until: AtomicU64,
+    /// The cost that was waited for in vain, and until when no caller waits for it again; zero for never.
+    vain: AtomicU64,
+    vain_until: AtomicU64,
+    /// Tokens that admissions in central mode cost on top of what was asked: to be charged before anything
+    /// else.
+    owed: AtomicU64,
+}
+
+/// Owed tokens on their way to the home node. If dropped before they are paid, they are owed again.
+#[derive(Debug)]
+pub(crate) struct Debt<'a> {
+    home: &'a Home,
+    tokens: u64,
+}
+
+impl Debt<'_> {
+    pub(crate) const fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    pub(crate) fn paid(mut self) {
+        self.tokens = 0;
+    }
+}
+
+impl Drop for Debt<'_> {
+    fn drop(&mut self) {
+        self.home.owe(self.tokens);
+    }
+}
+
+impl Default for Home {
+    fn default() -> Self {
+        Self {
+            central: AtomicU64::new(0),
+            largest: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            until: AtomicU64::new(0),
+            vain: AtomicU64::new(0),
+            vain_until: AtomicU64::new(0),
+            owed: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Home {
+    /// Maximum time for which a refusal is repeated without asking again. So a key sends at most one question
+    /// in this time plus one for each admission, however often refused callers retry.
+    const REFUSAL_TTL_MAX: Span = Span::from_millis(20);
+
+    /// Enters or leaves central mode. Called by the state machine alone.
+    pub(crate) fn set_central(&self, central: bool) {
+        self.central.store(u64::from(central), Ordering::Release);
+    }
+
+    /// Sets the maximum cost that is ever served; zero for no maximum. Called by the state machine alone.
+    pub(crate) fn serve_at_most(&self, tokens: u64) {
+        self.largest.store(tokens, Ordering::Release);
+    }
+
+    /// Returns true if this cost exceeds what can ever be served.
+    pub(crate) fn is_beyond(&self, n: u64) -> bool {
+        let largest = self.largest.load(Ordering::Acquire);
+        largest > 0 && n > largest
+    }
+
+    /// Adds tokens that are owed on top of an admission.
+    pub(crate) fn owe(&self, tokens: u64) {
+        self.owed.fetch_add(tokens, Ordering::AcqRel);
+    }
+
+    /// Takes owed tokens to be charged: as many as can be served at once, or as many as are `asked` where
+    /// that is not known.
+    pub(crate) fn debt(&self, asked: u64) -> Option<Debt<'_>> {
+        let most = match self.largest.load(Ordering::Acquire) {
+            0 => asked,
+            largest => largest,
+        };
+        let mut owed = self.owed.load(Ordering::Acquire);
+        loop {
+            let tokens = owed.min(most);
+            if tokens == 0 {
+                return None;
+            }
+            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+            let left = owed - tokens;
+            match self.owed.compare_exchange(owed, left, done, found) {
+                Ok(_) => return Some(Debt { home: self, tokens }),
+                Err(seen) => owed = seen,
+            }
+        }
+    }
+
+    /// Takes all owed tokens, to be charged elsewhere.
+    pub(crate) fn take_owed(&self) -> u64 {
+        self.owed.swap(0, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_central(&self) -> bool {
+        self.central.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns the maximum cost that can ever be served, in tokens; zero if it is not known.
+    pub(crate) fn largest(&self) -> u64 {
+        self.largest.load(Ordering::Acquire)
+    }
+
+    /// Time in which tokens that did not come are not waited for again.
+    const IN_VAIN: Span = Span::from_secs(1);
+
+    /// Records that a caller waited for this cost in vain.
+    pub(crate) fn waited_in_vain(&self, cost: u64, now: Tick) {
+        self.vain.store(cost, Ordering::Relaxed);
+        let until = now.after(Self::IN_VAIN);
+        self.vain_until.store(until.nanos(), Ordering::Release);
+    }
+
+    /// Forgets that a caller waited in vain, because another one was served since.
+    pub(crate) fn waited_with_success(&self) {
+        self.vain_until.store(0, Ordering::Release);
+    }
+
+    /// Returns how long to wait before a cost that did not come is waited for again. `None` lets the caller
+    /// wait now; others are then refused for `wait`, while this caller finds out more. If no caller came for
+    /// as long again, nothing is known any more, and all callers may wait.
+    pub(crate) fn probe(&self, cost: u64, wait: Span, now: Tick) -> Option<Span> {
+        let until = self.vain_until.load(Ordering::Acquire);
+        if until == 0 || cost < self.vain.load(Ordering::Relaxed) {
+            return None;
+        }
+        let end = Tick::from_nanos(until);
+        if now < end {
+            return Some(end.since(now));
+        }
+        let next = match now.since(end) >= Self::IN_VAIN {
+            true => 0,
+            false => now.after(wait).nanos(),
+        };
+        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+        let won = self.vain_until.compare_exchange(until, next, done, found);
+        if next == 0 {
+            return None;
+        }
+        won.is_err().then_some(wait)
+    }
+
+    /// Records that a cost was refused, to be asked for again after `retry`.
+    pub(crate) fn refused(&self, cost: u64, retry: Span, now: Tick) {
+        self.refused.store(cost, Ordering::Relaxed);
+        let until = now.after(retry.min(Self::REFUSAL_TTL_MAX));
+        self.until.store(until.nanos(), Ordering::Release);
+    }
+
+    /// Returns how long the last refusal still holds for this cost; `None` if the cost may be asked for. Two
+    /// concurrent refusals may mix here: the cost of one with the end of the other.
+    pub(crate) fn refusal_ttl(&self, cost: u64, now: Tick) -> Option<Span> {
+        let until = Tick::from_nanos(self.until.load(Ordering::Acquire));
+        let so = cost >= self.refused.load(Ordering::Relaxed) && now < until;
+        so.then(|| until.since(now))
+    }
+}
+
+/// Demand since the last report, in tokens or permits. It has a cache line of its own, because every decision
+/// writes it while the cell's parameters are only read.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Tally {
+    admitted: AtomicU64,
+    denied: AtomicU64,
+    waiting: AtomicU64,
+    /// Admitted and denied before the last report, for observers only.
+    reported: [ReportedCount; 2],
+    /// Marks the key for the session; unset for a local limit.
+    touch: OnceLock<Touch>,
+}
+
+const _: () = assert!(!sync::STD_ATOMICS || size_of::<Tally>() == 64);
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            admitted: AtomicU64::new(0),
+            denied: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            reported: Default::default(),
+            touch: OnceLock::new(),
+        }
+    }
+}
+
+impl Tally {
+    pub(crate) fn admitted(&self, n: u64) {
+        if touch::add(&self.admitted, n) {
+            self.touch();
+        }
+    }
+
+    pub(crate) fn denied(&self, n: u64) {
+        if touch::add(&self.denied, n) {
+            self.touch();
+        }
+    }
+
+    /// Marks the key, so that the session looks at it.
+    #[cold]
+    pub(crate) fn touch(&self) {
+        if let Some(touch) = self.touch.get() {
+            touch.mark();
+        }
+    }
+
+    /// Sets where the key is marked for the session, once.
+    pub(crate) fn touches(&self, touch: Touch) {
+        self.touch.get_or_init(|| touch);
+    }
+
+    /// Returns the place of the key's mark, if it has one.
+    pub(crate) fn place(&self) -> Option<usize> {
+        self.touch.get().map(Touch::place)
+    }
+
+    /// Returns the number of tokens that callers wait for.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    fn wait(&self, n: u64) {
+        self.waiting.fetch_add(n, Ordering::AcqRel);
+    }
+
+    fn wait_no_more(&self, n: u64) {
+        self.waiting.fetch_sub(n, Ordering::AcqRel);
+    }
+
+    /// Returns all tokens ever admitted and denied, and those waited for now.
+    pub(crate) fn totals(&self) -> [u64; 3] {
+        let reported = |at: usize| self.reported[at].load(Ordering::Relaxed);
+        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        [
+            reported(0).saturating_add(now(&self.admitted)),
+            reported(1).saturating_add(now(&self.denied)),
+            self.waiting(),
+        ]
+    }
+
+    /// Takes what was admitted and denied since the last call.
+    fn drain(&self) -> [u64; 2] {
+        let wanted = [&self.admitted, &self.denied];
+        let wanted = wanted.map(|count| match count.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => count.swap(0, Ordering::AcqRel),
+        });
+        for (reported, wanted) in self
+            .reported
+            .iter()
+            .zip(wanted)
+            .filter(|(_, wanted)| *wanted > 0)
+        {
+            reported.fetch_add(wanted, Ordering::Relaxed);
+        }
+        wanted
+    }
+}

@@ -1,0 +1,133 @@
+//! One limit among several.
+
+use crate::bucket::reserve::BucketCharge;
+use crate::limiter::refused::{Admission, Refused};
+use crate::local::keyed::Charged;
+use aliquot_core::unit::Tick;
+use std::fmt;
+
+/// One of several limits that a request must all pass: it takes tokens, and puts back what it took.
+///
+/// Limiters, buckets, meters and windows are tiers. An implementation of your own must be as exact as they
+/// are: tokens put back at the tick at which they were taken leave no trace, unless another caller was
+/// decided on them.
+///
+/// Each method takes a reading of the tier's own clock. A tier under a lease does not rely on that reading:
+/// before it admits it also checks the lease against its own clock.
+pub trait Tier: fmt::Debug + Send + Sync {
+    /// Returns a reading of the clock that the tier decides by.
+    fn now(&self) -> Tick;
+
+    /// Takes `n` tokens if they are there.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; nothing was taken.
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused>;
+
+    /// Answers as [`Tier::take_at`] would, but takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tier::take_at`].
+    fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused>;
+
+    /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
+    fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64;
+
+    /// [`Tier::put_back_at`] now.
+    ///
+    /// A tier whose answer depends on the time should override this and read its clock after it has seen what
+    /// other callers took. Otherwise a thread that is held up in between puts back at a reading behind
+    /// theirs.
+    fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
+        self.put_back_at(receipt, n, self.now())
+    }
+
+    /// Takes `n` more tokens, whether they are there or not, and returns how many it took. For a cost that
+    /// turned out higher than its estimate; later requests wait for these tokens.
+    ///
+    /// A tier that cannot owe tokens, such as a window, takes none and returns 0.
+    fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        let _ = (receipt, n, now);
+        0
+    }
+}
+
+/// Record of what a [`Tier`] took, needed to put it back.
+#[derive(Clone, Copy, Debug)]
+pub struct Receipt {
+    tokens: u64,
+    from: From,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum From {
+    Cell(BucketCharge),
+    Key(Charged),
+    /// A number that the tier chose: for example, which window it was.
+    Window(u64),
+}
+
+impl Receipt {
+    /// The receipt of nothing.
+    pub(crate) const NOTHING: Self = Self::of_window(0, 0);
+
+    /// Makes the receipt of a tier of your own: the tokens taken, and a number that says where.
+    #[must_use]
+    pub const fn of_window(tokens: u64, window: u64) -> Self {
+        Self {
+            tokens,
+            from: From::Window(window),
+        }
+    }
+
+    pub(crate) const fn of_cell(tokens: u64, charge: BucketCharge) -> Self {
+        Self {
+            tokens,
+            from: From::Cell(charge),
+        }
+    }
+
+    pub(crate) const fn of_key(tokens: u64, charged: Charged) -> Self {
+        Self {
+            tokens,
+            from: From::Key(charged),
+        }
+    }
+
+    /// Returns the number of tokens taken.
+    #[must_use]
+    pub const fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Returns the number given to [`Receipt::of_window`]; `None` for the receipt of a limiter or a key.
+    #[must_use]
+    pub const fn window(&self) -> Option<u64> {
+        match self.from {
+            From::Window(window) => Some(window),
+            From::Cell(_) | From::Key(_) => None,
+        }
+    }
+
+    pub(crate) const fn charge(&self) -> Option<&BucketCharge> {
+        match &self.from {
+            From::Cell(charge) => Some(charge),
+            From::Window(_) | From::Key(_) => None,
+        }
+    }
+
+    /// Returns the receipt as an admission, if a limiter took the tokens.
+    pub(crate) fn admission(&self) -> Option<Admission> {
+        let charge = self.charge()?;
+        Some(Admission::of(self.tokens, charge))
+    }
+
+    pub(crate) const fn charged(&self) -> Option<&Charged> {
+        match &self.from {
+            From::Key(charged) => Some(charged),
+            From::Cell(_) | From::Window(_) => None,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The answers of a limiter.
+
+use crate::bucket::No;
+use crate::bucket::reserve::BucketCharge;
+use aliquot_core::unit::{PeriodId, Tick};
+use std::fmt;
+use std::time::Duration;
+
+/// A request that was admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Number of tokens taken.
+    pub tokens: u64,
+    /// Earliest clock reading at which the request can have been decided. Equal to [`Admission::decided_at`]
+    /// if it was decided here; otherwise the time at which it was sent to the home node.
+    pub asked_at: Tick,
+    /// Clock reading at which the request was decided here, or at which the home node's answer arrived, on
+    /// the client's clock.
+    ///
+    /// The decision lies between the two readings, both included. A check of admissions against a limit must
+    /// count each of them somewhere in between.
+    pub decided_at: Tick,
+    /// Period of the quota that the tokens belong to; zero for other kinds.
+    pub period: PeriodId,
+}
+
+impl Admission {
+    /// Makes the admission of a decision that was made here, at one reading.
+    #[inline(always)]
+    pub(crate) const fn at(tokens: u64, at: Tick, period: PeriodId) -> Self {
+        Self {
+            tokens,
+            asked_at: at,
+            decided_at: at,
+            period,
+        }
+    }
+
+    /// Makes the admission of tokens that were taken and can be settled.
+    pub(crate) const fn of(tokens: u64, charge: &BucketCharge) -> Self {
+        Self {
+            tokens,
+            asked_at: charge.at,
+            decided_at: charge.act_at,
+            period: charge.period,
+        }
+    }
+}
+
+/// A request that was refused. Nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("refused: {reason}")]
+pub struct Refused {
+    /// Reason of the refusal.
+    pub reason: Reason,
+    /// Shortest wait after which a retry may succeed. `None` if waiting does not help, or if the wait is not
+    /// known.
+    pub retry_after: Option<Duration>,
+}
+
+/// Reason of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No budget matches the key, and the client's default is to deny.
+    NoBudget,
+    /// The budget is not known yet: no node has answered.
+    Cold,
+    /// Nothing of the budget is held here: it was not granted yet, was recalled, or is in central mode.
+    NoShare,
+    /// The lease is over, and the budget's policy denies.
+    Lapsed,
+    /// The request costs more than the part held here can ever have at once.
+    ExceedsBurst,
+    /// The tokens are not there yet.
+    Throttled,
+    /// The part of the period's quota held here is spent, or less than the cost.
+    Quota,
+    /// All permits are in flight.
+    Permits,
+    /// The budget is of another kind: permits were asked of a rate, or tokens of a concurrency budget.
+    WrongKind,
+    /// No node is known to have decided: none answered, or none was able to.
+    Undecided,
+    /// The client was closed.
+    Closed,
+    /// Nothing is admitted: the mode is [`Mode::Freeze`](crate::Mode::Freeze).
+    Frozen,
+    /// A [`Breaker`](crate::Breaker) is open.
+    Broken,
+    /// A [`Throttle`](crate::adaptive::Throttle) rejected the call, because the backend rejected many of
+    /// late.
+    Shed,
+    /// There is no room for another key: the template of the key has its maximum number of keys, the
+    /// session has, or, in a store of keys, every key that could make room owes something.
+    NoRoom,
+}
+
+impl Reason {
+    /// All reasons, in order.
+    pub const ALL: [Self; 15] = [
+        Self::NoBudget,
+        Self::Cold,
+        Self::NoShare,
+        Self::Lapsed,
+        Self::ExceedsBurst,
+        Self::Throttled,
+        Self::Quota,
+        Self::Permits,
+        Self::WrongKind,
+        Self::Undecided,
+        Self::Closed,
+        Self::Frozen,
+        Self::Broken,
+        Self::Shed,
+        Self::NoRoom,
+    ];
+
+    /// Returns the reason as one word, as in metrics and headers.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NoBudget => "no_budget",
+            Self::Cold => "cold",
+            Self::NoShare => "no_share",
+            Self::Lapsed => "lapsed",
+            Self::ExceedsBurst => "exceeds_burst",
+            Self::Throttled => "throttled",
+            Self::Quota => "quota",
+            Self::Permits => "permits",
+            Self::WrongKind => "wrong_kind",
+            Self::Undecided => "undecided",
+            Self::Closed => "closed",
+            Self::Frozen => "frozen",
+            Self::Broken => "broken",
+            Self::Shed => "shed",
+            Self::NoRoom => "no_room",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoBudget => "no rule names the key",
+            Self::Cold => "the budget is not known yet",
+            Self::NoShare => "nothing of the budget is held",
+            Self::Lapsed => "the lease is over",
+            Self::ExceedsBurst => "more than can be had at once",
+            Self::Throttled => "the tokens are not there yet",
+            Self::Quota => "not so much of the quota is held",
+            Self::Permits => "all permits are in flight",
+            Self::WrongKind => "the budget is of another kind",
+            Self::Undecided => "no node is known to have decided",
+            Self::Closed => "the client is closed",
+            Self::Frozen => "all is frozen, by order",
+            Self::Broken => "what is behind it is taken for broken",
+            Self::Shed => "too much was rejected of late",
+            Self::NoRoom => "there is no room for another key",
+        })
+    }
+}
+
+impl Refused {
+    /// Time after which a share may have arrived: one answer of a node that is up.
+    const SOON: Duration = Duration::from_millis(50);
+    /// When a key that had no room is asked for again.
+    const ROOM: Duration = Duration::from_secs(5);
+    /// Time after which a session may have been restored.
+    const LATER: Duration = Duration::from_secs(1);
+
+    /// Returns the refusal if no node decided. The wait is that which nodes give after an election.
+    pub(crate) const fn undecided() -> Self {
+        Self {
+            reason: Reason::Undecided,
+            retry_after: Some(Duration::from_millis(200)),
+        }
+    }
+
+    /// Converts a cell's refusal.
+    pub(crate) fn of(no: No) -> Self {
+        let (reason, retry_after) = match no {
+            No::Cold => (Reason::Cold, Some(Self::SOON)),
+            No::Unruled => (Reason::NoBudget, None),
+            No::Full => (Reason::NoRoom, Some(Self::ROOM)),
+            No::Lapsed => (Reason::Lapsed, Some(Self::LATER)),
+            No::Closed => (Reason::Closed, None),
+            No::Frozen => (Reason::Frozen, None),
+            No::Kind => (Reason::WrongKind, None),
+            No::Empty => (Reason::NoShare, Some(Self::SOON)),
+            No::ExceedsBurst => (Reason::ExceedsBurst, None),
+            No::NotYet(wait) => {
+                let wait = wait.map(|wait| Duration::from_nanos(wait.nanos()));
+                (Reason::Throttled, wait)
+            }
+            No::Aged => (Reason::Throttled, Some(Duration::from_millis(1))),
+            No::Quota => (Reason::Quota, Some(Self::LATER)),
+            No::Permits => (Reason::Permits, Some(Self::SOON)),
+        };
+        Self {
+            reason,
+            retry_after,
+        }
+    }
+}
+
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Self {
+        Self {
+            reason,
+            retry_after: None,
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Limits of this process that are more than a bucket: many keys, windows and spacing, adaptive limits, circuit
+//! breakers, and debouncing.
+
+pub mod adaptive;
+pub(crate) mod breaker;
+pub mod debounce;
+pub(crate) mod keyed;
+pub mod shape;

@@ -1,0 +1,273 @@
+//! Adaptive limits, which follow the capacity of a dependency.
+//!
+//! A controller observes calls and returns how many may be in flight, or how many may begin in a second. It
+//! is pure: time and latency are arguments. [`Adaptive`] applies a controller to a limiter of permits, its
+//! own or a given one. [`AdaptiveRate`] applies one to a limiter's rate.
+//!
+//! Every controller keeps its limit within bounds. None raises it while less than half of it is used, because
+//! calls at a low load say nothing about a higher one.
+//!
+//! # Limits on calls in flight
+//!
+//! | controller | grows | shrinks |
+//! |---|---|---|
+//! | [`Aimd`] | by one for each window without a failure that was used | by a factor at a failure, once a window |
+//! | [`Vegas`] | while the queue that it infers, `limit · (1 − best ÷ now)`, is short | while that is long; by a factor at a failure |
+//! | [`Gradient`] | by a head-room while latency is near its long average | with the ratio of the two; by a factor at a failure |
+//!
+//! # Limits on calls per second
+//!
+//! | controller | at a window's end grows, if half of the rate was used | shrinks |
+//! |---|---|---|
+//! | [`RateAimd`] | by half the square root of the calls that a window allows, or by a step, unless calls failed | by a factor if calls failed |
+//! | [`RateVegas`] | the same, while the queue that it infers, `served · (latency − best)` per second, is short | to the rate served, less what drains the queue; by a factor if calls failed |
+//! | [`RateGradient`] | the same, while latency is below one and a half times the usual | with the ratio of the two, but not below four fifths of the rate served; by a factor if calls failed |
+//!
+//! Little's law relates the two: `in flight = rate · latency`. Yet a rate needs other control laws than a
+//! limit on calls in flight. With a limit on calls in flight, a queue is never longer than the limit, slow
+//! calls delay the next ones by themselves, and a step down suffices. A rate that is too high builds up a
+//! queue for as long as it lasts. Lowering it by steps, or as the inverse of latency, would overshoot
+//! downwards while that queue drains. So these controllers follow the rate of completed calls, which is the
+//! capacity of a dependency that has a queue.
+//!
+//! Prefer permits if calls may hang. Prefer a rate if the dependency counts calls rather than calls in
+//! flight: third-party quotas, costs, writes.
+//!
+//! # Without a limit
+//!
+//! [`Throttle`] needs no limit: it rejects locally the calls that the dependency would probably reject.
+
+mod control;
+mod rate;
+mod throttle;
+
+pub use control::{Aimd, Bounds, Controller, Gradient, Sample, Vegas};
+pub use rate::{
+    AdaptiveRate, AdaptiveRateBuilder, RateAimd, RateBounds, RateCall, RateController,
+    RateGradient, RateVegas, Window,
+};
+pub use throttle::{Attempt, Criticality, Shown, Throttle, ThrottleBuilder};
+
+use crate::bucket::limit::LimitError;
+use crate::clock::{CounterClock, SharedClock};
+use crate::limiter::Limiter;
+use crate::limiter::permit::Permit;
+use crate::limiter::refused::Refused;
+use crate::observe::counters::Counters;
+use crate::observe::switch::{Mode, ModeStats};
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Span, Tick};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A limiter of permits whose number a controller adapts.
+///
+/// ```
+/// use aliquot_client::adaptive::{Adaptive, Aimd, Bounds};
+///
+/// let database = Adaptive::new(Aimd::new(Bounds::new(1, 100)?.start(10)))?;
+/// let call = database.try_call().expect("ten may be in flight");
+/// // … ask the database …
+/// call.success();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Adaptive {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    limiter: Limiter,
+    controller: Mutex<Box<dyn Controller>>,
+    clock: SharedClock,
+}
+
+/// A call in flight. Report its outcome; a dropped call teaches the controller nothing.
+#[must_use = "say how the call went"]
+pub struct Call {
+    adaptive: Adaptive,
+    _permit: Permit,
+    began: Tick,
+    in_flight: u64,
+}
+
+impl fmt::Debug for Adaptive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = self.limit();
+        f.debug_struct("Adaptive").field("limit", &limit).finish()
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("began", &self.began).finish()
+    }
+}
+
+impl Adaptive {
+    /// Creates permits whose number the controller adapts, starting at the controller's limit. Uses the
+    /// [`CounterClock`].
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError`] if the controller starts out of range.
+    pub fn new(controller: impl Controller + 'static) -> Result<Self, LimitError> {
+        Self::with_clock(controller, Arc::new(CounterClock))
+    }
+
+    /// Like [`Adaptive::new`], with another clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Adaptive::new`].
+    pub fn with_clock(
+        controller: impl Controller + 'static,
+        clock: SharedClock,
+    ) -> Result<Self, LimitError> {
+        let limiter = Limiter::local_permits_with(controller.limit(), clock)?;
+        Self::over(limiter, controller)
+    }
+
+    /// Controls the number of permits of this limiter, which others may use as well. [`Limiter::peek`] and
+    /// [`Limiter::tokens`] then return the controller's limit and what is left of it. Permits that others
+    /// take count as in flight, but the controller does not learn from their outcome.
+    ///
+    /// ```
+    /// use aliquot_client::Limiter;
+    /// use aliquot_client::adaptive::{Adaptive, Bounds, Vegas};
+    ///
+    /// let workers = Limiter::local_permits(50)?;
+    /// let adaptive = Adaptive::over(workers.clone(), Vegas::new(Bounds::new(1, 100)?.start(10)))?;
+    /// let call = adaptive.try_call().expect("ten may be in flight");
+    /// assert_eq!((workers.peek().burst, workers.tokens()), (10, 9.0));
+    /// call.success();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LimitError::NoPermits`] for a limiter of a rate, [`LimitError::NotOwn`] for a leased one, and
+    /// [`LimitError`] if the controller starts out of range. The limiter is unchanged then.
+    pub fn over(
+        limiter: Limiter,
+        controller: impl Controller + 'static,
+    ) -> Result<Self, LimitError> {
+        led(&limiter, Kind::Concurrency, LimitError::NoPermits)?;
+        limiter.set_burst(controller.limit())?;
+        let inner = Inner {
+            clock: limiter.clock(),
+            limiter,
+            controller: Mutex::new(Box::new(controller)),
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Begins a call, if the limit allows one more in flight.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]; no call was begun.
+    pub fn try_call(&self) -> Result<Call, Refused> {
+        self.inner
+            .limiter
+            .try_permit()
+            .map(|permit| self.begin(permit))
+    }
+
+    /// Begins a call, waiting in line until the limit allows one more in flight.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] if the limit never allows one.
+    pub async fn call(&self) -> Result<Call, Refused> {
+        let permit = self.inner.limiter.permit().await?;
+        Ok(self.begin(permit))
+    }
+
+    /// Returns the maximum number of calls in flight.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.inner.limiter.peek().burst
+    }
+
+    /// Returns the mode in force.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.inner.limiter.mode()
+    }
+
+    /// Sets the mode for all clones: see [`Limiter::set_mode`]. The controller keeps learning from the calls
+    /// that are made.
+    pub fn set_mode(&self, mode: Mode) {
+        self.inner.limiter.set_mode(mode);
+    }
+
+    /// Returns how many decisions the mode has changed.
+    #[must_use]
+    pub fn mode_stats(&self) -> ModeStats {
+        self.inner.limiter.mode_stats()
+    }
+
+    pub(crate) fn watch(&self, counters: &Arc<Counters>) {
+        self.inner.limiter.watch(counters);
+    }
+
+    fn begin(&self, permit: Permit) -> Call {
+        let seen = self.inner.limiter.peek();
+        Call {
+            adaptive: self.clone(),
+            _permit: permit,
+            began: self.inner.clock.now(),
+            in_flight: seen.burst.saturating_sub(seen.level),
+        }
+    }
+
+    /// Updates the controller under its lock. Called after a call, so that no decision waits for it.
+    fn learn(&self, sample: Sample) {
+        let controller = self.inner.controller.lock();
+        let mut controller = controller.unwrap_or_else(PoisonError::into_inner);
+        let before = controller.limit();
+        controller.sample(sample);
+        let limit = controller.limit();
+        if limit != before {
+            // Within the controller's bounds, which were valid at the start.
+            let _ = self.inner.limiter.set_burst(limit);
+        }
+    }
+}
+
+/// Checks that a controller may control a limiter: it must be local, and of the given kind. Returns `other`
+/// if the kind is wrong.
+fn led(limiter: &Limiter, kind: Kind, other: LimitError) -> Result<(), LimitError> {
+    if limiter.limit().is_none() {
+        return Err(LimitError::NotOwn { what: "this key" });
+    }
+    if limiter.peek().kind != kind {
+        return Err(other);
+    }
+    Ok(())
+}
+
+impl Call {
+    /// Reports success.
+    pub fn success(self) {
+        self.end(false);
+    }
+
+    /// Reports a failure that is a sign of overload: a timeout, a refusal, an overload error.
+    pub fn failure(self) {
+        self.end(true);
+    }
+
+    fn end(self, failed: bool) {
+        let now = self.adaptive.inner.clock.now();
+        self.adaptive.learn(Sample {
+            now,
+            latency: now.since(self.began).max(Span::from_nanos(1)),
+            in_flight: self.in_flight,
+            failed,
+        });
+    }
+}

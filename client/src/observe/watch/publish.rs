@@ -1,0 +1,125 @@
+//! Figures for the `metrics` facade.
+
+use super::{ComponentState, ComponentStatus, Figures, Health, Watch};
+use crate::limiter::refused::Reason;
+use crate::local::adaptive::{Criticality, Shown};
+use crate::local::breaker::Circuit;
+use crate::observe::switch::{Mode, ModeStats};
+use metrics::{counter, gauge};
+
+impl Watch {
+    /// Reports all figures to the `metrics` facade. Call it each time that figures are collected. The breaker
+    /// of a client that is watched as `fleet` has the label `limit="fleet/homes"`.
+    ///
+    /// | name | kind | labels | value |
+    /// |---|---|---|---|
+    /// | `aliquot_admitted_tokens_total` | counter | `limit` | tokens admitted |
+    /// | `aliquot_refused_tokens_total` | counter | `limit` | tokens refused |
+    /// | `aliquot_refusals_total` | counter | `limit`, `reason` | requests refused |
+    /// | `aliquot_let_through_total` | counter | `limit` | requests that a dry run or a bypass admitted |
+    /// | `aliquot_frozen_total` | counter | `limit` | requests that a freeze refused |
+    /// | `aliquot_limiters` | gauge | `limit`, `mode` | limiters, by mode in force; a registered breaker, throttle and so on counts as one |
+    /// | `aliquot_standing_limiters` | gauge | `limit`, `right` | limiters, by the right by which they admit: a lease, a floor, or none |
+    /// | `aliquot_waiting_tokens` | gauge | `limit` | tokens that callers are waiting for |
+    /// | `aliquot_wait_seconds` | histogram | `limit` | waiting times of callers that were served; recorded when they are served |
+    /// | `aliquot_lease_seconds` | gauge | `limit` | time that remains of a client's lease |
+    /// | `aliquot_well` | gauge | `limit` | 1 if a client [is well](super::Health::is_well), else 0 |
+    /// | `aliquot_circuit` | gauge | `limit`, `circuit` | 1 for the state of a breaker, whatever its mode, else 0 |
+    /// | `aliquot_circuit_openings_total` | counter | `limit` | number of times that a breaker opened |
+    /// | `aliquot_throttle_requests` | gauge | `limit`, `criticality` | calls asked for in the last two minutes |
+    /// | `aliquot_throttle_accepts` | gauge | `limit`, `criticality` | calls of these that the backend accepted |
+    /// | `aliquot_throttle_rejected_ratio` | gauge | `limit`, `criticality` | ratio of calls that the throttle rejects now |
+    /// | `aliquot_adaptive_limit` | gauge | `limit` | calls that a controller allows in flight |
+    /// | `aliquot_adaptive_rate` | gauge | `limit` | tokens per second that a controller allows |
+    /// | `aliquot_waiting_turns` | gauge | `limit` | turns of a pacer that are booked and not yet due |
+    pub fn publish(&self) {
+        for figures in self.figures() {
+            count(&figures);
+        }
+        let lines = self.lines();
+        for figures in self.figures() {
+            let own = lines.iter().filter(|line| line.name == figures.name);
+            let limit = figures.name.to_string();
+            for mode in Mode::ALL {
+                let limiters = own.clone().filter(|line| line.mode == mode).count();
+                gauge!("aliquot_limiters", "limit" => limit.clone(), "mode" => mode.word())
+                    .set(limiters as f64);
+            }
+            for (right, limiters) in figures.states {
+                gauge!("aliquot_standing_limiters", "limit" => limit.clone(), "right" => right.word())
+                    .set(limiters as f64);
+            }
+            let waiting: u64 = own.map(|line| line.waiting).sum();
+            gauge!("aliquot_waiting_tokens", "limit" => limit).set(waiting as f64);
+        }
+        for (name, client) in self.clients() {
+            let (limit, health) = (name.to_string(), client.health());
+            let lease = client.status().lease.nanos() as f64 / 1e9;
+            gauge!("aliquot_lease_seconds", "limit" => limit.clone()).set(lease);
+            gauge!("aliquot_well", "limit" => limit)
+                .set(f64::from(u8::from(Health::is_well(health))));
+        }
+        self.components().iter().for_each(tell);
+    }
+}
+
+fn count(figures: &Figures) {
+    let limit = || figures.name.to_string();
+    counter!("aliquot_admitted_tokens_total", "limit" => limit()).absolute(figures.admitted);
+    counter!("aliquot_refused_tokens_total", "limit" => limit()).absolute(figures.refused);
+    count_refusals(&figures.name, &figures.reasons, figures.mode_stats);
+}
+
+fn count_refusals(name: &str, reasons: &[(Reason, u64)], mode_stats: ModeStats) {
+    let limit = || name.to_string();
+    for &(reason, count) in reasons {
+        counter!("aliquot_refusals_total", "limit" => limit(), "reason" => reason.word())
+            .absolute(count);
+    }
+    counter!("aliquot_let_through_total", "limit" => limit()).absolute(mode_stats.let_through);
+    counter!("aliquot_frozen_total", "limit" => limit()).absolute(mode_stats.frozen);
+}
+
+fn tell(component: &ComponentStatus) {
+    count_refusals(&component.name, &component.reasons, component.mode_stats);
+    let limit = || component.name.to_string();
+    for mode in Mode::ALL {
+        gauge!("aliquot_limiters", "limit" => limit(), "mode" => mode.word())
+            .set(f64::from(u8::from(mode == component.mode)));
+    }
+    match &component.state {
+        ComponentState::Breaker { circuit, openings } => {
+            for word in Circuit::WORDS {
+                gauge!("aliquot_circuit", "limit" => limit(), "circuit" => word)
+                    .set(f64::from(u8::from(word == circuit.word())));
+            }
+            counter!("aliquot_circuit_openings_total", "limit" => limit()).absolute(*openings);
+        }
+        ComponentState::Throttle(shown) => {
+            for (of, shown) in Criticality::ALL.iter().zip(shown) {
+                tell_shown(&component.name, *of, shown);
+            }
+        }
+        ComponentState::Adaptive { limit: most } => {
+            gauge!("aliquot_adaptive_limit", "limit" => limit()).set(*most as f64);
+        }
+        ComponentState::AdaptiveRate { limit: rate } => {
+            gauge!("aliquot_adaptive_rate", "limit" => limit()).set(rate.as_per_sec_f64());
+        }
+        ComponentState::Pacer { waiting } => {
+            gauge!("aliquot_waiting_turns", "limit" => limit()).set(*waiting as f64);
+        }
+        ComponentState::Switched => {}
+    }
+}
+
+fn tell_shown(name: &str, of: Criticality, shown: &Shown) {
+    let figures = [
+        ("aliquot_throttle_requests", shown.requests as f64),
+        ("aliquot_throttle_accepts", shown.accepts as f64),
+        ("aliquot_throttle_rejected_ratio", shown.rejected_part()),
+    ];
+    for (figure, value) in figures {
+        gauge!(figure, "limit" => name.to_string(), "criticality" => of.word()).set(value);
+    }
+}

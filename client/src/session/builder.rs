@@ -1,0 +1,267 @@
+//! The settings of a client.
+
+use crate::clock::{HostClock, SharedClock, Source};
+use crate::limiter::shared::{ClockPolicy, Handle, Shared};
+use crate::session::client::Client;
+use crate::session::error::BuildError;
+use crate::session::transport::{Connector, Dialer, Tonic};
+use crate::session::{Config, Inbox, Session};
+use aliquot_core::budget::Labels;
+use aliquot_core::share::Share;
+use aliquot_core::unit::{Frequency, Scale, Span};
+use aliquot_wire::limits::{LABELS_MAX, LINES_MAX};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tonic::transport::{Channel, ClientTlsConfig};
+
+/// Decides requests for keys that no budget matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DefaultRule {
+    /// Refuses them as [`NoBudget`](crate::Reason::NoBudget).
+    #[default]
+    Deny,
+    /// Admits all of them.
+    Allow,
+    /// Admits up to a limit of this process, whatever other processes admit.
+    Local {
+        /// Tokens per time span.
+        rate: Frequency,
+        /// Maximum number of tokens at once; the bucket starts full.
+        burst: u64,
+    },
+}
+
+/// Settings of a [`Client`]; see [`Client::builder`].
+pub struct ClientBuilder {
+    addresses: Vec<String>,
+    labels: Labels,
+    token: Option<String>,
+    tls: Option<ClientTlsConfig>,
+    connector: Option<Connector>,
+    clock: Option<SharedClock>,
+    unbatched: bool,
+    seed: Option<u64>,
+    default_rule: DefaultRule,
+    cold_wait: Duration,
+    keys_max: usize,
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("addresses", &self.addresses)
+            .field("labels", &self.labels)
+            .field("default_rule", &self.default_rule)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            labels: Labels::new(),
+            token: None,
+            tls: None,
+            connector: None,
+            clock: None,
+            unbatched: false,
+            seed: None,
+            default_rule: DefaultRule::Deny,
+            cold_wait: Duration::from_millis(50),
+            keys_max: LINES_MAX,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// Sets the addresses of the nodes, each as `host:port`. The client connects to any one of them.
+    #[must_use]
+    pub fn addresses<A: Into<String>>(mut self, addresses: impl IntoIterator<Item = A>) -> Self {
+        self.addresses = addresses.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Adds a label that describes this process, such as `label("service", "checkout")`. At most 32 labels.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the token that authenticates the client, for nodes that require one. Must be visible ASCII.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Connects to the nodes with TLS.
+    #[must_use]
+    pub fn tls(mut self, tls: ClientTlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Replaces the way in which nodes are reached, for example by a simulated network or a proxy.
+    /// [`ClientBuilder::tls`] has no effect then.
+    #[must_use]
+    pub fn connector<F, R>(mut self, connector: F) -> Self
+    where
+        F: Fn(String) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Channel, tonic::transport::Error>> + Send + 'static,
+    {
+        self.connector = Some(Arc::new(move |address| Box::pin(connector(address))));
+        self
+    }
+
+    /// Sets the clock for all decisions. The default is the [`HostClock`].
+    #[must_use]
+    pub fn clock(mut self, clock: SharedClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Gives no limiter a thread cache: see [`Limiter::unbatched`](crate::Limiter::unbatched).
+    #[must_use]
+    pub const fn unbatched(mut self) -> Self {
+        self.unbatched = true;
+        self
+    }
+
+    /// Sets the seed for jitter and for the choice of nodes. The default is random.
+    #[must_use]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the rule for keys that no budget matches. The default is [`DefaultRule::Deny`].
+    #[must_use]
+    pub const fn default_rule(mut self, rule: DefaultRule) -> Self {
+        self.default_rule = rule;
+        self
+    }
+
+    /// Sets the time that [`Limiter::acquire`](crate::Limiter::acquire) and the other methods that wait spend
+    /// on a budget that is not known yet. The default is 50 ms.
+    #[must_use]
+    pub const fn cold_wait(mut self, most: Duration) -> Self {
+        self.cold_wait = most;
+        self
+    }
+
+    /// Sets the maximum number of keys of this client: 1 to 16,384. The default is 16,384.
+    ///
+    /// Must not exceed what the nodes allow a session (`session.keys`). Keys without limiters make room for
+    /// others: see [`Client::limiter`].
+    #[must_use]
+    pub const fn keys_max(mut self, most: usize) -> Self {
+        self.keys_max = most;
+        self
+    }
+
+    /// Makes the client. It connects in the background, and retries while no node is up. Must be called
+    /// within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`], which names the setting that is wrong.
+    pub fn connect(self) -> Result<Client, BuildError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        self.check()?;
+        let local = self.local_rule()?;
+        let connector = match self.connector {
+            Some(connector) => connector,
+            None => Tonic::connector(self.tls),
+        };
+        let rng = match self.seed {
+            Some(seed) => StdRng::seed_from_u64(seed),
+            None => StdRng::seed_from_u64(rand::rng().random()),
+        };
+        let dialer = Dialer::new(connector, self.token.as_deref())?;
+        let (requests, requests_in) = mpsc::unbounded_channel();
+        let (source, clock_policy) = match (self.clock, self.unbatched) {
+            (Some(clock), _) => (Source::Other(clock), ClockPolicy::Exact),
+            (None, true) => (Source::Host, ClockPolicy::Single),
+            (None, false) => (Source::Host, ClockPolicy::Strict),
+        };
+        HostClock::align();
+        let shared = Shared::new(
+            source,
+            clock_policy,
+            self.cold_wait,
+            self.keys_max,
+            requests,
+        );
+        let shared = Arc::new(shared);
+        let (commands, commands_in) = mpsc::channel(16);
+        let inbox = Inbox {
+            commands: commands_in,
+            requests: requests_in,
+        };
+        let config = Config {
+            addresses: self.addresses,
+            labels: self.labels,
+            default_rule: self.default_rule,
+            local,
+        };
+        let session = Session::new(config, Arc::clone(&shared), dialer, inbox, rng);
+        runtime.spawn(session.run());
+        Ok(Client::new(Handle { shared, commands }))
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        if self.addresses.is_empty() {
+            return Err(BuildError::NoAddress);
+        }
+        for address in &self.addresses {
+            let wrong = |reason: String| BuildError::Address {
+                address: address.clone(),
+                reason,
+            };
+            let parsed = address.parse::<http::uri::Authority>();
+            let parsed = parsed.map_err(|error| wrong(error.to_string()))?;
+            if parsed.port().is_none() {
+                return Err(wrong("it has no port".into()));
+            }
+        }
+        let labels = self.labels.len();
+        if labels > LABELS_MAX {
+            let most = LABELS_MAX;
+            return Err(BuildError::Labels { labels, most });
+        }
+        if self.keys_max == 0 || self.keys_max > LINES_MAX {
+            let (value, most) = (self.keys_max, LINES_MAX);
+            return Err(BuildError::KeysMax { value, most });
+        }
+        Ok(())
+    }
+
+    /// Returns the share of the default rule in its own fixed point, with all tokens.
+    fn local_rule(&self) -> Result<(Scale, Share), BuildError> {
+        let DefaultRule::Local { rate, burst } = self.default_rule else {
+            return Ok((Scale::WHOLE, Share::EMPTY));
+        };
+        let wrong = |error: aliquot_core::unit::UnitError| BuildError::DefaultRule {
+            reason: error.to_string(),
+        };
+        let scale = Scale::fit(rate, burst).map_err(wrong)?;
+        let tokens = scale.tokens(burst).map_err(wrong)?;
+        let rate = scale.rate(rate).map_err(wrong)?;
+        let share = Share {
+            rate,
+            burst: tokens,
+            tokens,
+        };
+        Ok((scale, share))
+    }
+}
+
+/// Report interval until a node sets another one.
+pub(crate) const REPORT_EVERY: Span = Span::from_millis(200);
