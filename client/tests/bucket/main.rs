@@ -6,6 +6,7 @@
 #![expect(
     dead_code,
     unreachable_pub,
+    unused_imports,
     reason = "the cell has more than these tests use"
 )]
 

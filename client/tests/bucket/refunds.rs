@@ -1,7 +1,7 @@
 //! Refunds while the share moves: a refund never leaves more than if its tokens had not been taken.
 
+use super::KeyState;
 use super::bucket::{CellDecider, reserve::BucketCharge};
-use super::key_state::KeyState;
 use super::sync::AtomicU64;
 use super::{budget, unit_of};
 use aliquot_core::bucket::Bucket;

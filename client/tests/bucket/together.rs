@@ -1,10 +1,10 @@
 //! One limit used in all ways at once: by the clock, from thread caches, by reservations, with extra costs;
 //! refunded, drained and reconfigured.
 
+use super::KeyState;
 use super::bucket::reserve::BucketCharge;
 use super::bucket::step::DebtWord;
 use super::bucket::{AdmissionMode, CellDecider, Need, Word};
-use super::key_state::KeyState;
 use super::sync::AtomicU64;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{Frequency, Rate, Scale, Span, Tick, Tokens};

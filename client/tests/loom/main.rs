@@ -6,6 +6,7 @@
 #![expect(
     dead_code,
     unreachable_pub,
+    unused_imports,
     reason = "the modules have more than these models use"
 )]
 
