@@ -1,7 +1,7 @@
 use super::*;
 use crate::demo::record::{Admitted, Recording, Refused};
 use aliquot_core::budget::{Budget, BudgetDraft, Written};
-use aliquot_core::unit::{Drift, Span, Tick};
+use aliquot_core::unit::{Drift, Tick};
 use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
