@@ -43,8 +43,8 @@ enum Access {
     Denied,
     /// The port does not have the service.
     Missing,
-    /// The service was reached, whatever it said to an empty request.
-    Reached,
+    /// The service answered, whatever it said to an empty request.
+    Served,
     /// There is no connection.
     Cut,
 }
@@ -164,13 +164,13 @@ async fn call(channel: &Channel, service: &str, method: &str, token: Option<&str
     }
     let codec = ProstCodec::<(), ()>::default();
     match grpc.streaming(request, path, codec).await {
-        Ok(_) => Access::Reached,
+        Ok(_) => Access::Served,
         // A status with a source was not sent by the node.
         Err(status) if std::error::Error::source(&status).is_some() => Access::Cut,
         Err(status) => match status.code() {
             Code::Unauthenticated | Code::PermissionDenied => Access::Denied,
             Code::Unimplemented => Access::Missing,
-            _ => Access::Reached,
+            _ => Access::Served,
         },
     }
 }
@@ -182,7 +182,7 @@ fn expected_of_clients(service: &str, roles: &[&str]) -> Access {
         _ => return Access::Missing,
     };
     match roles.iter().any(|role| needed.contains(role)) {
-        true => Access::Reached,
+        true => Access::Served,
         false => Access::Denied,
     }
 }
@@ -192,7 +192,7 @@ fn expected_of_peers(caller: &Caller, service: &str) -> Access {
         (None, _) => Access::Cut,
         _ if !caller.roles.contains(&"peer") => Access::Denied,
         (_, "aliquot.v1.Session") => Access::Missing,
-        _ => Access::Reached,
+        _ => Access::Served,
     }
 }
 
@@ -218,7 +218,7 @@ async fn every_call_is_open_to_its_roles_and_to_no_other() {
         }
         // A probe needs no identity. A stream, which holds a connection, needs one.
         let probe = call(&clients, "grpc.health.v1.Health", "Check", token).await;
-        assert_eq!(probe, Access::Reached, "{}: a probe", caller.name);
+        assert_eq!(probe, Access::Served, "{}: a probe", caller.name);
         let expect = expected_of_clients("aliquot.v1.Session", caller.roles);
         let watch = call(&clients, "grpc.health.v1.Health", "Watch", token).await;
         assert_eq!(watch, expect, "{}: a watch", caller.name);
