@@ -20,8 +20,9 @@ mod policy;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod zone;
 
-pub use calendar::{Calendar, Length, Offset};
+pub use calendar::{Calendar, Length, LocalClock, Offset};
 pub use catalog::{Catalog, DuplicateRule};
 pub use claim::{Claim, Labels, WeightRule};
 pub use draft::{BudgetDraft, ExpiryDraft, PartDraft, WeightDraft, Written};
@@ -32,6 +33,7 @@ pub use limit::Limit;
 pub use part::Part;
 pub use period::{Period, PeriodError, WallTime};
 pub use policy::{Enforcement, OnLeaseExpiry};
+pub use zone::{NoZones, Zone, Zones};
 
 use crate::share::{Kind, Share};
 use crate::unit::{Scale, Span, Weight};
@@ -207,8 +209,8 @@ impl Budget {
             && now != then
         {
             let show = |period: Period| {
-                let (length, offset, align) = (period.length(), period.offset(), period.align());
-                format!("per {length} at {offset}, {align} later")
+                let (length, clock, align) = (period.length(), period.clock(), period.align());
+                format!("per {length} at {clock}, {align} later")
             };
             let allowed = format!(
                 "{}: a quota's periods never change; make another key",

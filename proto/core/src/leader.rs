@@ -17,6 +17,7 @@ mod periods;
 mod room;
 mod rounds;
 
+use crate::budget::{NoZones, Zones};
 use crate::command::{Changes, Command};
 use crate::leadership::{Barrier, Leadership};
 use crate::lease::child_span;
@@ -121,6 +122,7 @@ struct Unused {
 #[derive(Debug, Hash)]
 pub struct Leader {
     pace: Pace,
+    zones: &'static dyn Zones,
     leadership: Option<Leadership>,
     ledger: Ledger,
     pools: BTreeMap<BudgetId, Pool>,
@@ -158,11 +160,12 @@ impl Leader {
     /// and examining them must not delay leases.
     const LOOKS_MAX: usize = 4_096;
 
-    /// Returns a machine that does not lead.
+    /// Returns a machine that does not lead, and that knows no time zones.
     #[must_use]
     pub fn new(pace: Pace) -> Self {
         Self {
             pace,
+            zones: &NoZones,
             leadership: None,
             ledger: Ledger::default(),
             pools: BTreeMap::new(),
@@ -182,6 +185,14 @@ impl Leader {
             unplanned: 0,
             left_over: false,
         }
+    }
+
+    /// Makes the leader begin the periods of quotas by the local clocks of these zones. Replicas may have different
+    /// databases: what begins is in the log. A quota in a zone that the leader's database does not have keeps its
+    /// period, and begins no other.
+    #[must_use]
+    pub fn in_zones(self, zones: &'static dyn Zones) -> Self {
+        Self { zones, ..self }
     }
 
     /// Returns true if the leader is ready: elected, and an entry of its term is applied.
@@ -216,8 +227,7 @@ impl Leader {
     /// applied: see [`Leader::applied`].
     pub fn elected(&mut self, term: Term, state: &State, now: Tick) {
         let pools = core::mem::take(&mut self.pools);
-        let pace = self.pace;
-        *self = Self::new(pace);
+        *self = Self::new(self.pace).in_zones(self.zones);
         if planted::is(Bug::OldPoolKept) {
             self.pools = pools;
         }

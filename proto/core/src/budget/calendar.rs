@@ -1,5 +1,6 @@
 //! Units of the calendar, and the local clocks that they follow.
 
+use super::zone::Zone;
 use crate::unit::Span;
 use core::fmt;
 
@@ -104,5 +105,44 @@ impl fmt::Display for Offset {
         let sign = if self.0 < 0 { '-' } else { '+' };
         let minutes = self.0.unsigned_abs();
         write!(f, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+    }
+}
+
+/// A local clock, by whose calendar the periods of a quota begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum LocalClock {
+    /// A clock that is always off by as much from UTC.
+    Offset(Offset),
+    /// The clock of a time zone, with its summer time.
+    Zone(Zone),
+}
+
+impl Default for LocalClock {
+    fn default() -> Self {
+        Self::Offset(Offset::UTC)
+    }
+}
+
+impl From<Offset> for LocalClock {
+    fn from(offset: Offset) -> Self {
+        Self::Offset(offset)
+    }
+}
+
+impl From<Zone> for LocalClock {
+    fn from(zone: Zone) -> Self {
+        Self::Zone(zone)
+    }
+}
+
+/// Writes `+05:30` or `Europe/Berlin`.
+impl fmt::Display for LocalClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Offset(offset) => fmt::Display::fmt(offset, f),
+            Self::Zone(zone) => fmt::Display::fmt(zone, f),
+        }
     }
 }

@@ -73,6 +73,7 @@ pub struct BudgetDraft {
     pub burst: Option<Written>,
     pub quota: Option<Written>,
     pub offset: Option<Written>,
+    pub zone: Option<Written>,
     pub align: Option<Written>,
     pub concurrency: Option<Written>,
     pub max_hold: Option<Written>,

@@ -14,7 +14,7 @@ pub struct Field {
 }
 
 /// All fields, in the order in which they are explained.
-pub const FIELDS: [Field; 18] = [
+pub const FIELDS: [Field; 19] = [
     Field {
         name: "key",
         read_as: "a key, or a template with `*` for whole segments",
@@ -44,6 +44,12 @@ pub const FIELDS: [Field; 18] = [
         read_as: "`+05:30`; -14:00 to +14:00; with a calendar's `quota`",
         default: "+00:00",
         meaning: "The offset from UTC by which the calendar's days begin.",
+    },
+    Field {
+        name: "zone",
+        read_as: "`Europe/Berlin`, a name of the IANA time zone database; with a calendar's `quota`, without `offset`",
+        default: "none",
+        meaning: "The time zone by whose clock the calendar's days begin, with its summer time.",
     },
     Field {
         name: "align",

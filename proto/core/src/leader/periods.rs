@@ -1,7 +1,7 @@
 //! Beginnings of quota periods, decided by the clocks of a quorum and never by a single clock.
 
 use super::Leader;
-use crate::budget::{Period, WallTime};
+use crate::budget::{Period, WallTime, Zones};
 use crate::planted::{self, Bug};
 use crate::state::{Generation, State};
 use crate::unit::{BudgetId, PeriodId, Span, Tick};
@@ -92,14 +92,14 @@ fn part(period: Period, divisor: u64) -> Span {
 
 /// Returns the wall-clock end of a period in milliseconds. Period 0 (none) has ended, and so has a period
 /// outside the calendar.
-fn end(period: Period, running: PeriodId) -> i64 {
-    let known = (running > PeriodId::new(0)).then(|| period.end(running));
+fn end(period: Period, running: PeriodId, zones: &dyn Zones) -> i64 {
+    let known = (running > PeriodId::new(0)).then(|| period.end(running, zones));
     known.map_or(i64::MIN, |end| end.map_or(i64::MIN, WallTime::millis))
 }
 
 /// Returns the time from the start of a period to `wall`, or `None` if it has not started.
-fn elapsed(period: Period, id: PeriodId, wall: WallTime) -> Option<Span> {
-    let start = period.start(id).ok()?;
+fn elapsed(period: Period, id: PeriodId, wall: WallTime, zones: &dyn Zones) -> Option<Span> {
+    let start = period.start(id, zones).ok()?;
     let millis = wall.millis().checked_sub(start.millis())?;
     Some(Span::from_millis(u64::try_from(millis).ok()?))
 }
@@ -107,28 +107,40 @@ fn elapsed(period: Period, id: PeriodId, wall: WallTime) -> Option<Span> {
 /// Returns the wall-clock time at which the period after `running` begins, in milliseconds.
 ///
 /// A period that has not started, because the clocks were set back, ends when the clocks' own period does.
-fn boundary(period: Period, running: PeriodId, wall: Option<WallTime>) -> i64 {
-    let by_clocks = wall.and_then(|wall| period.id_at(wall).ok());
+fn boundary(period: Period, running: PeriodId, wall: Option<WallTime>, zones: &dyn Zones) -> i64 {
+    let by_clocks = wall.and_then(|wall| period.id_at(wall, zones).ok());
     let by_clocks = by_clocks.filter(|_| !planted::is(Bug::SetBackWaits));
-    end(period, by_clocks.map_or(running, |id| running.min(id)))
+    end(
+        period,
+        by_clocks.map_or(running, |id| running.min(id)),
+        zones,
+    )
 }
 
 /// Returns true if a quota waits for its first period. A generation is created without one, and tokens
 /// granted before the first period would be granted again in it.
-pub(super) fn waits_for_period(generation: &Generation, wall: Option<WallTime>) -> bool {
+pub(super) fn waits_for_period(
+    generation: &Generation,
+    wall: Option<WallTime>,
+    zones: &dyn Zones,
+) -> bool {
     let Some(period) = generation.budget.period() else {
         return false;
     };
     let none = PeriodId::new(0);
     // Until the clocks of a quorum are known, the first period is unknown.
-    let is_first = |wall| period.id_at(wall) == Ok(none);
+    let is_first = |wall| period.id_at(wall, zones) == Ok(none);
     generation.account.period() == none && !wall.is_some_and(is_first)
 }
 
 /// Returns the rest of a quota's running period, by the clocks of a quorum.
-pub(super) fn rest_of_period(generation: &Generation, wall: Option<WallTime>) -> Option<Span> {
+pub(super) fn rest_of_period(
+    generation: &Generation,
+    wall: Option<WallTime>,
+    zones: &dyn Zones,
+) -> Option<Span> {
     let period = generation.budget.period()?;
-    let end = boundary(period, generation.account.period(), wall);
+    let end = boundary(period, generation.account.period(), wall, zones);
     let left = end.checked_sub(wall?.millis())?;
     Some(Span::from_millis(u64::try_from(left).unwrap_or(0)))
 }
@@ -161,8 +173,8 @@ impl Leader {
         let course = Course {
             period: running,
             since: now,
-            base: wall.map(|wall| Self::age_at_start(period, former, running, wall)),
-            next: Next::Wall(boundary(period, running, wall)),
+            base: wall.map(|wall| self.age_at_start(period, former, running, wall)),
+            next: Next::Wall(boundary(period, running, wall, self.zones)),
         };
         self.periods.put(budget, course);
     }
@@ -174,6 +186,7 @@ impl Leader {
     /// a whole period. A period that the clocks have not reached began early by a small error of theirs, or they
     /// were set back: then it ends with the clocks' own period, as if it had begun with that.
     fn age_at_start(
+        &self,
         period: Period,
         former: Option<(PeriodId, Span)>,
         running: PeriodId,
@@ -182,13 +195,14 @@ impl Leader {
         if planted::is(Bug::PeriodBornYoung) {
             return Span::ZERO;
         }
-        let by_clocks = period.id_at(wall).unwrap_or(running);
-        let begun = || elapsed(period, running.min(by_clocks), wall);
+        let zones = self.zones;
+        let by_clocks = period.id_at(wall, zones).unwrap_or(running);
+        let begun = || elapsed(period, running.min(by_clocks), wall, zones);
         let soon = i64::try_from(part(period, AGE_MIN_PART).nanos() / NANOS_PER_MILLI);
         let soon = wall.millis().saturating_add(soon.unwrap_or(i64::MAX));
         let starts_soon = || {
             period
-                .start(running)
+                .start(running, zones)
                 .is_ok_and(|start| start.millis() < soon)
         };
         let early = running > by_clocks && starts_soon();
@@ -216,12 +230,12 @@ impl Leader {
                 };
                 let (since, base) = match course.base {
                     Some(base) => (course.since, base),
-                    None => (now, Self::age_at_start(period, None, course.period, wall)),
+                    None => (now, self.age_at_start(period, None, course.period, wall)),
                 };
                 let next = match course.next {
                     // It has ended, and its successor was not proposed yet.
                     Next::Wall(end) if end > i64::MIN && end <= wall.millis() => course.next,
-                    _ => Next::Wall(boundary(period, course.period, Some(wall))),
+                    _ => Next::Wall(boundary(period, course.period, Some(wall), self.zones)),
                 };
                 let course = Course {
                     since,
@@ -261,7 +275,7 @@ impl Leader {
             let (Some(period), Some(course)) = (period, course) else {
                 continue;
             };
-            let Ok(by_clocks) = period.id_at(wall) else {
+            let Ok(by_clocks) = period.id_at(wall, self.zones) else {
                 continue;
             };
             let (running, age) = (course.period, course.age(now));
@@ -283,7 +297,7 @@ impl Leader {
             match running.next().filter(|_| ended) {
                 Some(next) => stamps.push((budget, next)),
                 None => {
-                    let boundary = boundary(period, running, Some(wall));
+                    let boundary = boundary(period, running, Some(wall), self.zones);
                     self.periods.wait(budget, Next::Wall(boundary));
                 }
             }
@@ -310,9 +324,9 @@ impl Leader {
     ) -> Vec<(BudgetId, PeriodId)> {
         let stamp = |&budget: &BudgetId| {
             let generation = state.budget(budget)?;
-            let waits = waits_for_period(generation, wall);
+            let waits = waits_for_period(generation, wall, self.zones);
             let period = generation.budget.period().filter(|_| waits)?;
-            let next = period.id_at(wall?).ok()?;
+            let next = period.id_at(wall?, self.zones).ok()?;
             Some((budget, next))
         };
         budgets.iter().filter_map(stamp).collect()

@@ -98,7 +98,9 @@ fn two_lives_of_one_node_are_no_quorum_of_clocks() {
     let honest = {
         let wall = aliquot_core::budget::WallTime::from_millis(DAWN);
         let period = budget.period().expect("a quota");
-        period.id_at(wall).expect("a period")
+        period
+            .id_at(wall, &aliquot_core::budget::NoZones)
+            .expect("a period")
     };
     let mut host = LeaderHost::open();
     host.put(budget);
