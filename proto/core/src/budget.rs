@@ -22,7 +22,7 @@ mod terms;
 mod tests;
 mod zone;
 
-pub use calendar::{Calendar, Length, LocalClock, Offset};
+pub use calendar::{Calendar, Length, Offset, WallTime};
 pub use catalog::{Catalog, DuplicateRule};
 pub use claim::{Claim, Labels, WeightRule};
 pub use draft::{BudgetDraft, ExpiryDraft, PartDraft, WeightDraft, Written};
@@ -31,9 +31,9 @@ pub use fields::{FIELDS, Field};
 pub use key::{Key, KeyError, KeyPattern};
 pub use limit::Limit;
 pub use part::Part;
-pub use period::{Period, PeriodError, WallTime};
+pub use period::{Period, PeriodError};
 pub use policy::{Enforcement, OnLeaseExpiry};
-pub use zone::{NoZones, Zone, Zones};
+pub use zone::{LocalClock, NoZones, Zone, Zones};
 
 use crate::share::{Kind, Share};
 use crate::unit::{Scale, Span, Weight};
@@ -294,6 +294,33 @@ impl Budget {
             on_lease_expiry,
         });
         gate.pass(budget)
+    }
+}
+
+impl BudgetDraft {
+    /// Returns the budget that is described.
+    ///
+    /// # Errors
+    ///
+    /// Every field that is wrong, with its value and the values allowed.
+    ///
+    /// ```
+    /// use aliquot_core::budget::BudgetDraft;
+    ///
+    /// let draft = BudgetDraft {
+    ///     key: "tenant/*/reads".into(),
+    ///     rate: Some("1000/s".into()),
+    ///     burst: Some("-3".into()),
+    ///     ..BudgetDraft::default()
+    /// };
+    /// let errors = draft.validate().unwrap_err();
+    /// assert_eq!(
+    ///     errors[0].to_string(),
+    ///     r#"burst = "-3": must be a whole number from 0 to 72057594037927936"#
+    /// );
+    /// ```
+    pub fn validate(self) -> Result<Budget, Vec<FieldError>> {
+        Budget::read(&self)
     }
 }
 

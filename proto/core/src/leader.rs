@@ -12,6 +12,7 @@
 //! ```
 
 mod applied;
+mod course;
 mod due;
 mod periods;
 mod room;
@@ -29,6 +30,7 @@ use crate::state::{Generation, State};
 use crate::unit::{BudgetId, Edge, Incarnation, Round, RuleId, Seq, Span, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use course::Courses;
 use due::Due;
 
 /// Intervals at which a leader works.
@@ -141,7 +143,7 @@ pub struct Leader {
     /// Time at which this leader first saw a template cold.
     cold: BTreeMap<RuleId, Tick>,
     notify_set: BTreeSet<Incarnation>,
-    periods: periods::Courses,
+    periods: Courses,
     /// Maximum number of changes in a round.
     most: usize,
     /// Number of budgets to plan before the next paced round. A budget that is changed again after each plan
@@ -180,7 +182,7 @@ impl Leader {
             clear: Due::default(),
             cold: BTreeMap::new(),
             notify_set: BTreeSet::new(),
-            periods: periods::Courses::default(),
+            periods: Courses::default(),
             most: Changes::ITEMS_MAX,
             unplanned: 0,
             left_over: false,
@@ -247,7 +249,7 @@ impl Leader {
         self.changed.clear();
         self.lingering = Due::default();
         self.clear = Due::default();
-        self.periods = periods::Courses::default();
+        self.periods = Courses::default();
         if !planted::is(Bug::OldPoolKept) {
             self.pools.clear();
         }

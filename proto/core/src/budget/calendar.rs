@@ -1,6 +1,5 @@
 //! Units of the calendar, and the local clocks that they follow.
 
-use super::zone::Zone;
 use crate::unit::Span;
 use core::fmt;
 
@@ -108,41 +107,27 @@ impl fmt::Display for Offset {
     }
 }
 
-/// A local clock, by whose calendar the periods of a quota begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// An instant of wall-clock time, in milliseconds since the Unix epoch (UTC, no leap seconds).
+///
+/// Only the caller can make one: nothing in this crate reads a clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum LocalClock {
-    /// A clock that is always off by as much from UTC.
-    Offset(Offset),
-    /// The clock of a time zone, with its summer time.
-    Zone(Zone),
-}
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct WallTime(i64);
 
-impl Default for LocalClock {
-    fn default() -> Self {
-        Self::Offset(Offset::UTC)
+impl WallTime {
+    /// The end of the year 9999: no period runs at or after it.
+    pub const END: Self = Self(253_402_300_800_000);
+
+    /// Returns the instant `millis` milliseconds after the Unix epoch.
+    #[must_use]
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
     }
-}
 
-impl From<Offset> for LocalClock {
-    fn from(offset: Offset) -> Self {
-        Self::Offset(offset)
-    }
-}
-
-impl From<Zone> for LocalClock {
-    fn from(zone: Zone) -> Self {
-        Self::Zone(zone)
-    }
-}
-
-/// Writes `+05:30` or `Europe/Berlin`.
-impl fmt::Display for LocalClock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Offset(offset) => fmt::Display::fmt(offset, f),
-            Self::Zone(zone) => fmt::Display::fmt(zone, f),
-        }
+    /// Returns the milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn millis(self) -> i64 {
+        self.0
     }
 }

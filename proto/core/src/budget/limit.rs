@@ -1,11 +1,11 @@
 //! The limit of a budget, as one of three kinds.
 
-use super::calendar::{Length, LocalClock, Offset};
+use super::calendar::{Length, Offset};
 use super::draft::{BudgetDraft, Written};
 use super::error::{FieldError, Gate};
 use super::grammar;
 use super::period::Period;
-use super::zone::Zone;
+use super::zone::{LocalClock, Zone};
 use crate::share::{Kind, Share};
 use crate::unit::{Frequency, Rate, Scale, Span, Tokens};
 use alloc::format;

@@ -1,8 +1,8 @@
 //! The periods of a quota: the running one, and the start and end of each.
 
-use super::calendar::{Calendar, Length, LocalClock, Offset};
+use super::calendar::{Calendar, Length, Offset, WallTime};
 use super::civil;
-use super::zone::Zones;
+use super::zone::{LocalClock, Zones};
 use crate::planted::{self, Bug};
 use crate::unit::{PeriodId, Span};
 use core::fmt;
@@ -11,31 +11,6 @@ const MILLIS_PER_MINUTE: i64 = 60_000;
 const MILLIS_PER_HOUR: i64 = 3_600_000;
 const MILLIS_PER_DAY: i64 = 86_400_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
-
-/// An instant of wall-clock time, in milliseconds since the Unix epoch (UTC, no leap seconds).
-///
-/// Only the caller can make one: nothing in this crate reads a clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(transparent))]
-pub struct WallTime(i64);
-
-impl WallTime {
-    /// The end of the year 9999: no period runs at or after it.
-    pub const END: Self = Self(253_402_300_800_000);
-
-    /// Returns the instant `millis` milliseconds after the Unix epoch.
-    #[must_use]
-    pub const fn from_millis(millis: i64) -> Self {
-        Self(millis)
-    }
-
-    /// Returns the milliseconds since the Unix epoch.
-    #[must_use]
-    pub const fn millis(self) -> i64 {
-        self.0
-    }
-}
 
 /// Reason why a period could not be made or found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -227,13 +202,17 @@ impl Period {
         let shift = match self.clock {
             LocalClock::Offset(offset) => millis_of(offset),
             LocalClock::Zone(zone) => match self.whole() {
-                Some(whole) => fraction(zones.local(&zone, WallTime(local)), local, whole),
+                Some(whole) => fraction(
+                    zones.local(&zone, WallTime::from_millis(local)),
+                    local,
+                    whole,
+                ),
                 None => return zones.first(&zone, local).ok_or(PeriodError::Zone),
             }
             .ok_or(PeriodError::Zone)?,
         };
         let start = local.checked_sub(shift).ok_or(PeriodError::OutOfRange)?;
-        Ok(WallTime(start))
+        Ok(WallTime::from_millis(start))
     }
 
     /// Returns the local time of an instant. That of an hour or a minute in a zone is off by whole ones.
@@ -243,12 +222,16 @@ impl Period {
             LocalClock::Zone(zone) => {
                 let local = zones.local(&zone, at).ok_or(PeriodError::Zone)?;
                 match self.whole() {
-                    Some(whole) => fraction(Some(local), at.0, whole).ok_or(PeriodError::Zone)?,
+                    Some(whole) => {
+                        fraction(Some(local), at.millis(), whole).ok_or(PeriodError::Zone)?
+                    }
                     None => return Ok(local),
                 }
             }
         };
-        at.0.checked_add(shift).ok_or(PeriodError::OutOfRange)
+        at.millis()
+            .checked_add(shift)
+            .ok_or(PeriodError::OutOfRange)
     }
 
     /// Returns the length in milliseconds of a period that is as long as ever where a clock is set.
@@ -341,12 +324,20 @@ mod tests {
 
     #[track_caller]
     fn check(period: Period, at: i64, start: i64, end: i64) {
-        let id = period.id_at(WallTime(at * SECOND), &NoZones).unwrap();
+        let id = period
+            .id_at(WallTime::from_millis(at * SECOND), &NoZones)
+            .unwrap();
         let found = (
             period.start(id, &NoZones).unwrap(),
             period.end(id, &NoZones).unwrap(),
         );
-        assert_eq!(found, (WallTime(start * SECOND), WallTime(end * SECOND)));
+        assert_eq!(
+            found,
+            (
+                WallTime::from_millis(start * SECOND),
+                WallTime::from_millis(end * SECOND)
+            )
+        );
     }
 
     /// Saturday, 29 February 2020, 18:45:30 UTC.
@@ -421,17 +412,20 @@ mod tests {
     #[test]
     fn the_first_period_is_the_one_that_runs_at_the_epoch() {
         let week = calendar(Calendar::Week, 0, Span::ZERO);
-        assert_eq!(week.id_at(WallTime(0), &NoZones), Ok(PeriodId::new(1)));
+        assert_eq!(
+            week.id_at(WallTime::from_millis(0), &NoZones),
+            Ok(PeriodId::new(1))
+        );
         assert_eq!(
             week.start(PeriodId::new(1), &NoZones),
-            Ok(WallTime(-3 * MILLIS_PER_DAY))
+            Ok(WallTime::from_millis(-3 * MILLIS_PER_DAY))
         );
         assert_eq!(
             week.start(PeriodId::new(0), &NoZones),
             Err(PeriodError::OutOfRange)
         );
         assert_eq!(
-            week.id_at(WallTime(-1), &NoZones),
+            week.id_at(WallTime::from_millis(-1), &NoZones),
             Err(PeriodError::OutOfRange)
         );
         assert_eq!(
@@ -439,7 +433,9 @@ mod tests {
             Err(PeriodError::OutOfRange)
         );
         let year = calendar(Calendar::Year, 0, Span::ZERO);
-        let last = year.id_at(WallTime(WallTime::END.0 - 1), &NoZones).unwrap();
+        let last = year
+            .id_at(WallTime::from_millis(WallTime::END.millis() - 1), &NoZones)
+            .unwrap();
         assert_eq!(last, PeriodId::new(8_030));
         assert_eq!(year.end(last, &NoZones), Ok(WallTime::END));
     }

@@ -1,6 +1,6 @@
 //! Time zones by name, and what the calendar needs to know of them.
 
-use super::period::WallTime;
+use super::calendar::{Offset, WallTime};
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
@@ -65,6 +65,45 @@ impl TryFrom<alloc::string::String> for Zone {
 
     fn try_from(name: alloc::string::String) -> Result<Self, Self::Error> {
         Self::named(&name).ok_or("not the name of a time zone")
+    }
+}
+
+/// A local clock, by whose calendar the periods of a quota begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum LocalClock {
+    /// A clock that is always off by as much from UTC.
+    Offset(Offset),
+    /// The clock of a time zone, with its summer time.
+    Zone(Zone),
+}
+
+impl Default for LocalClock {
+    fn default() -> Self {
+        Self::Offset(Offset::UTC)
+    }
+}
+
+impl From<Offset> for LocalClock {
+    fn from(offset: Offset) -> Self {
+        Self::Offset(offset)
+    }
+}
+
+impl From<Zone> for LocalClock {
+    fn from(zone: Zone) -> Self {
+        Self::Zone(zone)
+    }
+}
+
+/// Writes `+05:30` or `Europe/Berlin`.
+impl fmt::Display for LocalClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Offset(offset) => fmt::Display::fmt(offset, f),
+            Self::Zone(zone) => fmt::Display::fmt(zone, f),
+        }
     }
 }
 
