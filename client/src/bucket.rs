@@ -144,8 +144,10 @@ pub(crate) enum No {
     Cold,
     /// The key has no budget.
     Unruled,
-    /// There is a budget for the key, and no room for another key.
+    /// There is a budget for the key, and no room for another key in the session.
     Full,
+    /// The key's template has as many keys as its `max_keys`.
+    MaxKeys,
     /// The lease has ended, or the floor that outlived it.
     Lapsed,
     /// The client was closed.
@@ -238,6 +240,7 @@ impl Cell {
             AdmissionMode::Cold => return Err(No::Cold),
             AdmissionMode::NoBudget => return Err(No::Unruled),
             AdmissionMode::NoRoom => return Err(No::Full),
+            AdmissionMode::MaxKeys => return Err(No::MaxKeys),
             AdmissionMode::Closed => return Err(No::Closed),
         }
         let cost = self.cost(slot, need)?;

@@ -90,8 +90,10 @@ pub enum LimiterState {
     Open,
     /// Nothing: there is no budget for the key.
     NoBudget,
-    /// There is a budget for the key, and no room for it: its template or its session is full.
+    /// Nothing: the session has all the keys that it may have.
     NoRoom,
+    /// Nothing: the key's template has reached its `max_keys`.
+    MaxKeys,
     /// Nothing: the client is closed.
     Closed,
     /// Nothing: the mode is [`Mode::Freeze`](crate::Mode::Freeze).
@@ -402,6 +404,7 @@ impl Limiter {
             AdmissionMode::Open => (LimiterState::Open, Span::MAX),
             AdmissionMode::NoBudget => (LimiterState::NoBudget, Span::ZERO),
             AdmissionMode::NoRoom => (LimiterState::NoRoom, Span::ZERO),
+            AdmissionMode::MaxKeys => (LimiterState::MaxKeys, Span::ZERO),
             AdmissionMode::Closed if self.is_held_closed() => (LimiterState::Frozen, Span::ZERO),
             AdmissionMode::Closed => (LimiterState::Closed, Span::ZERO),
         };

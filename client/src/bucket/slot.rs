@@ -36,12 +36,14 @@ pub(crate) enum AdmissionMode {
     NoBudget = 6,
     /// Nothing: the client was closed, or the limit is frozen.
     Closed = 7,
-    /// There is a budget for the key, and no room for it: its template or its session is full.
+    /// Nothing: the session has all the keys that it may have.
     NoRoom = 8,
+    /// Nothing: the key's template has as many keys as its `max_keys`.
+    MaxKeys = 9,
 }
 
 impl AdmissionMode {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Cold,
         Self::Lapsed,
         Self::Leased,
@@ -51,6 +53,7 @@ impl AdmissionMode {
         Self::NoBudget,
         Self::Closed,
         Self::NoRoom,
+        Self::MaxKeys,
     ];
 }
 

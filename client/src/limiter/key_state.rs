@@ -87,6 +87,7 @@ impl KeyState {
             AdmissionMode::Cold
             | AdmissionMode::NoBudget
             | AdmissionMode::NoRoom
+            | AdmissionMode::MaxKeys
             | AdmissionMode::Lapsed => false,
             AdmissionMode::Leased | AdmissionMode::Open => !leased,
             AdmissionMode::Forever => !leased || !view.is_full(),

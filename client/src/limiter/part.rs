@@ -41,6 +41,7 @@ impl Limiter {
             AdmissionMode::Cold => No::Cold,
             AdmissionMode::NoBudget => No::Unruled,
             AdmissionMode::NoRoom => No::Full,
+            AdmissionMode::MaxKeys => No::MaxKeys,
             AdmissionMode::Closed => self.seen(No::Closed),
             _ => No::Lapsed,
         };

@@ -91,14 +91,16 @@ pub enum Reason {
     /// A [`Throttle`](crate::adaptive::Throttle) rejected the call, because the backend rejected many of
     /// late.
     Shed,
-    /// There is no room for another key: the template of the key has its maximum number of keys, the
-    /// session has, or, in a store of keys, every key that could make room owes something.
+    /// There is no room for another key: the session has its maximum number of keys or, in a store of keys,
+    /// every key that could make room owes something.
     NoRoom,
+    /// The key's template has reached its `max_keys`. Other keys of it go on.
+    MaxKeys,
 }
 
 impl Reason {
     /// All reasons, in order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NoBudget,
         Self::Cold,
         Self::NoShare,
@@ -114,6 +116,7 @@ impl Reason {
         Self::Broken,
         Self::Shed,
         Self::NoRoom,
+        Self::MaxKeys,
     ];
 
     /// Returns the reason as one word, as in metrics and headers.
@@ -135,6 +138,7 @@ impl Reason {
             Self::Broken => "broken",
             Self::Shed => "shed",
             Self::NoRoom => "no_room",
+            Self::MaxKeys => "max_keys",
         }
     }
 }
@@ -157,6 +161,7 @@ impl fmt::Display for Reason {
             Self::Broken => "what is behind it is taken for broken",
             Self::Shed => "too much was rejected of late",
             Self::NoRoom => "there is no room for another key",
+            Self::MaxKeys => "the template has reached max_keys",
         })
     }
 }
@@ -183,6 +188,7 @@ impl Refused {
             No::Cold => (Reason::Cold, Some(Self::SOON)),
             No::Unruled => (Reason::NoBudget, None),
             No::Full => (Reason::NoRoom, Some(Self::ROOM)),
+            No::MaxKeys => (Reason::MaxKeys, Some(Self::ROOM)),
             No::Lapsed => (Reason::Lapsed, Some(Self::LATER)),
             No::Closed => (Reason::Closed, None),
             No::Frozen => (Reason::Frozen, None),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 impl LimiterState {
     /// All rights, in order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Cold,
         Self::Leased,
         Self::Lapsed,
@@ -18,6 +18,7 @@ impl LimiterState {
         Self::Open,
         Self::NoBudget,
         Self::NoRoom,
+        Self::MaxKeys,
         Self::Closed,
         Self::Frozen,
     ];
@@ -34,6 +35,7 @@ impl LimiterState {
             Self::Open => "open",
             Self::NoBudget => "no_budget",
             Self::NoRoom => "no_room",
+            Self::MaxKeys => "max_keys",
             Self::Closed => "closed",
             Self::Frozen => "frozen",
         }

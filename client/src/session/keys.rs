@@ -367,9 +367,8 @@ impl Session {
             }
             (KeyRefusal::NotYet, _) => (AdmissionMode::Cold, Keys::ASK_AGAIN),
             // A budget there is, but none for this key: no rule of one's own replaces it.
-            (KeyRefusal::TooManyInstances | KeyRefusal::SessionFull, _) => {
-                (AdmissionMode::NoRoom, Keys::ASK_AGAIN)
-            }
+            (KeyRefusal::TooManyInstances, _) => (AdmissionMode::MaxKeys, Keys::ASK_AGAIN),
+            (KeyRefusal::SessionFull, _) => (AdmissionMode::NoRoom, Keys::ASK_AGAIN),
             (_, DefaultRule::Deny) => (AdmissionMode::NoBudget, Keys::ASK_AGAIN),
             (_, DefaultRule::Allow) => (AdmissionMode::Open, Keys::ASK_AGAIN),
             (_, DefaultRule::Local { .. }) => (AdmissionMode::Forever, Keys::ASK_AGAIN),

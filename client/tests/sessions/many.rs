@@ -3,6 +3,7 @@
 use super::node::{FakeNode, rate};
 use super::until;
 use aliquot_client::{Client, KeyRefused, Limiter, LimiterState, Reason};
+use aliquot_wire::session::KeyRefusal;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -77,29 +78,47 @@ async fn a_client_with_all_the_keys_there_may_be_refuses_another_and_goes_on() {
     held.acquire(1).await.expect("what is held goes on");
 }
 
-/// A session with all the keys it may have: others are refused with a reason of their own, what is held goes on.
-#[tokio::test]
-async fn a_key_for_which_the_session_has_no_room_is_refused_as_that() {
+/// A key without room in its session, or in its template, is refused with a reason of its own. Held keys go on.
+async fn a_key_is_refused(by: KeyRefusal, state: LimiterState, reason: Reason) {
     let node = FakeNode::start(1, vec![rate("a", 1_000), rate("b", 1_000)]).await;
     let client = client(&node);
     let held = client.limiter("a").expect("a key");
     held.acquire(1).await.expect("a token");
     let edge = client.status().edge;
-    node.with(|inner| inner.crowded = true);
+    node.with(|inner| inner.refuses = Some(by));
     let other = client.limiter("b").expect("a key");
-    until("there is no room", || {
-        other.peek().right == LimiterState::NoRoom
-    })
-    .await;
+    until("there is no room", || other.peek().right == state).await;
     let refused = other.try_acquire(1).expect_err("no room");
-    assert_eq!(refused.reason, Reason::NoRoom);
+    assert_eq!(refused.reason, reason);
     assert_eq!(refused.retry_after, Some(Duration::from_secs(5)));
     held.acquire(1).await.expect("what is held goes on");
     assert_eq!(client.status().edge, edge, "under the same edge");
-    node.with(|inner| inner.crowded = false);
+    node.with(|inner| inner.refuses = None);
     until("there is room again", || {
         other.peek().right == LimiterState::Leased
     })
     .await;
     other.acquire(1).await.expect("a token");
+}
+
+#[tokio::test]
+async fn a_key_for_which_the_session_has_no_room_is_refused_as_that() {
+    a_key_is_refused(
+        KeyRefusal::SessionFull,
+        LimiterState::NoRoom,
+        Reason::NoRoom,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_beyond_the_max_keys_of_its_template_is_refused_as_that() {
+    a_key_is_refused(
+        KeyRefusal::TooManyInstances,
+        LimiterState::MaxKeys,
+        Reason::MaxKeys,
+    )
+    .await;
+    let reason = Reason::MaxKeys.to_string();
+    assert_eq!(reason, "the template has reached max_keys");
 }

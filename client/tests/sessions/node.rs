@@ -62,8 +62,8 @@ pub(crate) struct Inner {
     pub(crate) releases: u64,
     /// Set while all budgets are still being made.
     pub(crate) unmade: bool,
-    /// Set while sessions have no room for another key.
-    pub(crate) crowded: bool,
+    /// The reason for which keys are refused, if they are.
+    pub(crate) refuses: Option<KeyRefusal>,
     /// The addresses of the cluster's members.
     members: Vec<String>,
     /// The keys whose names it was asked for, one list per message.
@@ -137,7 +137,7 @@ impl FakeNode {
             asked: Vec::new(),
             releases: 0,
             unmade: false,
-            crowded: false,
+            refuses: None,
             members: Vec::new(),
             interned: Vec::new(),
         };
@@ -259,11 +259,11 @@ impl Inner {
     fn names(&self, keys: &[Key]) -> Vec<Interned> {
         let name = |key: &Key| Interned {
             key: key.clone(),
-            budget: match self.budgets.get(key) {
+            budget: match (self.budgets.get(key), self.refuses) {
                 _ if self.unmade => Err(KeyRefusal::NotYet),
-                _ if self.crowded => Err(KeyRefusal::SessionFull),
-                Some((id, _)) => Ok(*id),
-                None => Err(KeyRefusal::NoRule),
+                (_, Some(reason)) => Err(reason),
+                (Some((id, _)), None) => Ok(*id),
+                (None, None) => Err(KeyRefusal::NoRule),
             },
         };
         keys.iter().map(name).collect()

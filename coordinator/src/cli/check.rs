@@ -134,7 +134,7 @@ async fn known(client: &Client, limiter: &Limiter) {
         looks.tick().await;
         let leased = !client.status().lease.is_zero();
         match limiter.peek().right {
-            LimiterState::NoBudget | LimiterState::NoRoom => return,
+            LimiterState::NoBudget | LimiterState::NoRoom | LimiterState::MaxKeys => return,
             LimiterState::Cold => {}
             _ if leased => return,
             _ => {}

@@ -6,6 +6,7 @@ use super::traffic::Traffic;
 use crate::gossip::Book;
 use crate::raft::{ProposeError, Status};
 use crate::timer;
+use aliquot_budgets::zones::{Iana, zone_error};
 use aliquot_core::command::{Changes, Command};
 use aliquot_core::leader::{Leader, LeaderOutput, Pace};
 use aliquot_core::leadership::Barrier;
@@ -39,7 +40,7 @@ impl Leadership {
 
     pub(super) fn new(pace: Pace) -> Self {
         Self {
-            machine: Leader::new(pace),
+            machine: Leader::new(pace).in_zones(&Iana),
             leads: None,
             elected: Tick::default(),
             warm: false,
@@ -75,6 +76,7 @@ impl Leadership {
         if let Some(term) = leads {
             tracing::info!(term = term.get(), "elected");
             self.elected = context.now;
+            warn_of_unknown_zones(state);
             self.machine.elected(term, state, context.now);
             // The entry that begins the term may have been applied before this node learned that it
             // leads. This proposal ensures that another entry of the term follows.
@@ -261,6 +263,19 @@ impl Leadership {
                 }
             }
             Err(_) => self.propose_round_after(command, Duration::from_millis(100), context),
+        }
+    }
+}
+
+/// Warns of quotas in time zones that this version does not have. While it leads, none of their periods begins.
+fn warn_of_unknown_zones(state: &State) {
+    for (_, rule) in state.rules() {
+        if let Some(error) = zone_error(&rule.budget) {
+            tracing::warn!(
+                key = %rule.budget.key(),
+                zone = error.value,
+                "this version does not know the time zone of a quota: no further period of it begins under this leader"
+            );
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Budget files: YAML or TOML, one budget or many. Whoever reads budgets from
-//! text reads them here: the command line, a node at its founding, simulators.
+//! Budget files: YAML or TOML, one budget or many, and the time zones that they name. The command line, the
+//! first node of a cluster and the simulators read budgets with this crate.
 
 mod tree;
+pub mod zones;
 
 use aliquot_core::budget::{Budget, BudgetDraft, FIELDS, FieldError};
 use serde::Deserialize;
@@ -164,7 +165,10 @@ pub fn validate(found: &[Found]) -> Result<Vec<Budget>, Unreadable> {
     let (mut budgets, mut problems) = (Vec::new(), Vec::new());
     for it in found {
         match it.draft.clone().validate() {
-            Ok(budget) => budgets.push(budget),
+            Ok(budget) => match zones::zone_error(&budget) {
+                None => budgets.push(budget),
+                Some(error) => problems.push(it.wrong(&error)),
+            },
             Err(errors) => problems.extend(errors.iter().map(|error| it.wrong(error))),
         }
         let key = it.draft.key.trim();

@@ -1,4 +1,4 @@
-//! What the documents show as a budget is one.
+//! Budgets in the documents are valid.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! How long it takes to divide a capacity, and to add and compress curves.
+//! Time to divide a capacity, and to add and compress curves.
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use aliquot_core::allocate::{

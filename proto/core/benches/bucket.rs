@@ -1,4 +1,4 @@
-//! What one decision of a bucket costs, without the clock.
+//! Cost of one decision of a bucket, without the clock.
 
 use aliquot_core::bucket::{Accrual, Bucket, Made, admit};
 use aliquot_core::share::Share;

@@ -1,4 +1,4 @@
-//! What judging one event costs.
+//! Cost of judging one event.
 
 use aliquot_core::check::{Envelope, LaggedEnvelope, Limit, Limits};
 use aliquot_core::unit::{Drift, Rate, Span, Tick, Tokens};

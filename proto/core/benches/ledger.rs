@@ -1,4 +1,4 @@
-//! What a parent pays for its children: hearing, dealing and answering.
+//! Cost of a parent's children: reports, plans and answers.
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use aliquot_core::account::Account;
@@ -189,7 +189,7 @@ impl World {
     }
 }
 
-/// What changed since the reports before.
+/// Changes since the reports before.
 #[derive(Clone, Copy)]
 enum Wants {
     TheSame,

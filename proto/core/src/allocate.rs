@@ -24,6 +24,7 @@
 
 mod bands;
 mod burst;
+mod claimant;
 mod fill;
 mod hysteresis;
 mod plain;
@@ -32,59 +33,11 @@ mod remainder;
 mod solver;
 
 pub use burst::{Burst, Gathering, Holder, distribute_burst, gather};
+pub use claimant::{Claimant, Headroom, Warm};
 pub use hysteresis::{Change, HELD_BACK_PER_MILLE, damp, held_back, is_small};
 pub use plain::{Scratch, water_fill, water_fill_into};
 
-use crate::demand::{DemandCurve, Level};
-use crate::unit::Band;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-
-/// A claimant of a part of the capacity: a client at a node, a node at the leader.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Claimant {
-    /// Amount that it would take at each level, per band. If a band has two entries, the first one counts.
-    pub demand: Vec<(Band, DemandCurve)>,
-    /// Its weight for headroom, in the unit of [`DemandCurve::weight`]. With 0 it gets none.
-    pub weight: u64,
-    /// Amount that it gets before any claimant gets more than its floor.
-    pub floor: u64,
-    /// Maximum amount that it gets.
-    pub ceiling: Option<u64>,
-    /// Its part under [`Policy::Static`].
-    pub fixed: u64,
-}
-
-impl Claimant {
-    /// Returns a claimant of one band, without floor or ceiling, whose weight for headroom is that of its
-    /// demand.
-    #[must_use]
-    pub fn new(band: Band, demand: DemandCurve) -> Self {
-        Self {
-            weight: demand.weight(),
-            demand: [(band, demand)].into(),
-            ..Self::default()
-        }
-    }
-
-    /// Returns the demand in one band.
-    fn in_band(&self, band: Band) -> Option<&DemandCurve> {
-        self.demand
-            .iter()
-            .find(|(of, _)| *of == band)
-            .map(|(_, curve)| curve)
-    }
-
-    /// Returns the maximum that it may get.
-    fn most(&self) -> u64 {
-        self.ceiling.unwrap_or(u64::MAX)
-    }
-
-    /// Returns the minimum that it is owed.
-    fn least(&self) -> u64 {
-        self.floor.min(self.most())
-    }
-}
 
 /// Rule by which a capacity is divided. Floors and ceilings hold under each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -103,18 +56,6 @@ pub enum Policy {
     Proportional,
 }
 
-/// Treatment of capacity that no claimant wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum Headroom {
-    /// It is divided by weight: an idle claimant can start without a request.
-    #[default]
-    ByWeight,
-    /// It stays unassigned: a holder of quota could only lose what it does not need.
-    Kept,
-}
-
 /// Terms of a division.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -123,31 +64,6 @@ pub struct Terms {
     pub policy: Policy,
     /// Treatment of the rest; for [`Policy::MaxMin`] and [`Policy::Proportional`].
     pub headroom: Headroom,
-}
-
-/// State of one allocation that makes the next one faster, and nothing else: the same claimants get the same
-/// parts whatever it has.
-#[derive(Clone, Debug, Default, Hash)]
-pub struct Warm {
-    levels: BTreeMap<Band, Level>,
-    scratch: Scratch,
-    demands: Vec<u64>,
-    weights: Vec<u64>,
-}
-
-impl Warm {
-    /// Returns the last level of a band, near which its curves should keep their breakpoints.
-    #[must_use]
-    pub fn level(&self, band: Band) -> Option<Level> {
-        self.levels.get(&band).copied()
-    }
-
-    fn keep(&mut self, band: Band, level: Level) {
-        // A full level tells nothing about the next one.
-        if !level.is_full() {
-            self.levels.insert(band, level);
-        }
-    }
 }
 
 /// Divides `capacity` among the claimants. Returns one part for each, in their order.
@@ -183,19 +99,5 @@ pub fn allocate_into(
         Policy::Static => *parts = policy::fixed(capacity, claimants),
         Policy::Equal => *parts = policy::equal(capacity, claimants),
         Policy::Proportional => *parts = policy::proportional(capacity, claimants, terms.headroom),
-    }
-}
-
-/// Returns the rest of a capacity, of which at most all was divided.
-fn rest(capacity: u64, parts: &[u64]) -> u64 {
-    parts
-        .iter()
-        .fold(capacity, |left, &part| left.saturating_sub(part))
-}
-
-/// Adds to each part. Both are parts of one capacity.
-fn add(parts: &mut [u64], more: impl IntoIterator<Item = u64>) {
-    for (part, more) in parts.iter_mut().zip(more) {
-        *part = part.saturating_add(more);
     }
 }

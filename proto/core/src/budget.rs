@@ -20,8 +20,9 @@ mod policy;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod zone;
 
-pub use calendar::{Calendar, Length, Offset};
+pub use calendar::{Calendar, Length, Offset, WallTime};
 pub use catalog::{Catalog, DuplicateRule};
 pub use claim::{Claim, Labels, WeightRule};
 pub use draft::{BudgetDraft, ExpiryDraft, PartDraft, WeightDraft, Written};
@@ -30,8 +31,9 @@ pub use fields::{FIELDS, Field};
 pub use key::{Key, KeyError, KeyPattern};
 pub use limit::Limit;
 pub use part::Part;
-pub use period::{Period, PeriodError, WallTime};
+pub use period::{Period, PeriodError};
 pub use policy::{Enforcement, OnLeaseExpiry};
+pub use zone::{LocalClock, NoZones, Zone, Zones};
 
 use crate::share::{Kind, Share};
 use crate::unit::{Scale, Span, Weight};
@@ -207,8 +209,8 @@ impl Budget {
             && now != then
         {
             let show = |period: Period| {
-                let (length, offset, align) = (period.length(), period.offset(), period.align());
-                format!("per {length} at {offset}, {align} later")
+                let (length, clock, align) = (period.length(), period.clock(), period.align());
+                format!("per {length} at {clock}, {align} later")
             };
             let allowed = format!(
                 "{}: a quota's periods never change; make another key",
@@ -292,6 +294,33 @@ impl Budget {
             on_lease_expiry,
         });
         gate.pass(budget)
+    }
+}
+
+impl BudgetDraft {
+    /// Returns the budget that is described.
+    ///
+    /// # Errors
+    ///
+    /// Every field that is wrong, with its value and the values allowed.
+    ///
+    /// ```
+    /// use aliquot_core::budget::BudgetDraft;
+    ///
+    /// let draft = BudgetDraft {
+    ///     key: "tenant/*/reads".into(),
+    ///     rate: Some("1000/s".into()),
+    ///     burst: Some("-3".into()),
+    ///     ..BudgetDraft::default()
+    /// };
+    /// let errors = draft.validate().unwrap_err();
+    /// assert_eq!(
+    ///     errors[0].to_string(),
+    ///     r#"burst = "-3": must be a whole number from 0 to 72057594037927936"#
+    /// );
+    /// ```
+    pub fn validate(self) -> Result<Budget, Vec<FieldError>> {
+        Budget::read(&self)
     }
 }
 

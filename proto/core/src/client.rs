@@ -19,8 +19,8 @@ mod denial;
 mod permits;
 mod report_queue;
 
-use allotment::LeaseEnd;
 pub use allotment::{Allotment, Mode};
+use allotment::{LeaseEnd, give_back};
 pub use decider::{Decider, Plain, Right};
 pub use denial::Denial;
 pub use permits::{Permit, Permits};
@@ -412,14 +412,4 @@ fn lease_end(holder: &Holder, now: Tick) -> LeaseEnd {
 fn period_of(holder: &Holder, budget: BudgetId) -> PeriodId {
     let counters = holder.counters_of(budget);
     counters.map_or(PeriodId::new(0), |of| of.period)
-}
-
-fn give_back(holder: &mut Holder, budget: BudgetId, back: Vector) {
-    if !back.is_zero() {
-        let accepted = holder.give_back(budget, back);
-        debug_assert!(
-            accepted.is_ok() || planted::any(),
-            "an allotment gave back what its edge never had: {back}"
-        );
-    }
 }

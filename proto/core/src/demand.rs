@@ -31,7 +31,7 @@ use crate::unit::Span;
 /// is lost when its holder dies.
 pub const ESCROW: Span = Span::from_secs(9);
 
-pub(crate) use level::wide;
-pub(crate) use newton::{level_of, mask};
+pub(crate) use level::{mask, wide};
+pub(crate) use newton::level_of;
 pub(crate) use quotient::Quotient;
 pub(crate) use range::Range;

@@ -12,11 +12,13 @@
 //! ```
 
 mod applied;
+mod course;
 mod due;
 mod periods;
 mod room;
 mod rounds;
 
+use crate::budget::{NoZones, Zones};
 use crate::command::{Changes, Command};
 use crate::leadership::{Barrier, Leadership};
 use crate::lease::child_span;
@@ -28,6 +30,7 @@ use crate::state::{Generation, State};
 use crate::unit::{BudgetId, Edge, Incarnation, Round, RuleId, Seq, Span, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use course::Courses;
 use due::Due;
 
 /// Intervals at which a leader works.
@@ -121,6 +124,7 @@ struct Unused {
 #[derive(Debug, Hash)]
 pub struct Leader {
     pace: Pace,
+    zones: &'static dyn Zones,
     leadership: Option<Leadership>,
     ledger: Ledger,
     pools: BTreeMap<BudgetId, Pool>,
@@ -139,7 +143,7 @@ pub struct Leader {
     /// Time at which this leader first saw a template cold.
     cold: BTreeMap<RuleId, Tick>,
     notify_set: BTreeSet<Incarnation>,
-    periods: periods::Courses,
+    periods: Courses,
     /// Maximum number of changes in a round.
     most: usize,
     /// Number of budgets to plan before the next paced round. A budget that is changed again after each plan
@@ -158,11 +162,12 @@ impl Leader {
     /// and examining them must not delay leases.
     const LOOKS_MAX: usize = 4_096;
 
-    /// Returns a machine that does not lead.
+    /// Returns a machine that does not lead, and that knows no time zones.
     #[must_use]
     pub fn new(pace: Pace) -> Self {
         Self {
             pace,
+            zones: &NoZones,
             leadership: None,
             ledger: Ledger::default(),
             pools: BTreeMap::new(),
@@ -177,11 +182,19 @@ impl Leader {
             clear: Due::default(),
             cold: BTreeMap::new(),
             notify_set: BTreeSet::new(),
-            periods: periods::Courses::default(),
+            periods: Courses::default(),
             most: Changes::ITEMS_MAX,
             unplanned: 0,
             left_over: false,
         }
+    }
+
+    /// Makes the leader begin the periods of quotas by the local clocks of these zones. Replicas may have different
+    /// databases: what begins is in the log. A quota in a zone that the leader's database does not have keeps its
+    /// period, and begins no other.
+    #[must_use]
+    pub fn in_zones(self, zones: &'static dyn Zones) -> Self {
+        Self { zones, ..self }
     }
 
     /// Returns true if the leader is ready: elected, and an entry of its term is applied.
@@ -216,8 +229,7 @@ impl Leader {
     /// applied: see [`Leader::applied`].
     pub fn elected(&mut self, term: Term, state: &State, now: Tick) {
         let pools = core::mem::take(&mut self.pools);
-        let pace = self.pace;
-        *self = Self::new(pace);
+        *self = Self::new(self.pace).in_zones(self.zones);
         if planted::is(Bug::OldPoolKept) {
             self.pools = pools;
         }
@@ -237,7 +249,7 @@ impl Leader {
         self.changed.clear();
         self.lingering = Due::default();
         self.clear = Due::default();
-        self.periods = periods::Courses::default();
+        self.periods = Courses::default();
         if !planted::is(Bug::OldPoolKept) {
             self.pools.clear();
         }

@@ -11,21 +11,25 @@
 //! of remembered answers per child. A node keeps at most [`Child::CLAIMS_MAX`] claims of a client. The leader
 //! keeps as many claims of a node as there are budgets.
 
+mod candidate;
 mod central_mode;
 mod child;
 mod children;
 mod claim;
 mod parts;
 mod plan;
+mod plan_changes;
 mod planning_queue;
 mod upward;
 
+pub use candidate::WholeView;
 pub use central_mode::CentralPlacement;
-pub use child::Child;
+pub use child::{Child, ReportError};
 pub use claim::Claim;
 pub(crate) use claim::{DemandChange, total};
-pub use plan::{GrantRequest, Plan, WholeView};
-pub use upward::{Returned, SumScope};
+pub use plan_changes::{GrantRequest, Plan};
+pub use planning_queue::SumScope;
+pub use upward::Returned;
 
 use crate::account::Account;
 use crate::budget;
@@ -37,32 +41,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use child::Hearing;
 use children::Children;
-use core::fmt;
 use planning_queue::PlanningQueue;
-
-/// Reason why a report was not taken. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ReportError {
-    /// No such edge is open. The sender must open another.
-    Closed,
-    /// A later report of the edge was taken before.
-    Stale,
-    /// It builds on a report that was not taken here. The sender must send everything.
-    Unfounded,
-}
-
-impl fmt::Display for ReportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Closed => "the edge is closed; open another",
-            Self::Stale => "a later report of the edge was taken before",
-            Self::Unfounded => "it builds on a report that was not taken here; send a whole one",
-        })
-    }
-}
-
-impl core::error::Error for ReportError {}
 
 /// The children of one parent, their claims, and what the parent wants back from them.
 #[derive(Debug, Default, Hash)]

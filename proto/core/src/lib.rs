@@ -17,7 +17,7 @@
 //! | [`budget`] | budgets as an operator writes them, parsed and validated |
 //! | [`message`] | messages between parent and child |
 //! | `window` | the lines of one direction of an edge that its other end may not know |
-//! | [`central`] | central mode: requests decided by the home of a budget that is too small to divide |
+//! | [`central`] | central mode: requests decided by the home of a budget that is too scarce for shares |
 //! | [`account`] | the book of one budget at one level |
 //! | [`pool`] | the undealt part of a rate budget |
 //! | [`ledger`] | planning, for both levels |

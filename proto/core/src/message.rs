@@ -275,7 +275,7 @@ pub struct Terms {
     pub ceiling: Option<Share>,
     /// Rule by which the budget is divided among its claimants.
     pub dividing: allocate::Terms,
-    /// Set in central mode: the budget is too small to divide. Nothing of it is granted to clients, and each
+    /// Set in central mode: the budget is too scarce for shares. Nothing of it is granted to clients, and each
     /// request is sent to the node.
     pub central_mode: bool,
     /// The largest cost that can ever be admitted: a rate's whole burst, a quota's tokens, all permits. Zero

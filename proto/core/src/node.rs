@@ -31,7 +31,7 @@ use crate::message::{Answer, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Drift, Edge, Incarnation, Seq, Span, Term, Tick};
+use crate::unit::{BudgetId, Drift, Edge, Incarnation, Seq, Span, Term, Tick, Tokens};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -48,7 +48,15 @@ struct BudgetState {
     /// Counts of requests reported by sessions that are closed by now.
     tally: Tally,
     /// The waiting request that tokens are being saved for.
-    turn: Option<Box<central::Turn>>,
+    turn: Option<Box<Turn>>,
+}
+
+/// The waiting request that tokens are saved up for.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Turn {
+    edge: Edge,
+    cost: Tokens,
+    until: Tick,
 }
 
 /// One client's session.

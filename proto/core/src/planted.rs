@@ -193,7 +193,7 @@ bugs! {
     KeptAndDealt,
     /// A node decides for sessions without a lease.
     LapsedSessionServed,
-    /// A budget that is too small to divide is divided all the same.
+    /// A budget in central mode is divided all the same.
     SmallBudgetDealt,
     /// Tokens drawn before a limit was lowered count if it was raised again since.
     CutOutrun,

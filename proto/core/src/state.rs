@@ -6,6 +6,7 @@
 
 mod book;
 mod chunks;
+mod generation;
 mod home;
 mod index;
 mod requests;
@@ -15,16 +16,16 @@ mod set;
 mod shared;
 mod snapshot;
 
+pub use generation::{Generation, Rule};
 pub use snapshot::{Frozen, RestoreError, Snapshot};
 
-use crate::account::{Account, AccountError};
-use crate::budget::{Budget, Catalog, FieldError, Key, KeyPattern};
+use crate::account::AccountError;
+use crate::budget::{Catalog, FieldError, Key, KeyPattern};
 use crate::command::Command;
 use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{BudgetId, Drift, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use chunks::Chunks;
 use index::Index;
@@ -48,41 +49,6 @@ pub enum Phase {
     Live,
     /// Its node was removed. It ends when everything is returned, or after the leader's patience.
     Leaving,
-}
-
-/// A rule that an operator wrote.
-#[derive(Clone, Debug, PartialEq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Rule {
-    /// Limit and terms of the rule.
-    #[cfg_attr(feature = "serde", serde(with = "shared"))]
-    pub budget: Arc<Budget>,
-    /// Set if an instance was forgotten before it was provably full. Until that time has passed, every new
-    /// instance begins empty.
-    pub cold: bool,
-    /// The latest period in which an instance of a quota was forgotten, unspent. A new instance begins in
-    /// it or in a later one: a clock that was set back would give an earlier one again, with what the
-    /// forgotten instance had spent in it.
-    pub period: PeriodId,
-}
-
-/// One generation of one key's budget, with its book.
-#[derive(Clone, Debug, PartialEq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Generation {
-    /// The concrete key.
-    pub key: Key,
-    /// The rule that it was made by.
-    pub rule: RuleId,
-    /// The limit in force. Usually the same object as the rule's.
-    #[cfg_attr(feature = "serde", serde(with = "shared"))]
-    pub budget: Arc<Budget>,
-    /// The book: the parts of all holders.
-    pub account: Account,
-    /// Index of the entry that lowered the limit last; zero if none did.
-    pub cut: u64,
-    /// Set while it is being wound up: the limit is 0, and the book stays until it is clear.
-    pub winding: bool,
 }
 
 /// Effect of an entry, for components that keep something beside the state.
@@ -194,7 +160,7 @@ impl State {
     pub const LEASE_DEFAULT: Span = Span::from_secs(3);
 
     /// Maximum number of remembered requests. A retry of a remembered request is not a second change.
-    pub const REQUESTS_MAX: usize = 4_096;
+    pub const REQUESTS_MAX: usize = Requests::MAX;
 
     /// Returns the state before the first entry.
     #[must_use]
@@ -417,6 +383,22 @@ impl State {
             }
             Command::Round(changes) => self.round(changes, effects),
         }
+    }
+
+    /// Returns true if a request is among those carried out last. A caller that lost the answer learns the
+    /// outcome by it.
+    #[must_use]
+    pub fn has_carried_out(&self, request: RequestId) -> bool {
+        self.requests.contains(request)
+    }
+
+    /// Returns true if a request is new, and remembers it as carried out.
+    pub(super) fn is_new(&mut self, request: RequestId, effects: &mut Vec<Effect>) -> bool {
+        let new = self.requests.remember(request);
+        if !new {
+            effects.push(Effect::Repeated(request));
+        }
+        new
     }
 
     fn join(&mut self, node: NodeId, request: RequestId, effects: &mut Vec<Effect>) {

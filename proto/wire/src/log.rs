@@ -8,7 +8,7 @@ use crate::error::WireError;
 use crate::limits::{ENTRY_BYTES_MAX, INSTANTIATE_MAX, PAGE_MAX, SNAPSHOT_BYTES_MAX};
 use crate::pb;
 use crate::read;
-use aliquot_core::budget::Key;
+use aliquot_core::budget::{Budget, Key, LocalClock};
 use aliquot_core::command::Command;
 use aliquot_core::state::Snapshot;
 use aliquot_core::unit::{Incarnation, NodeId, RequestId, RuleId, Span};
@@ -16,13 +16,16 @@ use aliquot_core::unit::{Incarnation, NodeId, RequestId, RuleId, Span};
 /// The version of the apply rules that this code follows. Raise it with every change
 /// that gives the same entry or snapshot another meaning, or that adds a new kind of
 /// command.
-pub const APPLY_VERSION: u32 = 3;
+pub const APPLY_VERSION: u32 = 4;
 
 /// The lowest version that understands an entry. An entry of a kind that older versions
 /// wrote has the same meaning to them, so replicas of two versions continue together
 /// until a feature of the newer one is used.
-const fn needs(command: Option<&Command>) -> u32 {
+fn needs(command: Option<&Command>) -> u32 {
     match command {
+        // An older version would read a zone's clock as that of UTC.
+        Some(Command::PutRule { budget, .. }) if has_zone(budget) => NEEDED_BY_ZONES,
+        Some(Command::Apply { puts, .. }) if puts.iter().any(has_zone) => NEEDED_BY_ZONES,
         // An older version would read only the last key.
         Some(Command::Instantiate { keys, .. }) if keys.len() > 1 => 3,
         Some(Command::Apply { .. }) => 2,
@@ -30,8 +33,23 @@ const fn needs(command: Option<&Command>) -> u32 {
     }
 }
 
-/// The lowest version that understands a snapshot.
-const SNAPSHOT_NEEDS: u32 = 1;
+/// The lowest version that understands a budget in a named time zone.
+const NEEDED_BY_ZONES: u32 = 4;
+
+/// Returns the lowest version that understands a snapshot.
+fn snapshot_needs(snapshot: &Snapshot) -> u32 {
+    let rules = snapshot.rules.iter().map(|(_, rule)| &rule.budget);
+    let generations = snapshot.budgets.iter().map(|(_, of)| &of.budget);
+    match rules.chain(generations).any(|budget| has_zone(budget)) {
+        true => NEEDED_BY_ZONES,
+        false => 1,
+    }
+}
+
+fn has_zone(budget: &Budget) -> bool {
+    let clock = budget.period().map(|period| period.clock());
+    matches!(clock, Some(LocalClock::Zone(_)))
+}
 
 /// An entry of the log as it is stored and sent. Keep it as a
 /// [`Sealed`](crate::Sealed) one, so that the bytes stay those of its author.
@@ -78,7 +96,7 @@ impl TryFrom<pb::LogEntry> for LogEntry {
 impl From<&SnapshotFile> for pb::SnapshotFile {
     fn from(file: &SnapshotFile) -> Self {
         Self {
-            needs: SNAPSHOT_NEEDS,
+            needs: snapshot_needs(&file.snapshot),
             snapshot: file.snapshot.to_bytes(),
         }
     }

@@ -7,6 +7,7 @@ use super::log::AGAIN;
 use crate::clock::MS;
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
+use aliquot_budgets::zones::Iana;
 use aliquot_core::command::Command;
 use aliquot_core::leader::{Leader, Pace};
 use aliquot_core::node::{Node, NodeOutput};
@@ -43,7 +44,7 @@ impl World {
         host.process.start();
         host.latest = host.clock.read(now);
         host.log.restart(host.latest.nanos(), patience);
-        host.leader = Leader::new(pace);
+        host.leader = Leader::new(pace).in_zones(&Iana);
         (host.leads, host.ready_since, host.node) = (None, None, None);
         (host.applying, host.report_urgent, host.jumps) = (false, true, None);
         host.barriers.clear();

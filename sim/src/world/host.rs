@@ -4,6 +4,7 @@ use super::log::Log;
 use crate::clock::{Clock, MS};
 use crate::oracle::Flight;
 use crate::scenario::Lease;
+use aliquot_budgets::zones::Iana;
 use aliquot_core::client::Client;
 use aliquot_core::decision_requests::DecisionRequests;
 use aliquot_core::leader::{Leader, Pace};
@@ -81,7 +82,7 @@ impl Coordinator {
             process: Process::DOWN,
             log,
             state: State::new(),
-            leader: Leader::new(pace),
+            leader: Leader::new(pace).in_zones(&Iana),
             ready_since: None,
             leads: None,
             barriers: Vec::new(),

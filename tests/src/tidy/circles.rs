@@ -9,8 +9,9 @@ use super::source::{Source, Token};
 use super::{Finding, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Crates, each with its modules whose files are free of circles.
+/// Crates, each with its modules whose files are free of circles: all of them, if none is listed.
 const FREE: &[(&str, &[&str])] = &[
+    ("proto/core/src", &[]),
     (
         "coordinator/src",
         &[
@@ -62,7 +63,8 @@ fn read(tree: &Tree, of: &str, free: &[&str]) -> BTreeMap<String, Module> {
         let path = path.strip_prefix(of)?.strip_prefix('/')?;
         let name = path.strip_suffix(".rs")?;
         let top = name.split('/').next()?;
-        free.contains(&top).then(|| name.to_owned())
+        let counts = free.is_empty() || free.contains(&top);
+        counts.then(|| name.to_owned())
     };
     let files = tree
         .ending(".rs")
@@ -82,9 +84,9 @@ impl Module {
         let mut at = 0;
         while at < tokens.len() {
             let token = &tokens[at];
-            let begins = at
-                .checked_sub(1)
-                .is_none_or(|before| tokens[before].text != ":");
+            let before = |n: usize| at.checked_sub(n).map_or("", |at| tokens[at].text.as_str());
+            // The path of `pub(in path)` names a place, and uses nothing of it.
+            let begins = before(1) != ":" && !(before(1) == "in" && before(2) == "(");
             let child = || names.contains(format!("{name}/{}", token.text).as_str());
             let root = match token.text.as_str() {
                 _ if token.gated || !begins || !leads(tokens, at) => None,
@@ -203,6 +205,24 @@ mod tests {
             CIRCLE,
         );
         check(&[log, ("serve/types.rs", "use super::log::X;")], &[]);
+    }
+
+    #[test]
+    fn every_module_of_the_core_counts() {
+        let core = |one: &str, two: &str, expect: &[&str]| {
+            let files = [
+                ("proto/core/src/edge/one.rs", one),
+                ("proto/core/src/edge/two.rs", two),
+            ];
+            super::super::check(files_import_in_no_circle, &files, expect);
+        };
+        let expect = ["`edge/one` imports itself", "`edge/two` imports itself"];
+        core("use super::two::A;", "use super::one::X;", &expect);
+        core(
+            "use super::two::A;",
+            "pub(in crate::edge::one) struct A;",
+            &[],
+        );
     }
 
     #[test]

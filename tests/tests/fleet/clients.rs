@@ -182,7 +182,7 @@ async fn a_template_takes_no_more_keys_than_it_may_have() {
     let fourth = limiter(3);
     until("the fourth is refused for good", SOON, async || {
         let refused = fourth.acquire(1).await.unwrap_err();
-        (refused.reason == Reason::NoRoom).then_some(())
+        (refused.reason == Reason::MaxKeys).then_some(())
     })
     .await;
     admits(0).await;

@@ -2,6 +2,7 @@
 
 use super::service::{AdminService, not_written};
 use crate::api::backend::View;
+use aliquot_budgets::zones::zone_error;
 use aliquot_core::budget::{Budget, BudgetDraft, FieldError, KeyPattern};
 use aliquot_core::command::Command;
 use aliquot_core::state::{Effect, Rule, State};
@@ -120,7 +121,13 @@ impl ApplyPlan {
     fn read(drafts: Vec<BudgetDraft>) -> (Vec<Refusal>, Vec<(u32, Budget)>) {
         let (mut refusals, mut budgets) = (Vec::new(), Vec::new());
         for (index, draft) in (0_u32..).zip(drafts) {
-            match draft.validate() {
+            let budget = draft
+                .validate()
+                .and_then(|budget| match zone_error(&budget) {
+                    Some(error) => Err(vec![error]),
+                    None => Ok(budget),
+                });
+            match budget {
                 Ok(budget) => budgets.push((index, budget)),
                 Err(errors) => refusals.push(Refusal { index, errors }),
             }

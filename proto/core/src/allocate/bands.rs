@@ -1,7 +1,8 @@
 //! Max-min fairness: floors, then bands from high to low, then headroom.
 
+use super::claimant::{Claimant, Headroom, Warm, add, rest};
 use super::solver::Claim;
-use super::{Claimant, Headroom, Warm, add, fill, plain, rest};
+use super::{fill, plain};
 use crate::demand::{DemandCurve, Range};
 use crate::planted::{self, Bug};
 use crate::share::apportion;

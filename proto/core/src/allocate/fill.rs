@@ -1,5 +1,6 @@
 //! One band: divides the rest of a capacity in whole units.
 
+use super::claimant::{add, rest};
 use super::remainder::largest_remainders;
 use super::solver::{Claim, level_for};
 use crate::demand::Level;
@@ -26,7 +27,7 @@ pub(super) fn fill(capacity: u64, claims: &[Claim<'_>], from: Option<Level>) -> 
         .unzip();
     let level = level_for(left, &helped, from);
     let mut parts = distribute(left, &helped, level);
-    super::add(&mut parts, first);
+    add(&mut parts, first);
     (parts, level)
 }
 
@@ -35,7 +36,7 @@ fn distribute(capacity: u64, claims: &[Claim<'_>], level: Level) -> Vec<u64> {
     let (mut parts, remainders): (Vec<u64>, Vec<u64>) =
         claims.iter().map(|claim| claim.beyond(level)).unzip();
     if !level.is_full() {
-        let left = super::rest(capacity, &parts);
+        let left = rest(capacity, &parts);
         largest_remainders(&mut parts, &remainders, left);
     }
     parts

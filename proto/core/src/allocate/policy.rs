@@ -1,7 +1,7 @@
 //! The other rules: fixed parts, equal parts, and Doorman's.
 
 use super::bands::{distribute_headroom, fitted, floors, max_min};
-use super::{Claimant, Headroom, Warm, add, rest};
+use super::claimant::{Claimant, Headroom, Warm, add, rest};
 use crate::demand::{DemandCurve, WEIGHT_ONE};
 use crate::share::apportion;
 use crate::unit::Band;

@@ -106,3 +106,28 @@ impl fmt::Display for Offset {
         write!(f, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
     }
 }
+
+/// An instant of wall-clock time, in milliseconds since the Unix epoch (UTC, no leap seconds).
+///
+/// Only the caller can make one: nothing in this crate reads a clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct WallTime(i64);
+
+impl WallTime {
+    /// The end of the year 9999: no period runs at or after it.
+    pub const END: Self = Self(253_402_300_800_000);
+
+    /// Returns the instant `millis` milliseconds after the Unix epoch.
+    #[must_use]
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Returns the milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+}

@@ -1,8 +1,6 @@
 //! A budget as people write it.
 
-use super::Budget;
 use super::claim::Labels;
-use super::error::FieldError;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -73,6 +71,7 @@ pub struct BudgetDraft {
     pub burst: Option<Written>,
     pub quota: Option<Written>,
     pub offset: Option<Written>,
+    pub zone: Option<Written>,
     pub align: Option<Written>,
     pub concurrency: Option<Written>,
     pub max_hold: Option<Written>,
@@ -86,33 +85,6 @@ pub struct BudgetDraft {
     pub headroom: Option<Written>,
     pub max_keys: Option<Written>,
     pub dry_run: Option<Written>,
-}
-
-impl BudgetDraft {
-    /// Returns the budget that is described.
-    ///
-    /// # Errors
-    ///
-    /// Every field that is wrong, with its value and the values allowed.
-    ///
-    /// ```
-    /// use aliquot_core::budget::BudgetDraft;
-    ///
-    /// let draft = BudgetDraft {
-    ///     key: "tenant/*/reads".into(),
-    ///     rate: Some("1000/s".into()),
-    ///     burst: Some("-3".into()),
-    ///     ..BudgetDraft::default()
-    /// };
-    /// let errors = draft.validate().unwrap_err();
-    /// assert_eq!(
-    ///     errors[0].to_string(),
-    ///     r#"burst = "-3": must be a whole number from 0 to 72057594037927936"#
-    /// );
-    /// ```
-    pub fn validate(self) -> Result<Budget, Vec<FieldError>> {
-        Budget::read(&self)
-    }
 }
 
 /// A part of a budget as people write it: `rate` and `burst` for a rate, `permits` for concurrency.

@@ -5,6 +5,7 @@ use super::draft::{BudgetDraft, Written};
 use super::error::{FieldError, Gate};
 use super::grammar;
 use super::period::Period;
+use super::zone::{LocalClock, Zone};
 use crate::share::{Kind, Share};
 use crate::unit::{Frequency, Rate, Scale, Span, Tokens};
 use alloc::format;
@@ -139,6 +140,7 @@ impl Limit {
         }
         if !quota {
             gate.only_with("offset", draft.offset.as_ref(), "a quota");
+            gate.only_with("zone", draft.zone.as_ref(), "a quota");
             gate.only_with("align", draft.align.as_ref(), "a quota");
         }
         if draft.concurrency.is_none() {
@@ -161,8 +163,12 @@ impl Limit {
             }
             Self::Quota { tokens, period } => {
                 draft.quota = Some(format!("{tokens} per {}", period.length()).into());
-                if let Length::Calendar(_) = period.length() {
-                    draft.offset = Some(period.offset().to_string().into());
+                match (period.length(), period.clock()) {
+                    (Length::Fixed(_), _) => {}
+                    (_, LocalClock::Offset(offset)) => {
+                        draft.offset = Some(offset.to_string().into())
+                    }
+                    (_, LocalClock::Zone(zone)) => draft.zone = Some(zone.to_string().into()),
                 }
                 draft.align = Some(period.align().to_string().into());
             }
@@ -238,33 +244,46 @@ fn read_quota(draft: &BudgetDraft, gate: &mut Gate) -> Option<Limit> {
         })
     };
     let quota = gate.read("quota", draft.quota.as_ref(), in_range, &allowed);
-    let zone = draft.offset.as_ref();
-    let offset = gate.read("offset", zone, grammar::offset, "from -14:00 to +14:00");
+    let clock = read_clock(draft, gate);
     let (tokens, length) = quota?;
     if let Length::Fixed(_) = length {
-        gate.only_with("offset", zone, "a calendar's period, such as \"per day\"");
+        let calendars = "a calendar's period, such as \"per day\"";
+        gate.only_with("offset", draft.offset.as_ref(), calendars);
+        gate.only_with("zone", draft.zone.as_ref(), calendars);
     }
-    let longest = Period::new(length, Offset::UTC, Span::ZERO)
-        .ok()?
-        .shortest();
+    let clock = match length {
+        Length::Fixed(_) => LocalClock::default(),
+        Length::Calendar(_) => clock,
+    };
+    let longest = Period::new(length, clock, Span::ZERO).ok()?.shortest();
     let allowed = format!("a span in whole milliseconds, shorter than {longest}");
     let align = gate.read(
         "align",
         draft.align.as_ref(),
         |text| {
             let align = grammar::span(text)?;
-            let aligned = Period::new(length, Offset::UTC, align);
+            let aligned = Period::new(length, clock, align);
             aligned.is_ok().then_some(align)
         },
         &allowed,
     );
-    let period = Period::new(
-        length,
-        offset.unwrap_or_default(),
-        align.unwrap_or_default(),
-    )
-    .ok()?;
+    let period = Period::new(length, clock, align.unwrap_or_default()).ok()?;
     Some(Limit::Quota { tokens, period })
+}
+
+/// Reads the local clock of a quota: an offset or a zone, by default UTC.
+fn read_clock(draft: &BudgetDraft, gate: &mut Gate) -> LocalClock {
+    let offset = draft.offset.as_ref();
+    if draft.zone.is_some() {
+        gate.only_with("offset", offset, "a quota without a zone");
+    }
+    let allowed = "a name of the IANA time zone database, such as \"Europe/Berlin\"";
+    let read = |text: &str| Zone::named(text.trim());
+    if let Some(zone) = gate.read("zone", draft.zone.as_ref(), read, allowed) {
+        return zone.into();
+    }
+    let offset = gate.read("offset", offset, grammar::offset, "from -14:00 to +14:00");
+    offset.unwrap_or_default().into()
 }
 
 fn read_concurrency(draft: &BudgetDraft, gate: &mut Gate) -> Option<Limit> {

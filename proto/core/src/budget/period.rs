@@ -1,7 +1,8 @@
 //! The periods of a quota: the running one, and the start and end of each.
 
-use super::calendar::{Calendar, Length, Offset};
+use super::calendar::{Calendar, Length, Offset, WallTime};
 use super::civil;
+use super::zone::{LocalClock, Zones};
 use crate::planted::{self, Bug};
 use crate::unit::{PeriodId, Span};
 use core::fmt;
@@ -11,31 +12,6 @@ const MILLIS_PER_HOUR: i64 = 3_600_000;
 const MILLIS_PER_DAY: i64 = 86_400_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// An instant of wall-clock time, in milliseconds since the Unix epoch (UTC, no leap seconds).
-///
-/// Only the caller can make one: nothing in this crate reads a clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(transparent))]
-pub struct WallTime(i64);
-
-impl WallTime {
-    /// The end of the year 9999: no period runs at or after it.
-    pub const END: Self = Self(253_402_300_800_000);
-
-    /// Returns the instant `millis` milliseconds after the Unix epoch.
-    #[must_use]
-    pub const fn from_millis(millis: i64) -> Self {
-        Self(millis)
-    }
-
-    /// Returns the milliseconds since the Unix epoch.
-    #[must_use]
-    pub const fn millis(self) -> i64 {
-        self.0
-    }
-}
-
 /// Reason why a period could not be made or found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -44,8 +20,10 @@ pub enum PeriodError {
     Length,
     /// An alignment is not shorter than the shortest period, or not in whole milliseconds.
     Align,
-    /// An offset is given for a fixed length, which follows no calendar.
+    /// An offset or a zone is given for a fixed length, which follows no calendar.
     Offset,
+    /// The time zone is unknown to the database in use.
+    Zone,
     /// A time is before 1970 or after the year 9999, or a period does not run between them.
     OutOfRange,
 }
@@ -55,7 +33,8 @@ impl fmt::Display for PeriodError {
         f.write_str(match self {
             Self::Length => "a period's length is from 1s to 36525d, in whole milliseconds",
             Self::Align => "an alignment is shorter than the period, in whole milliseconds",
-            Self::Offset => "an offset belongs to a period of the calendar",
+            Self::Offset => "an offset or a zone belongs to a period of the calendar",
+            Self::Zone => "the time zone is unknown here",
             Self::OutOfRange => "periods run from the year 1970 to the year 9999",
         })
     }
@@ -67,11 +46,21 @@ impl core::error::Error for PeriodError {}
 ///
 /// The period that runs at the Unix epoch is `p1`, and each next one has the next number. So ids only grow
 /// with time, and 0 is no period.
+///
+/// In a named zone, periods are numbered by the date, and `p1` is the one that runs on 31 December 1969. So an
+/// id depends on no database of time zones; only the instants at which it starts and ends do.
+///
+/// - A day, week, month or year starts at the first instant at which the zone's clock shows its first date and
+///   the alignment, or later. A clock that is then set back shows a date of the period before, but the period
+///   goes on. A day without an instant, as where the date line was moved, has start and end in one and is never
+///   running.
+/// - An hour or a minute is as long as ever, and starts when the zone's clock shows a full one. Where the clock
+///   shows an hour twice, these are two periods. One that it leaves out is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Period {
     length: Length,
-    offset: Offset,
+    clock: LocalClock,
     align: Span,
 }
 
@@ -87,16 +76,21 @@ impl Period {
     /// The longest fixed length: a hundred years.
     pub const LENGTH_MAX: Span = Span::from_secs(36_525 * 86_400);
 
-    /// Returns the rule of periods of `length`, each starting `align` later than by the calendar (or by the
-    /// count from the epoch).
+    /// Returns the rule of periods of `length`, each starting `align` later than by the calendar of a local
+    /// clock (or by the count from the epoch).
     ///
     /// # Errors
     ///
-    /// [`PeriodError`] for a length, an alignment or an offset out of range.
-    pub fn new(length: Length, offset: Offset, align: Span) -> Result<Self, PeriodError> {
+    /// [`PeriodError`] for a length, an alignment or an offset out of range, and for a zone with a fixed length.
+    pub fn new(
+        length: Length,
+        clock: impl Into<LocalClock>,
+        align: Span,
+    ) -> Result<Self, PeriodError> {
+        let clock = clock.into();
         let period = Self {
             length,
-            offset,
+            clock,
             align,
         };
         let is_whole = |span: Span| span.nanos().is_multiple_of(NANOS_PER_MILLI);
@@ -104,7 +98,7 @@ impl Period {
             if span < Span::from_secs(1) || span > Self::LENGTH_MAX || !is_whole(span) {
                 return Err(PeriodError::Length);
             }
-            if offset != Offset::UTC {
+            if clock != LocalClock::Offset(Offset::UTC) {
                 return Err(PeriodError::Offset);
             }
         }
@@ -120,10 +114,10 @@ impl Period {
         self.length
     }
 
-    /// Returns the offset of the local clock that the calendar follows.
+    /// Returns the local clock that the calendar follows.
     #[must_use]
-    pub const fn offset(&self) -> Offset {
-        self.offset
+    pub const fn clock(&self) -> LocalClock {
+        self.clock
     }
 
     /// Returns the time by which each period starts later.
@@ -132,40 +126,55 @@ impl Period {
         self.align
     }
 
-    /// Returns the shortest length of a period of this rule: a month has at least 28 days.
+    /// Returns the shortest length of a period of this rule: a month has at least 28 days, and a clock is set
+    /// ahead by at most two hours for the summer.
     #[must_use]
     pub const fn shortest(&self) -> Span {
-        match self.length {
-            Length::Fixed(span) => span,
-            Length::Calendar(Calendar::Minute) => Span::from_secs(60),
-            Length::Calendar(Calendar::Hour) => Span::from_secs(3_600),
-            Length::Calendar(Calendar::Day) => Span::from_secs(86_400),
-            Length::Calendar(Calendar::Week) => Span::from_secs(7 * 86_400),
-            Length::Calendar(Calendar::Month) => Span::from_secs(28 * 86_400),
-            Length::Calendar(Calendar::Year) => Span::from_secs(365 * 86_400),
-        }
+        let summer = match self.clock {
+            LocalClock::Offset(_) => 0,
+            LocalClock::Zone(_) => 2 * 3_600,
+        };
+        let days = match self.length {
+            Length::Fixed(span) => return span,
+            Length::Calendar(Calendar::Minute) => return Span::from_secs(60),
+            Length::Calendar(Calendar::Hour) => return Span::from_secs(3_600),
+            Length::Calendar(Calendar::Day) => 86_400,
+            Length::Calendar(Calendar::Week) => 7 * 86_400,
+            Length::Calendar(Calendar::Month) => 28 * 86_400,
+            Length::Calendar(Calendar::Year) => 365 * 86_400,
+        };
+        Span::from_secs(u64::saturating_sub(days, summer))
     }
 
     /// Returns the period that runs at `at`: its start is not after `at`, its end is.
     ///
     /// # Errors
     ///
-    /// [`PeriodError::OutOfRange`] before 1970 or after the year 9999.
-    pub fn id_at(&self, at: WallTime) -> Result<PeriodId, PeriodError> {
+    /// [`PeriodError::OutOfRange`] before 1970 or after the year 9999; [`PeriodError::Zone`] if `zones` does not
+    /// have the period's.
+    pub fn id_at(&self, at: WallTime, zones: &dyn Zones) -> Result<PeriodId, PeriodError> {
         if at < WallTime::default() || at >= WallTime::END {
             return Err(PeriodError::OutOfRange);
         }
-        self.id(at.0).ok_or(PeriodError::OutOfRange)
+        let local = self.local(at, zones)?;
+        let id = self.id_of_local(local).ok_or(PeriodError::OutOfRange)?;
+        // Where the clock was set back over the start of a period, that one goes on.
+        let next = id.next().ok_or(PeriodError::OutOfRange)?;
+        match self.boundary(next, zones)? {
+            start if start <= at => Ok(next),
+            _ => Ok(id),
+        }
     }
 
     /// Returns the instant at which a period starts. That of `p1` may be before 1970.
     ///
     /// # Errors
     ///
-    /// [`PeriodError::OutOfRange`] for a period that does not run between 1970 and 9999.
-    pub fn start(&self, id: PeriodId) -> Result<WallTime, PeriodError> {
-        match self.boundary(id) {
-            Some(start) if id.get() > 0 && start < WallTime::END => Ok(start),
+    /// [`PeriodError::OutOfRange`] for a period that does not run between 1970 and 9999; [`PeriodError::Zone`] if
+    /// `zones` does not have the period's.
+    pub fn start(&self, id: PeriodId, zones: &dyn Zones) -> Result<WallTime, PeriodError> {
+        match self.boundary(id, zones)? {
+            start if id.get() > 0 && start < WallTime::END => Ok(start),
             _ => Err(PeriodError::OutOfRange),
         }
     }
@@ -175,36 +184,90 @@ impl Period {
     /// # Errors
     ///
     /// See [`Period::start`].
-    pub fn end(&self, id: PeriodId) -> Result<WallTime, PeriodError> {
-        self.start(id)?;
-        let next = id.next().and_then(|next| self.boundary(next));
-        next.ok_or(PeriodError::OutOfRange)
+    pub fn end(&self, id: PeriodId, zones: &dyn Zones) -> Result<WallTime, PeriodError> {
+        self.start(id, zones)?;
+        let next = id.next().ok_or(PeriodError::OutOfRange)?;
+        self.boundary(next, zones)
     }
 
-    fn id(&self, millis: i64) -> Option<PeriodId> {
-        let index = self.index(millis.checked_add(self.shift()?)?)?;
-        let id = index.checked_sub(self.index_at_epoch()?)?.checked_add(1)?;
+    /// Returns the number of the period of a local time.
+    fn id_of_local(&self, local: i64) -> Option<PeriodId> {
+        let first = self.index(self.first_local()?)?;
+        let id = self.index(local)?.checked_sub(first)?.checked_add(1)?;
         u64::try_from(id).ok().map(PeriodId::new)
     }
 
-    fn boundary(&self, id: PeriodId) -> Option<WallTime> {
+    fn boundary(&self, id: PeriodId, zones: &dyn Zones) -> Result<WallTime, PeriodError> {
+        let local = self.local_start(id).ok_or(PeriodError::OutOfRange)?;
+        let shift = match self.clock {
+            LocalClock::Offset(offset) => millis_of(offset),
+            LocalClock::Zone(zone) => match self.whole() {
+                Some(whole) => fraction(
+                    zones.local(&zone, WallTime::from_millis(local)),
+                    local,
+                    whole,
+                ),
+                None => return zones.first(&zone, local).ok_or(PeriodError::Zone),
+            }
+            .ok_or(PeriodError::Zone)?,
+        };
+        let start = local.checked_sub(shift).ok_or(PeriodError::OutOfRange)?;
+        Ok(WallTime::from_millis(start))
+    }
+
+    /// Returns the local time of an instant. That of an hour or a minute in a zone is off by whole ones.
+    fn local(&self, at: WallTime, zones: &dyn Zones) -> Result<i64, PeriodError> {
+        let shift = match self.clock {
+            LocalClock::Offset(offset) => millis_of(offset),
+            LocalClock::Zone(zone) => {
+                let local = zones.local(&zone, at).ok_or(PeriodError::Zone)?;
+                match self.whole() {
+                    Some(whole) => {
+                        fraction(Some(local), at.millis(), whole).ok_or(PeriodError::Zone)?
+                    }
+                    None => return Ok(local),
+                }
+            }
+        };
+        at.millis()
+            .checked_add(shift)
+            .ok_or(PeriodError::OutOfRange)
+    }
+
+    /// Returns the length in milliseconds of a period that is as long as ever where a clock is set.
+    const fn whole(&self) -> Option<i64> {
+        match self.length {
+            Length::Calendar(Calendar::Minute) => Some(MILLIS_PER_MINUTE),
+            Length::Calendar(Calendar::Hour) => Some(MILLIS_PER_HOUR),
+            _ => None,
+        }
+    }
+
+    /// Returns a local time in `p1`.
+    fn first_local(&self) -> Option<i64> {
+        match self.clock {
+            LocalClock::Offset(offset) => Some(millis_of(offset)),
+            LocalClock::Zone(_) => MILLIS_PER_DAY.checked_neg(),
+        }
+    }
+
+    /// Returns the local time at which a period starts.
+    fn local_start(&self, id: PeriodId) -> Option<i64> {
         let id = i64::try_from(id.get()).ok()?;
-        let index = id.checked_add(self.index_at_epoch()?)?.checked_sub(1)?;
+        let first = self.index(self.first_local()?)?;
+        let index = id.checked_add(first)?.checked_sub(1)?;
         let local = match self.step()? {
             Step::Millis { length, phase } => index.checked_mul(length)?.checked_add(phase)?,
             Step::Months(months) => {
                 civil::month_start(index.checked_mul(months)?)?.checked_mul(MILLIS_PER_DAY)?
             }
         };
-        local.checked_sub(self.shift()?).map(WallTime)
-    }
-
-    fn index_at_epoch(&self) -> Option<i64> {
-        self.index(self.shift()?)
+        local.checked_add(millis(self.align)?)
     }
 
     /// Returns the number of the period that runs at a local time, counted from the local epoch.
     fn index(&self, local: i64) -> Option<i64> {
+        let local = local.checked_sub(millis(self.align)?)?;
         match self.step()? {
             Step::Millis { length, phase } => local.checked_sub(phase)?.checked_div_euclid(length),
             Step::Months(months) => {
@@ -226,17 +289,21 @@ impl Period {
         };
         Some(Step::Millis { length, phase })
     }
+}
 
-    /// Returns local time minus world time, in milliseconds.
-    fn shift(&self) -> Option<i64> {
-        let offset = i64::from(self.offset.minutes()).checked_mul(MILLIS_PER_MINUTE)?;
-        let offset = if planted::is(Bug::OffsetSign) {
-            offset.checked_neg()?
-        } else {
-            offset
-        };
-        offset.checked_sub(millis(self.align)?)
+/// Returns local time minus world time, in milliseconds.
+fn millis_of(offset: Offset) -> i64 {
+    let millis = i64::from(offset.minutes()).saturating_mul(MILLIS_PER_MINUTE);
+    match planted::is(Bug::OffsetSign) {
+        true => millis.saturating_neg(),
+        false => millis,
     }
+}
+
+/// Returns the part of a zone's offset that is no multiple of `whole`: it decides when full hours begin, and
+/// is the same in summer.
+fn fraction(local: Option<i64>, at: i64, whole: i64) -> Option<i64> {
+    local?.checked_sub(at)?.checked_rem_euclid(whole)
 }
 
 fn millis(span: Span) -> Option<i64> {
@@ -245,6 +312,7 @@ fn millis(span: Span) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::zone::NoZones;
     use super::*;
 
     const SECOND: i64 = 1_000;
@@ -256,9 +324,20 @@ mod tests {
 
     #[track_caller]
     fn check(period: Period, at: i64, start: i64, end: i64) {
-        let id = period.id_at(WallTime(at * SECOND)).unwrap();
-        let found = (period.start(id).unwrap(), period.end(id).unwrap());
-        assert_eq!(found, (WallTime(start * SECOND), WallTime(end * SECOND)));
+        let id = period
+            .id_at(WallTime::from_millis(at * SECOND), &NoZones)
+            .unwrap();
+        let found = (
+            period.start(id, &NoZones).unwrap(),
+            period.end(id, &NoZones).unwrap(),
+        );
+        assert_eq!(
+            found,
+            (
+                WallTime::from_millis(start * SECOND),
+                WallTime::from_millis(end * SECOND)
+            )
+        );
     }
 
     /// Saturday, 29 February 2020, 18:45:30 UTC.
@@ -333,18 +412,32 @@ mod tests {
     #[test]
     fn the_first_period_is_the_one_that_runs_at_the_epoch() {
         let week = calendar(Calendar::Week, 0, Span::ZERO);
-        assert_eq!(week.id_at(WallTime(0)), Ok(PeriodId::new(1)));
         assert_eq!(
-            week.start(PeriodId::new(1)),
-            Ok(WallTime(-3 * MILLIS_PER_DAY))
+            week.id_at(WallTime::from_millis(0), &NoZones),
+            Ok(PeriodId::new(1))
         );
-        assert_eq!(week.start(PeriodId::new(0)), Err(PeriodError::OutOfRange));
-        assert_eq!(week.id_at(WallTime(-1)), Err(PeriodError::OutOfRange));
-        assert_eq!(week.id_at(WallTime::END), Err(PeriodError::OutOfRange));
+        assert_eq!(
+            week.start(PeriodId::new(1), &NoZones),
+            Ok(WallTime::from_millis(-3 * MILLIS_PER_DAY))
+        );
+        assert_eq!(
+            week.start(PeriodId::new(0), &NoZones),
+            Err(PeriodError::OutOfRange)
+        );
+        assert_eq!(
+            week.id_at(WallTime::from_millis(-1), &NoZones),
+            Err(PeriodError::OutOfRange)
+        );
+        assert_eq!(
+            week.id_at(WallTime::END, &NoZones),
+            Err(PeriodError::OutOfRange)
+        );
         let year = calendar(Calendar::Year, 0, Span::ZERO);
-        let last = year.id_at(WallTime(WallTime::END.0 - 1)).unwrap();
+        let last = year
+            .id_at(WallTime::from_millis(WallTime::END.millis() - 1), &NoZones)
+            .unwrap();
         assert_eq!(last, PeriodId::new(8_030));
-        assert_eq!(year.end(last), Ok(WallTime::END));
+        assert_eq!(year.end(last, &NoZones), Ok(WallTime::END));
     }
 
     #[test]

@@ -68,6 +68,26 @@ fn a_field_of_another_kind_is_told_where_it_belongs() {
         align = "36h": must be a span in whole milliseconds, shorter than 36h"#]],
     );
     check(
+        r#"{"key": "a", "quota": "5 per 36h", "zone": "Europe/Berlin"}"#,
+        &expect![[
+            r#"zone = "Europe/Berlin": must be left out: it belongs to a calendar's period, such as "per day""#
+        ]],
+    );
+    check(
+        r#"{"key": "a", "quota": "5 per day", "zone": "Europe/Berlin", "offset": "+01:00"}"#,
+        &expect![[r#"offset = "+01:00": must be left out: it belongs to a quota without a zone"#]],
+    );
+    check(
+        r#"{"key": "a", "quota": "5 per day", "zone": "+02:00", "align": "23h"}"#,
+        &expect![[
+            r#"zone = "+02:00": must be a name of the IANA time zone database, such as "Europe/Berlin""#
+        ]],
+    );
+    check(
+        r#"{"key": "a", "quota": "5 per day", "zone": "Europe/Berlin", "align": "22h"}"#,
+        &expect![[r#"align = "22h": must be a span in whole milliseconds, shorter than 22h"#]],
+    );
+    check(
         r#"{"key": "a", "quota": "5 per month", "floor": {"rate": "1/s"}}"#,
         &expect![[r#"floor = "": must be left out: a quota has no parts of its own for clients"#]],
     );
@@ -211,7 +231,7 @@ fn a_change_that_a_living_budget_cannot_take_is_told() {
         quota,
         r#"{"key": "a", "quota": "20 per day"}"#,
         &expect![
-            "Quota { tokens: 20, period: Period { length: Calendar(Day), offset: Offset(0), align: 0ns } } at Scale(1)"
+            "Quota { tokens: 20, period: Period { length: Calendar(Day), clock: Offset(Offset(0)), align: 0ns } } at Scale(1)"
         ],
     );
     check(

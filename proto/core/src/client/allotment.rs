@@ -4,10 +4,7 @@ mod expiry;
 mod spend;
 mod wants;
 
-pub(super) use expiry::LeaseEnd;
-
 use super::decider::{Decider, Plain, Right};
-use super::give_back;
 use super::permits::Permits;
 use crate::budget::Claim;
 use crate::demand::Estimator;
@@ -37,6 +34,15 @@ pub enum Mode {
     Local,
     /// Without a limit (policy `open`).
     Open,
+}
+
+/// The end of a lease.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeaseEnd {
+    /// Time at which it ended.
+    pub(super) until: Tick,
+    /// True if the parent's own lease was confirmed after it first renewed this one.
+    pub(super) confirmed: bool,
 }
 
 /// A floor of a former edge, used until the new edge grants something.
@@ -442,5 +448,16 @@ impl<D: Decider> Allotment<D> {
         let back = self.yield_up(owed, now);
         give_back(holder, budget, back);
         back != owed
+    }
+}
+
+/// Gives back a part of an allotment, which its edge must have.
+pub(super) fn give_back(holder: &mut Holder, budget: BudgetId, back: Vector) {
+    if !back.is_zero() {
+        let accepted = holder.give_back(budget, back);
+        debug_assert!(
+            accepted.is_ok() || planted::any(),
+            "an allotment gave back what its edge never had: {back}"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Decisions made through the machine itself.
 
+use super::allotment::give_back;
 use super::decider::{Decider, Plain};
-use super::{Client, Denial, Permit, give_back};
+use super::{Client, Denial, Permit};
 use crate::budget::Claim;
 use crate::demand::Observed;
 use crate::holder::Holder;

@@ -274,13 +274,6 @@ impl DemandCurve {
         Level::FULL
     }
 
-    /// Returns the greatest level at which the curve takes no more than `capacity`, searched from `from`; see
-    /// [`solve`](super::solve).
-    #[must_use]
-    pub fn level_for(&self, capacity: u64, from: Option<Level>) -> Level {
-        super::solve(capacity, core::slice::from_ref(self), from).unwrap_or(Level::ZERO)
-    }
-
     /// Returns the same demands with weights divided by `2^shift`, none below one grain. For sums of weights
     /// beyond any range that this system configures.
     pub(crate) fn coarser(&self, shift: u32) -> Self {

@@ -118,6 +118,12 @@ const fn widen(a: u64) -> u128 {
     a as u128
 }
 
+/// Returns all ones if `condition` holds, else all zeros.
+#[inline]
+pub(crate) fn mask(condition: bool) -> u64 {
+    0_u64.wrapping_sub(u64::from(condition))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,9 +6,9 @@
 //! the open weight (Radzik, *Newton's method for fractional combinatorial optimization*, 1992), so there are
 //! at most about 128 steps. From the last level there are one to three, and claimants are never sorted.
 
-use super::near;
+use super::level::mask;
+use super::near::{self, is_trusted_as_planted};
 use super::{DemandCurve, Level, Range};
-use crate::planted::{self, Bug};
 use alloc::vec::Vec;
 
 /// Returns the greatest level at which all curves together take no more than `capacity`: [`Level::FULL`] if
@@ -25,6 +25,15 @@ pub fn solve(capacity: u64, curves: &[DemandCurve], from: Option<Level>) -> Opti
     let demands: Vec<u64> = segments().map(|segment| segment.demand).collect();
     let weights: Vec<u64> = segments().map(|segment| segment.weight).collect();
     level_among(capacity, &demands, &weights, from)
+}
+
+impl DemandCurve {
+    /// Returns the greatest level at which the curve takes no more than `capacity`, searched from `from`; see
+    /// [`solve`].
+    #[must_use]
+    pub fn level_for(&self, capacity: u64, from: Option<Level>) -> Level {
+        solve(capacity, core::slice::from_ref(self), from).unwrap_or(Level::ZERO)
+    }
 }
 
 /// The same as [`solve`], for claimants in two slices of demands and weights. One without weight takes
@@ -81,12 +90,6 @@ fn widely(capacity: u64, (demands, weights): (&[u64], &[u64]), from: Option<Leve
     }
 }
 
-/// Returns true if the planted bug takes an old level as found that hands out less than there is. Always
-/// false without the bug.
-pub(super) fn is_trusted_as_planted(from: Option<Level>, level: Level, root: Level) -> bool {
-    planted::is(Bug::OldLevelTrusted) && from == Some(level) && level < root
-}
-
 /// Result of one pass over all claimants at one level.
 struct Pass {
     /// Demand of all claimants that have a weight.
@@ -122,10 +125,4 @@ impl Pass {
             .and_then(|left| u64::try_from(left).ok())
             .map_or(Level::ZERO, |left| Level::new(left, self.open))
     }
-}
-
-/// Returns all ones if `condition` holds, else all zeros.
-#[inline]
-pub(crate) fn mask(condition: bool) -> u64 {
-    0_u64.wrapping_sub(u64::from(condition))
 }

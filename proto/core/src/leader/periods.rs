@@ -1,134 +1,38 @@
 //! Beginnings of quota periods, decided by the clocks of a quorum and never by a single clock.
 
 use super::Leader;
-use crate::budget::{Period, WallTime};
+use super::course::{AGE_MIN_PART, Course, NANOS_PER_MILLI, Next, boundary, elapsed, part};
+use crate::budget::{Period, WallTime, Zones};
 use crate::planted::{self, Bug};
 use crate::state::{Generation, State};
 use crate::unit::{BudgetId, PeriodId, Span, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// A period ends at the earliest after its shortest length divided by this, measured by boot clocks.
-///
-/// Wall clocks that are right never wait for it. If those of a quorum run wild, let `c(i)` be the age with which
-/// period `i` begins ([`Leader::age_at_start`]) and `a(i) ≥ L / 2` the one at which it ends. From
-/// `c(i + 1) ≤ max(0, a(i) − L)` follows `Σ (a(i) − c(i)) ≥ n · L / 2 − c(1)`: a leader at most doubles the pace
-/// of a quota, and begins at most three periods more.
-const AGE_MIN_PART: u64 = 2;
-
-const NANOS_PER_MILLI: u64 = 1_000_000;
-
-/// Age of a quota's running period.
-#[derive(Clone, Copy, Debug, Hash)]
-struct Course {
-    period: PeriodId,
-    /// Time at which this leader first saw the period running.
-    since: Tick,
-    /// Age of the period at that time, or `None` until the clocks of a quorum are known.
-    base: Option<Span>,
-    /// Condition for the next period.
-    next: Next,
-}
-
-/// Condition for the next period to begin.
-#[derive(Clone, Copy, Debug, Hash)]
-enum Next {
-    /// The clocks of a quorum have reached this time, in milliseconds.
-    Wall(i64),
-    /// The running period is old enough at this time.
-    Age(Tick),
-}
-
-/// Running periods of all quotas, ordered by the time of their next event.
-#[derive(Debug, Default, Hash)]
-pub(super) struct Courses {
-    all: BTreeMap<BudgetId, Course>,
-    /// Periods by the wall-clock time of their end.
-    by_wall: BTreeSet<(i64, BudgetId)>,
-    /// Periods that have ended by wall clocks and are too young to be replaced.
-    by_age: BTreeSet<(Tick, BudgetId)>,
-    /// The latest time of a quorum's clocks, or `None` if some period was not compared with them.
-    wall: Option<WallTime>,
-}
-
-impl Courses {
-    fn put(&mut self, budget: BudgetId, course: Course) {
-        self.all.insert(budget, course);
-        match course.next {
-            Next::Wall(end) => self.by_wall.insert((end, budget)),
-            Next::Age(at) => self.by_age.insert((at, budget)),
-        };
-    }
-
-    fn take(&mut self, budget: BudgetId) -> Option<Course> {
-        let course = self.all.remove(&budget)?;
-        match course.next {
-            Next::Wall(end) => self.by_wall.remove(&(end, budget)),
-            Next::Age(at) => self.by_age.remove(&(at, budget)),
-        };
-        Some(course)
-    }
-
-    /// Changes the condition for the next period.
-    fn wait(&mut self, budget: BudgetId, next: Next) {
-        if let Some(course) = self.take(budget) {
-            self.put(budget, Course { next, ..course });
-        }
-    }
-}
-
-impl Course {
-    fn age(&self, now: Tick) -> Span {
-        let base = self.base.unwrap_or(Span::ZERO);
-        base.plus_or_max(now.since(self.since))
-    }
-}
-
-/// Returns the shortest length of a period, divided by `divisor`.
-fn part(period: Period, divisor: u64) -> Span {
-    let nanos = period.shortest().nanos().checked_div(divisor);
-    Span::from_nanos(nanos.unwrap_or(0))
-}
-
-/// Returns the wall-clock end of a period in milliseconds. Period 0 (none) has ended, and so has a period
-/// outside the calendar.
-fn end(period: Period, running: PeriodId) -> i64 {
-    let known = (running > PeriodId::new(0)).then(|| period.end(running));
-    known.map_or(i64::MIN, |end| end.map_or(i64::MIN, WallTime::millis))
-}
-
-/// Returns the time from the start of a period to `wall`, or `None` if it has not started.
-fn elapsed(period: Period, id: PeriodId, wall: WallTime) -> Option<Span> {
-    let start = period.start(id).ok()?;
-    let millis = wall.millis().checked_sub(start.millis())?;
-    Some(Span::from_millis(u64::try_from(millis).ok()?))
-}
-
-/// Returns the wall-clock time at which the period after `running` begins, in milliseconds.
-///
-/// A period that has not started, because the clocks were set back, ends when the clocks' own period does.
-fn boundary(period: Period, running: PeriodId, wall: Option<WallTime>) -> i64 {
-    let by_clocks = wall.and_then(|wall| period.id_at(wall).ok());
-    let by_clocks = by_clocks.filter(|_| !planted::is(Bug::SetBackWaits));
-    end(period, by_clocks.map_or(running, |id| running.min(id)))
-}
-
 /// Returns true if a quota waits for its first period. A generation is created without one, and tokens
 /// granted before the first period would be granted again in it.
-pub(super) fn waits_for_period(generation: &Generation, wall: Option<WallTime>) -> bool {
+pub(super) fn waits_for_period(
+    generation: &Generation,
+    wall: Option<WallTime>,
+    zones: &dyn Zones,
+) -> bool {
     let Some(period) = generation.budget.period() else {
         return false;
     };
     let none = PeriodId::new(0);
     // Until the clocks of a quorum are known, the first period is unknown.
-    let is_first = |wall| period.id_at(wall) == Ok(none);
+    let is_first = |wall| period.id_at(wall, zones) == Ok(none);
     generation.account.period() == none && !wall.is_some_and(is_first)
 }
 
 /// Returns the rest of a quota's running period, by the clocks of a quorum.
-pub(super) fn rest_of_period(generation: &Generation, wall: Option<WallTime>) -> Option<Span> {
+pub(super) fn rest_of_period(
+    generation: &Generation,
+    wall: Option<WallTime>,
+    zones: &dyn Zones,
+) -> Option<Span> {
     let period = generation.budget.period()?;
-    let end = boundary(period, generation.account.period(), wall);
+    let end = boundary(period, generation.account.period(), wall, zones);
     let left = end.checked_sub(wall?.millis())?;
     Some(Span::from_millis(u64::try_from(left).unwrap_or(0)))
 }
@@ -161,8 +65,8 @@ impl Leader {
         let course = Course {
             period: running,
             since: now,
-            base: wall.map(|wall| Self::age_at_start(period, former, running, wall)),
-            next: Next::Wall(boundary(period, running, wall)),
+            base: wall.map(|wall| self.age_at_start(period, former, running, wall)),
+            next: Next::Wall(boundary(period, running, wall, self.zones)),
         };
         self.periods.put(budget, course);
     }
@@ -174,6 +78,7 @@ impl Leader {
     /// a whole period. A period that the clocks have not reached began early by a small error of theirs, or they
     /// were set back: then it ends with the clocks' own period, as if it had begun with that.
     fn age_at_start(
+        &self,
         period: Period,
         former: Option<(PeriodId, Span)>,
         running: PeriodId,
@@ -182,13 +87,14 @@ impl Leader {
         if planted::is(Bug::PeriodBornYoung) {
             return Span::ZERO;
         }
-        let by_clocks = period.id_at(wall).unwrap_or(running);
-        let begun = || elapsed(period, running.min(by_clocks), wall);
+        let zones = self.zones;
+        let by_clocks = period.id_at(wall, zones).unwrap_or(running);
+        let begun = || elapsed(period, running.min(by_clocks), wall, zones);
         let soon = i64::try_from(part(period, AGE_MIN_PART).nanos() / NANOS_PER_MILLI);
         let soon = wall.millis().saturating_add(soon.unwrap_or(i64::MAX));
         let starts_soon = || {
             period
-                .start(running)
+                .start(running, zones)
                 .is_ok_and(|start| start.millis() < soon)
         };
         let early = running > by_clocks && starts_soon();
@@ -216,12 +122,12 @@ impl Leader {
                 };
                 let (since, base) = match course.base {
                     Some(base) => (course.since, base),
-                    None => (now, Self::age_at_start(period, None, course.period, wall)),
+                    None => (now, self.age_at_start(period, None, course.period, wall)),
                 };
                 let next = match course.next {
                     // It has ended, and its successor was not proposed yet.
                     Next::Wall(end) if end > i64::MIN && end <= wall.millis() => course.next,
-                    _ => Next::Wall(boundary(period, course.period, Some(wall))),
+                    _ => Next::Wall(boundary(period, course.period, Some(wall), self.zones)),
                 };
                 let course = Course {
                     since,
@@ -261,7 +167,7 @@ impl Leader {
             let (Some(period), Some(course)) = (period, course) else {
                 continue;
             };
-            let Ok(by_clocks) = period.id_at(wall) else {
+            let Ok(by_clocks) = period.id_at(wall, self.zones) else {
                 continue;
             };
             let (running, age) = (course.period, course.age(now));
@@ -283,7 +189,7 @@ impl Leader {
             match running.next().filter(|_| ended) {
                 Some(next) => stamps.push((budget, next)),
                 None => {
-                    let boundary = boundary(period, running, Some(wall));
+                    let boundary = boundary(period, running, Some(wall), self.zones);
                     self.periods.wait(budget, Next::Wall(boundary));
                 }
             }
@@ -310,9 +216,9 @@ impl Leader {
     ) -> Vec<(BudgetId, PeriodId)> {
         let stamp = |&budget: &BudgetId| {
             let generation = state.budget(budget)?;
-            let waits = waits_for_period(generation, wall);
+            let waits = waits_for_period(generation, wall, self.zones);
             let period = generation.budget.period().filter(|_| waits)?;
-            let next = period.id_at(wall?).ok()?;
+            let next = period.id_at(wall?, self.zones).ok()?;
             Some((budget, next))
         };
         budgets.iter().filter_map(stamp).collect()

@@ -185,11 +185,11 @@ impl Leader {
                 continue;
             }
             // It is planned again once its period has begun.
-            if waits_for_period(generation, wall) {
+            if waits_for_period(generation, wall, self.zones) {
                 continue;
             }
             let mut view = view(generation, self.pace.report.times_or_max(3));
-            view.rest = rest_of_period(generation, wall);
+            view.rest = rest_of_period(generation, wall, self.zones);
             let plan = self.ledger.plan(budget, &generation.account, &view, now);
             self.notify_set.extend(plan.recalled);
             for request in plan.grant_requests {

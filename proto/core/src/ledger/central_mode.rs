@@ -1,4 +1,4 @@
-//! Central mode of budgets that are too small to divide.
+//! Central mode of budgets that are too scarce for shares.
 
 use crate::planted::{self, Bug};
 use crate::unit::{Span, Tick};

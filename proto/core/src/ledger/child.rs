@@ -1,6 +1,5 @@
 //! One child of a parent, as far as its reports tell.
 
-use super::ReportError;
 use super::claim::{Claim, Urgency};
 use super::planning_queue::PlanningQueue;
 use crate::budget;
@@ -12,6 +11,31 @@ use crate::window::{Haste, Window};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::fmt;
+
+/// Reason why a report was not taken. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// No such edge is open. The sender must open another.
+    Closed,
+    /// A later report of the edge was taken before.
+    Stale,
+    /// It builds on a report that was not taken here. The sender must send everything.
+    Unfounded,
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "the edge is closed; open another",
+            Self::Stale => "a later report of the edge was taken before",
+            Self::Unfounded => "it builds on a report that was not taken here; send a whole one",
+        })
+    }
+}
+
+impl core::error::Error for ReportError {}
 
 /// The parent's knowledge of one child.
 #[derive(Clone, Debug, Hash)]
@@ -196,7 +220,7 @@ impl Child {
         claim.rule = claim.rule.or_else(|| (terms.rules)(budget));
         debug_assert!(
             (terms.rules)(budget).is_none_or(|rule| claim.rule == Some(rule)),
-            "a rule changed of which nobody told"
+            "a rule changed without a call of `tell`"
         );
         let before = (claim.period, claim.returned());
         let urgency = claim.take(line, now);
@@ -295,7 +319,7 @@ impl Child {
         }
         debug_assert!(
             planted::any() || self.knows_the_rest(books),
-            "the book says something new of which nobody told"
+            "the book changed without a call of `tell`"
         );
         lines.urgent.append(&mut lines.rest);
         lines.urgent

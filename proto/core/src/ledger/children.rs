@@ -1,6 +1,6 @@
 //! The children of a parent, by incarnation.
 
-use super::Child;
+use super::child::Child;
 use crate::unit::Incarnation;
 use alloc::boxed::Box;
 use alloc::vec::Vec;

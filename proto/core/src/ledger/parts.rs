@@ -1,8 +1,9 @@
 //! The part of a budget that each child should hold, for each kind of budget.
 
+use super::candidate::{Candidate, Room, WholeView};
 use super::central_mode::CentralPlacement;
 use super::claim::total;
-use super::plan::{Candidate, Plan, Room, WholeView};
+use super::plan_changes::Plan;
 use crate::allocate::{self, Burst, Change, Claimant, Headroom, Policy, Warm};
 use crate::demand::ESCROW;
 use crate::edge::Vector;

@@ -1,14 +1,22 @@
 //! Queue of the budgets to plan and to report.
 
 use super::claim::Claim;
-use super::plan::Plan;
-use super::upward::SumScope;
+use super::plan_changes::Plan;
 use crate::few::Few;
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Incarnation, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Bound;
+
+/// Selects the budgets whose claims are summed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SumScope {
+    /// All of which a claim was reported.
+    All,
+    /// Those with a claim whose demand began, rose or fell sharply.
+    Urgent,
+}
 
 /// The budgets that changed since their last plan.
 ///

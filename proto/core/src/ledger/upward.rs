@@ -1,21 +1,12 @@
 //! The part of claims that the parent reports to its own parent: sums of demand, and returned parts.
 
-use super::planning_queue::PlanningQueue;
+use super::planning_queue::{PlanningQueue, SumScope};
 use super::{Child, Claim, Ledger};
 use crate::edge::{Counters, Vector};
 use crate::unit::{BudgetId, Incarnation, PeriodId};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Bound;
-
-/// Selects the budgets whose claims are summed again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SumScope {
-    /// All of which a claim was reported.
-    All,
-    /// Those with a claim whose demand began, rose or fell sharply.
-    Urgent,
-}
 
 /// The total that a child has returned of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

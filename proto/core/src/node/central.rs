@@ -1,6 +1,6 @@
 //! Central decisions: requests decided here, out of the undealt part of a budget.
 
-use super::{BudgetState, Node};
+use super::{BudgetState, Node, Turn};
 use crate::bucket::Refusal;
 use crate::central::{
     Booked, DecisionReply, DecisionRequest, Outcome, Reason, Release, RetryPolicy, Route,
@@ -38,14 +38,6 @@ pub enum Released {
         /// The release, marked as forwarded.
         release: Release,
     },
-}
-
-/// The waiting request that tokens are saved up for.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct Turn {
-    edge: Edge,
-    cost: Tokens,
-    until: Tick,
 }
 
 impl Node {

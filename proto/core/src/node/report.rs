@@ -45,7 +45,7 @@ impl Node {
         let report = self.holder.report(now, wall_ms, wants)?;
         debug_assert!(
             !all || planted::any() || self.has_said_what_is_wanted(),
-            "a claim changed of which nobody spoke"
+            "a claim changed and was not marked"
         );
         Some(report)
     }

@@ -189,7 +189,7 @@ impl Node {
                         .open()
                         .all(|(child, _)| child != client)
             }),
-            "a session holds what nobody noted"
+            "a session holds a part that was not noted"
         );
     }
 

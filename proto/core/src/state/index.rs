@@ -1,7 +1,7 @@
 //! Indexes of generations and rules.
 
 use super::chunks::Chunks;
-use super::{Generation, Rule};
+use super::generation::{Generation, Rule};
 use crate::unit::{BudgetId, Incarnation, RuleId};
 use alloc::collections::{BTreeMap, BTreeSet};
 

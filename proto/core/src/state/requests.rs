@@ -1,9 +1,7 @@
 //! Requests that were carried out, so that a retry is not a second change.
 
-use super::{Effect, State};
 use crate::unit::RequestId;
 use alloc::collections::{BTreeSet, VecDeque};
-use alloc::vec::Vec;
 
 /// The requests carried out last.
 ///
@@ -16,18 +14,26 @@ pub(super) struct Requests {
 }
 
 impl Requests {
+    /// Maximum number of remembered requests.
+    pub(super) const MAX: usize = 4_096;
+
     /// Remembers a request, and forgets the oldest above the maximum. Returns true if it was new.
-    fn remember(&mut self, request: RequestId) -> bool {
+    pub(super) fn remember(&mut self, request: RequestId) -> bool {
         if !self.known.insert(request) {
             return false;
         }
         self.order.push_back(request);
-        if self.order.len() > State::REQUESTS_MAX
+        if self.order.len() > Self::MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
         }
         true
+    }
+
+    /// Returns true if a request is remembered.
+    pub(super) fn contains(&self, request: RequestId) -> bool {
+        self.known.contains(&request)
     }
 
     /// Returns the requests, oldest first.
@@ -43,23 +49,5 @@ impl FromIterator<RequestId> for Requests {
             known.remember(request);
         }
         known
-    }
-}
-
-impl State {
-    /// Returns true if a request is among those carried out last. A caller that lost the answer learns the
-    /// outcome by it.
-    #[must_use]
-    pub fn has_carried_out(&self, request: RequestId) -> bool {
-        self.requests.known.contains(&request)
-    }
-
-    /// Returns true if a request is new, and remembers it as carried out.
-    pub(super) fn is_new(&mut self, request: RequestId, effects: &mut Vec<Effect>) -> bool {
-        let new = self.requests.remember(request);
-        if !new {
-            effects.push(Effect::Repeated(request));
-        }
-        new
     }
 }

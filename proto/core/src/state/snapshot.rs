@@ -143,10 +143,14 @@ impl State {
         let issued = |incarnation: Incarnation| incarnation < snapshot.next_incarnation;
         let members: BTreeMap<Incarnation, Member> = snapshot.members.iter().copied().collect();
         if !members.keys().all(|&incarnation| issued(incarnation)) {
-            return Err(RestoreError::Name { what: "life" });
+            return Err(RestoreError::Name {
+                what: "incarnation",
+            });
         }
         if members.len() != snapshot.members.len() {
-            return Err(RestoreError::Duplicate { what: "lives" });
+            return Err(RestoreError::Duplicate {
+                what: "incarnations",
+            });
         }
         for (id, generation) in &snapshot.budgets {
             let account = &generation.account;

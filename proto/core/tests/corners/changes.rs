@@ -196,7 +196,7 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
         claim.demand()[0].curve.weight() / u64::from(Weight::ONE.get())
     };
     let one = aliquot_core::demand::WEIGHT_ONE;
-    assert_eq!(counts(&mut ledger, None), one, "nobody knows of a rule");
+    assert_eq!(counts(&mut ledger, None), one, "no child knows of a rule");
     assert_eq!(counts(&mut ledger, Some(heavy(3))), 3 * one);
     assert_eq!(counts(&mut ledger, None), 3 * one);
     ledger.reweigh(BudgetId::new(1), |_| Some(heavy(5)));

@@ -361,7 +361,7 @@ fn given_to_no_client(budget: &Budget, period: u64, gifts: [[u64; 4]; 3]) {
     client.handle_answer(&answer(edge(1, 1), 2, budget, period, second), at(20));
     let held = client.holder().map(|holder| holder.holding(B));
     assert_eq!(held, Some(Vector::ZERO), "{budget:?}");
-    assert_eq!(client.allotments().count(), 0, "nobody decides on it");
+    assert_eq!(client.allotments().count(), 0, "nothing is decided on it");
     let report = client.report(at(30), 0).expect("an edge");
     let line = report
         .lines

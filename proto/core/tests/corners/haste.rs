@@ -109,11 +109,11 @@ fn a_node_that_leaves_has_left_when_its_last_client_has_and_the_leader_heard_of_
     node.handle_report(&client.report(at(620), 0).expect("a report"), at(620));
     let after = node.report(at(630), 0).expect("a report");
     assert!(node.holder().holding(B).is_zero(), "all of it is returned");
-    assert!(!node.has_left(), "nobody has heard of it yet");
+    assert!(!node.has_left(), "the leader has not heard of it yet");
     let mut heard = answer(edge(0, 1), before.seq.get(), &budget, 0, whole(&budget));
     heard.number.number = Number::new(50);
     node.handle_answer(&heard, at(640));
-    assert!(!node.has_left(), "of this report, nobody has");
+    assert!(!node.has_left(), "nor of this report");
     heard.answers = after.seq;
     heard.number.number = Number::new(51);
     node.handle_answer(&heard, at(650));

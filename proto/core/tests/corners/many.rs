@@ -99,7 +99,7 @@ impl Cluster {
         self.node.tick(now);
         for output in self.node.poll_outputs() {
             let NodeOutput::Answer(answer) = output else {
-                panic!("the life is over");
+                panic!("the incarnation is over");
             };
             assert!(answer.lines.len() <= AnswerLine::LINES_MAX);
             let client = self.clients.iter_mut();

@@ -7,7 +7,7 @@ use super::setup::*;
 fn a_round_for_those_who_wait_comes_early_and_another_at_its_time() {
     let mut host = LeaderHost::open();
     host.put(budget(|draft| draft.rate = Some("100/s".into())));
-    assert!(host.rounds(at(0)).is_empty(), "nobody asks for anything");
+    assert!(host.rounds(at(0)).is_empty(), "no node asks for anything");
     host.ask(2, 1 << 33, at(10));
     let early = host.rounds(at(10));
     assert_eq!(
@@ -38,7 +38,7 @@ fn a_quota_is_given_out_in_a_period_or_not_at_all() {
         host.apply(Some(&Command::Round(round)), at(151));
     }
     let granting = host.rounds(at(170));
-    assert_eq!(grants(&granting), 1, "and then nobody waits for a tick");
+    assert_eq!(grants(&granting), 1, "and then no node waits for a tick");
     assert_ne!(granting[0].grants[0].period, PeriodId::new(0));
 }
 
@@ -98,7 +98,9 @@ fn two_lives_of_one_node_are_no_quorum_of_clocks() {
     let honest = {
         let wall = aliquot_core::budget::WallTime::from_millis(DAWN);
         let period = budget.period().expect("a quota");
-        period.id_at(wall).expect("a period")
+        period
+            .id_at(wall, &aliquot_core::budget::NoZones)
+            .expect("a period")
     };
     let mut host = LeaderHost::open();
     host.put(budget);

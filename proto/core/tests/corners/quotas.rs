@@ -2,6 +2,7 @@
 
 use super::leader_host::LeaderHost;
 use super::setup::*;
+use aliquot_core::budget::{WallTime, Zone, Zones};
 use std::collections::BTreeMap;
 
 const MINUTE: i64 = 60_000;
@@ -140,11 +141,11 @@ fn given_after_the_clocks_were_set_back() -> PeriodId {
 #[test]
 fn a_forgotten_quota_begins_in_no_period_before_the_one_it_was_forgotten_in() {
     let period = |wall: i64| {
-        let wall = aliquot_core::budget::WallTime::from_millis(wall);
+        let wall = WallTime::from_millis(wall);
         quota()
             .period()
             .expect("a quota")
-            .id_at(wall)
+            .id_at(wall, &aliquot_core::budget::NoZones)
             .expect("a period")
     };
     let (first, second) = (period(DAWN), period(DAWN + MINUTE));
@@ -160,14 +161,19 @@ fn a_forgotten_quota_begins_in_no_period_before_the_one_it_was_forgotten_in() {
 /// of all nodes are off by the second figure of each stretch, in milliseconds, for its first one, in seconds.
 /// Without a second figure all nodes sleep.
 fn beginnings(quota: &str, stretches: &[(u64, Option<i64>)]) -> Vec<u64> {
+    let quota = budget(|draft| draft.quota = Some(quota.into()));
+    beginnings_of(quota, stretches)
+}
+
+fn beginnings_of(quota: Budget, stretches: &[(u64, Option<i64>)]) -> Vec<u64> {
     let mut instance = Instance {
         host: LeaderHost::open(),
         reports: 0,
         heard: BTreeMap::new(),
     };
-    instance.host.put(budget(|draft| {
-        draft.quota = Some(quota.into());
-    }));
+    let leader = std::mem::replace(&mut instance.host.leader, Leader::new(Pace::default()));
+    instance.host.leader = leader.in_zones(&Summer);
+    instance.host.put(quota);
     let period = |instance: &Instance| {
         let state = &instance.host.state;
         let (_, generation) = state.budgets().next().expect("the quota");
@@ -233,4 +239,46 @@ fn wild_clocks_at_most_double_the_pace_of_a_quota() {
     let wild: Vec<_> = (0..300).map(|second| (1, Some(second * MINUTE))).collect();
     let begun = beginnings("100/minute", &wild);
     assert!(begun.len() <= 300 / 30 + 3, "{begun:?}");
+}
+
+/// A zone whose clock shows UTC, and an hour more in a summer of three days.
+#[derive(Debug)]
+struct Summer;
+
+impl Summer {
+    const HOUR: i64 = 60 * MINUTE;
+    /// Instants at which the clock is set ahead and back.
+    const AHEAD: i64 = DAWN + 49 * Self::HOUR;
+    const BACK: i64 = DAWN + 121 * Self::HOUR;
+}
+
+impl Zones for Summer {
+    fn local(&self, _: &Zone, at: WallTime) -> Option<i64> {
+        let summer = (Self::AHEAD..Self::BACK).contains(&at.millis());
+        Some(at.millis() + if summer { Self::HOUR } else { 0 })
+    }
+
+    fn first(&self, _: &Zone, local: i64) -> Option<WallTime> {
+        let in_summer = local - Self::HOUR;
+        let first = match local < Self::AHEAD || in_summer >= Self::BACK {
+            true => local,
+            false => in_summer.max(Self::AHEAD),
+        };
+        Some(WallTime::from_millis(first))
+    }
+}
+
+/// A day of 23 hours and one of 25 begin when the zone's clock shows midnight, and each has one period.
+#[test]
+fn a_quota_in_a_zone_begins_at_the_midnights_of_its_clock() {
+    let quota = budget(|draft| {
+        draft.quota = Some("100/day".into());
+        draft.zone = Some("Europe/London".into());
+    });
+    // The nodes report from ten seconds before each full hour until ten seconds after it.
+    let hours = (1..170).flat_map(|_| [(3_580, None), (20, Some(0))]);
+    let stretches: Vec<_> = [(10, Some(0))].into_iter().chain(hours).collect();
+    let begun = beginnings_of(quota, &stretches);
+    let expect = [24, 48, 71, 95, 119, 144, 168].map(|hour| hour * 3_600_000);
+    assert_eq!(begun[1..], expect, "{begun:?}");
 }

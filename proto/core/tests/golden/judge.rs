@@ -225,7 +225,7 @@ impl Stage {
             watch
                 .budget
                 .period()?
-                .id_at(WallTime::from_millis(wall))
+                .id_at(WallTime::from_millis(wall), &aliquot_core::budget::NoZones)
                 .ok()
         };
         let latest = self.watch_of(id).and_then(|watch| honest(watch));

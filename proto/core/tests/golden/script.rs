@@ -49,7 +49,7 @@ impl Stage {
                 }
             }
             ["elect", name, raw @ ..] => self.elect(name, !raw.is_empty())?,
-            ["office"] => self.append(Term::new(self.term), None),
+            ["ready"] => self.append(Term::new(self.term), None),
             ["depose", name] => self.host(name)?.leader.deposed(),
             ["budget", fields @ ..] => super::entries::budget(self, fields)?,
             ["delete", key] => super::entries::delete(self, key)?,
@@ -183,7 +183,11 @@ impl Stage {
         if !raw {
             self.append(term, None);
         }
-        let readiness = if raw { "not in office" } else { "in office" };
+        let readiness = if raw {
+            "not ready to lead"
+        } else {
+            "ready to lead"
+        };
         self.say(format!("{name} is elected in {term}, {readiness}"));
         Ok(())
     }
@@ -192,7 +196,7 @@ impl Stage {
         let id = self.host(name)?.id;
         let lead = self.lead.clone();
         if !self.host(&lead)?.leader.is_ready() {
-            return Err("not in office".into());
+            return Err("not ready to lead".into());
         }
         let term = Term::new(self.term);
         self.hold_or_append(&lead, term, Command::Remove { node: id });

@@ -9,7 +9,7 @@
 
 use aliquot_core::budget::{
     Budget, BudgetDraft, Calendar, Catalog, ExpiryDraft, FieldError, Key, KeyPattern, Length,
-    Limit, Offset, PartDraft, Period, WeightDraft, Written, grammar,
+    Limit, LocalClock, Offset, PartDraft, Period, WeightDraft, Written, Zone, grammar,
 };
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{Frequency, RuleId, Scale, Span};
@@ -49,7 +49,7 @@ prop_compose! {
     fn noisy_draft()(
         (key, rate, burst, quota) in (noise(), written(), written(), written()),
         (offset, align, concurrency, max_hold) in (written(), written(), written(), written()),
-        (band, allocation, forget_after) in (written(), written(), written()),
+        (zone, band, allocation, forget_after) in (written(), written(), written(), written()),
         (headroom, max_keys, dry_run) in (written(), written(), written()),
         (floor, ceiling, local) in (noisy_part(), noisy_part(), noisy_part()),
         weights in proptest::collection::vec((noise(), noise(), written(), written()), 0..3),
@@ -59,7 +59,7 @@ prop_compose! {
             WeightDraft { labels: [(name, glob)].into(), weight, band }
         });
         BudgetDraft {
-            key, rate, burst, quota, offset, align, concurrency, max_hold, band, floor, ceiling,
+            key, rate, burst, quota, offset, zone, align, concurrency, max_hold, band, floor, ceiling,
             allocation, forget_after, headroom, max_keys, dry_run,
             weights: weights.collect(),
             on_lease_expiry: Some(match local {
@@ -84,13 +84,20 @@ fn frequency() -> impl Strategy<Value = Frequency> {
 fn period() -> impl Strategy<Value = Period> {
     let calendar = prop_oneof![Just(Calendar::Day), Just(Calendar::Month)];
     let calendar = (calendar, -840_i16..=840).prop_map(|(unit, minutes)| {
-        let offset = Offset::from_minutes(minutes).unwrap();
-        (Length::Calendar(unit), offset)
+        let clock = match minutes % 3 {
+            0 => Zone::named("Europe/Berlin").unwrap().into(),
+            _ => LocalClock::Offset(Offset::from_minutes(minutes).unwrap()),
+        };
+        (Length::Calendar(unit), clock)
     });
-    let fixed = (1_000_u64..100_000_000_000)
-        .prop_map(|millis| (Length::Fixed(Span::from_millis(millis)), Offset::UTC));
-    (prop_oneof![calendar, fixed], 0_u64..1_000).prop_map(|((length, offset), align)| {
-        Period::new(length, offset, Span::from_millis(align)).unwrap()
+    let fixed = (1_000_u64..100_000_000_000).prop_map(|millis| {
+        (
+            Length::Fixed(Span::from_millis(millis)),
+            LocalClock::default(),
+        )
+    });
+    (prop_oneof![calendar, fixed], 0_u64..1_000).prop_map(|((length, clock), align)| {
+        Period::new(length, clock, Span::from_millis(align)).unwrap()
     })
 }
 
@@ -110,9 +117,11 @@ fn rate_draft(rate: Frequency, burst: u64) -> BudgetDraft {
 
 fn quota_draft(tokens: u64, period: Period) -> BudgetDraft {
     let calendar = matches!(period.length(), Length::Calendar(_));
+    let text = |given: bool| (given && calendar).then(|| period.clock().to_string().into());
     BudgetDraft {
         quota: Some(format!("{tokens} per {}", period.length()).into()),
-        offset: calendar.then(|| period.offset().to_string().into()),
+        offset: text(matches!(period.clock(), LocalClock::Offset(_))),
+        zone: text(matches!(period.clock(), LocalClock::Zone(_))),
         align: Some(period.align().to_string().into()),
         on_lease_expiry: Some(ExpiryDraft::Word("keep".into())),
         ..BudgetDraft::default()
@@ -245,11 +254,11 @@ proptest! {
 
     #[test]
     fn one_wrong_field_is_the_one_that_is_named(
-        budget in budget(), which in 0..9_usize, text in noise()
+        budget in budget(), which in 0..10_usize, text in noise()
     ) {
-        const FIELDS: [&str; 9] = [
+        const FIELDS: [&str; 10] = [
             "key", "band", "allocation", "forget_after", "headroom", "dry_run", "offset", "max_keys",
-            "max_hold",
+            "max_hold", "zone",
         ];
         let mut draft = budget.to_draft();
         let written = Some(Written::Text(text.clone()));
@@ -261,9 +270,11 @@ proptest! {
             3 => draft.forget_after = written,
             4 => draft.headroom = written,
             5 => draft.dry_run = written,
-            6 => draft.offset = written,
+            // One of the two is given.
+            6 => (draft.offset, draft.zone) = (written, None),
             7 => draft.max_keys = written,
-            _ => draft.max_hold = written,
+            8 => draft.max_hold = written,
+            _ => (draft.offset, draft.zone) = (None, written),
         }
         match draft.validate() {
             Ok(other) => prop_assert_eq!(other.whole(), budget.whole()),

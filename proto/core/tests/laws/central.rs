@@ -65,7 +65,7 @@ fn three_tokens_for_forty_clients_on_three_nodes_are_all_used_and_reach_everybod
         assert!(part <= 1.001, "{part} of R");
         assert!(
             least as f64 >= 0.5 * mean,
-            "somebody got {least} of a mean of {mean}"
+            "one caller got {least} of a mean of {mean}"
         );
     }
 }

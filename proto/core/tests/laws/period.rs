@@ -7,7 +7,7 @@
     reason = "the helpers of a test may panic as the test may"
 )]
 
-use aliquot_core::budget::{Calendar, Length, Offset, Period, WallTime};
+use aliquot_core::budget::{Calendar, Length, NoZones, Offset, Period, WallTime};
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{PeriodId, Span};
 use proptest::prelude::*;
@@ -71,19 +71,22 @@ fn law<S: Strategy>(cases: u32, inputs: S, test: impl Fn(S::Value) -> TestCaseRe
 /// that one's.
 fn periods_are_contiguous() -> bool {
     law(2_000, (period(), wall_time()), |(period, at)| {
-        let id = period.id_at(at).unwrap();
-        let (start, end) = (period.start(id).unwrap(), period.end(id).unwrap());
+        let id = period.id_at(at, &NoZones).unwrap();
+        let (start, end) = (
+            period.start(id, &NoZones).unwrap(),
+            period.end(id, &NoZones).unwrap(),
+        );
         prop_assert!(id.get() >= 1 && start <= at && at < end);
         let length = u64::try_from(end.millis() - start.millis()).unwrap();
         prop_assert!(Span::from_millis(length) >= period.shortest());
         let next = id.next().unwrap();
         if end < WallTime::END {
-            prop_assert_eq!(period.id_at(end), Ok(next));
-            prop_assert_eq!(period.start(next), Ok(end));
+            prop_assert_eq!(period.id_at(end, &NoZones), Ok(next));
+            prop_assert_eq!(period.start(next, &NoZones), Ok(end));
             let last = WallTime::from_millis(end.millis() - 1);
-            prop_assert_eq!(period.id_at(last), Ok(id));
+            prop_assert_eq!(period.id_at(last, &NoZones), Ok(id));
         } else {
-            prop_assert!(period.start(next).is_err());
+            prop_assert!(period.start(next, &NoZones).is_err());
         }
         Ok(())
     })
@@ -95,7 +98,9 @@ fn days_start_at_local_midnight() -> bool {
     law(500, (wall_time(), -840_i16..=840), |(at, minutes)| {
         let offset = Offset::from_minutes(minutes).unwrap();
         let day = Period::new(Length::Calendar(Calendar::Day), offset, Span::ZERO).unwrap();
-        let start = day.start(day.id_at(at).unwrap()).unwrap();
+        let start = day
+            .start(day.id_at(at, &NoZones).unwrap(), &NoZones)
+            .unwrap();
         let local = start.millis() + i64::from(minutes) * 60_000;
         prop_assert_eq!(local.rem_euclid(86_400_000), 0);
         Ok(())
@@ -112,7 +117,7 @@ fn months_are_the_calendars() -> bool {
         let february = if leap { 29 } else { 28 };
         for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
             let start = WallTime::from_millis(day * 86_400_000);
-            if month.start(id) != Ok(start) || month.id_at(start) != Ok(id) {
+            if month.start(id, &NoZones) != Ok(start) || month.id_at(start, &NoZones) != Ok(id) {
                 return false;
             }
             day += length;
@@ -153,9 +158,9 @@ proptest! {
     #[test]
     fn period_ids_grow_with_time(period in period(), one in wall_time(), other in wall_time()) {
         let (early, late) = (one.min(other), one.max(other));
-        let (first, last) = (period.id_at(early).unwrap(), period.id_at(late).unwrap());
+        let (first, last) = (period.id_at(early, &NoZones).unwrap(), period.id_at(late, &NoZones).unwrap());
         prop_assert!(first <= last);
-        prop_assert_eq!(first == last, late < period.end(first).unwrap());
+        prop_assert_eq!(first == last, late < period.end(first, &NoZones).unwrap());
     }
 
     #[test]
@@ -164,8 +169,8 @@ proptest! {
     ) {
         let at = WallTime::from_millis(millis);
         let inside = at >= WallTime::default() && at < WallTime::END;
-        prop_assert_eq!(period.id_at(at).is_ok(), inside);
+        prop_assert_eq!(period.id_at(at, &NoZones).is_ok(), inside);
         let id = PeriodId::new(id);
-        prop_assert_eq!(period.start(id).is_ok(), period.end(id).is_ok());
+        prop_assert_eq!(period.start(id, &NoZones).is_ok(), period.end(id, &NoZones).is_ok());
     }
 }

@@ -310,14 +310,14 @@ fn a_snapshot_that_contradicts_itself_is_not_a_state() {
         assert!(State::restore(snapshot).is_err(), "{what} was restored");
     }
     assert!(State::restore(furnished()).is_ok());
-    check("a life never issued", |it| {
+    check("an incarnation never issued", |it| {
         it.next_incarnation = Incarnation::new(2)
     });
     check("a budget never issued", |it| {
         it.next_budget = BudgetId::new(2)
     });
     check("a rule never issued", |it| it.next_rule = RuleId::new(2));
-    check("a life twice", |it| it.members.push(it.members[0]));
+    check("an incarnation twice", |it| it.members.push(it.members[0]));
     check("a rule twice", |it| it.rules.push(it.rules[0].clone()));
     check("two rules of one key", |it| {
         it.rules[1].1 = it.rules[0].1.clone()
@@ -331,7 +331,7 @@ fn a_snapshot_that_contradicts_itself_is_not_a_state() {
     check("two budgets of one key", |it| {
         it.budgets[1].1.key = it.budgets[0].1.key.clone()
     });
-    check("a holder that is no life", |it| {
+    check("a holder that is no incarnation", |it| {
         it.members.remove(0);
     });
     check("a book of another kind", |it| {

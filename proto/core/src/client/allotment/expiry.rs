@@ -1,6 +1,6 @@
 //! The end of an allotment's lease, or of its edge.
 
-use super::{Allotment, Mode, Remnant};
+use super::{Allotment, LeaseEnd, Mode, Remnant};
 use crate::budget::OnLeaseExpiry;
 use crate::client::decider::{Decider, Right};
 use crate::edge::Vector;
@@ -9,15 +9,6 @@ use crate::message::{FloorRelease, Tally};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Edge, Rate, Tick, Tokens};
-
-/// The end of a lease.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::client) struct LeaseEnd {
-    /// Time at which it ended.
-    pub(in crate::client) until: Tick,
-    /// True if the parent's own lease was confirmed after it first renewed this one.
-    pub(in crate::client) confirmed: bool,
-}
 
 impl<D: Decider> Allotment<D> {
     /// Ends the lease: the policy takes over. Returns what is provably unused.

@@ -164,7 +164,7 @@ mod tests {
     /// Returns a client that made its first report.
     fn reporting() -> Client {
         let mut client = Client::new(Drift::default());
-        assert!(!client.is_urgent(at(0)), "there is nobody to tell");
+        assert!(!client.is_urgent(at(0)), "there is no node to tell");
         let edge = Edge {
             parent: Incarnation::new(1),
             child: Incarnation::new(1),
@@ -182,7 +182,10 @@ mod tests {
         client.claim(BUDGET, Claim::default(), at(1));
         assert!(client.is_urgent(at(1)), "a claim");
         assert!(client.report(at(1), 0).is_some());
-        assert!(!client.is_urgent(at(2)), "said, and nobody wants any");
+        assert!(
+            !client.is_urgent(at(2)),
+            "reported, and no caller wants any"
+        );
         let denied = client.try_acquire_at(BUDGET, Tokens::from_grains(8), at(2));
         assert!(denied.is_err() && client.is_urgent(at(2)), "a refusal");
         assert!(client.report(at(2), 0).is_some());

@@ -71,7 +71,7 @@ fn late_verdict_counts() -> bool {
     let end = holder.lease().until();
     match fleet.services[near].requests.handle(&told, end) {
         Verdict::Counts(..) => true,
-        Verdict::Ignored => panic!("the permit stays booked for nobody"),
+        Verdict::Ignored => panic!("the permit stays booked without a holder"),
         Verdict::Undo(release) => {
             assert_eq!(fleet.nodes[node].central_permits(B).grains(), 1);
             fleet.carry_release(node, &release);
@@ -315,7 +315,7 @@ fn the_home_is_who_holds_most_and_the_lowest_of_equals() {
             generation.account.holding(incarnation).burst.grains() / fleet.one().grains()
         })
         .collect();
-    assert_eq!(bursts, [3, 0, 0], "gathered");
+    assert_eq!(bursts, [3, 0, 0], "at one node");
     let unknown = aliquot_core::unit::BudgetId::new(77);
     assert_eq!(fleet.state.home_of(unknown), None);
 }

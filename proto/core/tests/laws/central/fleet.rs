@@ -351,7 +351,7 @@ impl Fleet {
 
     /// Returns the home of the key.
     pub(crate) fn home(&self) -> usize {
-        let home = self.state.home_of(B).expect("somebody holds it");
+        let home = self.state.home_of(B).expect("a node holds it");
         self.index_of(home).expect("the home lives")
     }
 

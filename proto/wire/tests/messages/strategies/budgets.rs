@@ -58,7 +58,7 @@ prop_compose! {
     pub(crate) fn draft()(
         key in "\\PC{0,20}",
         one in prop::array::uniform7(option::of(written())),
-        two in prop::array::uniform6(option::of(written())),
+        two in prop::array::uniform7(option::of(written())),
         weights in vec(weight_draft(), 0..3),
         floor in option::of(part_draft()), ceiling in option::of(part_draft()),
         on_lease_expiry in option::of(prop_oneof![
@@ -67,9 +67,9 @@ prop_compose! {
         ]),
     ) -> BudgetDraft {
         let [rate, burst, quota, offset, align, concurrency, max_hold] = one;
-        let [band, allocation, forget_after, headroom, max_keys, dry_run] = two;
+        let [band, allocation, forget_after, headroom, max_keys, dry_run, zone] = two;
         BudgetDraft {
-            key, rate, burst, quota, offset, align, concurrency, max_hold, weights, band, floor,
+            key, rate, burst, quota, offset, zone, align, concurrency, max_hold, weights, band, floor,
             ceiling, on_lease_expiry, allocation, forget_after, headroom, max_keys, dry_run,
         }
     }
@@ -92,8 +92,9 @@ fn limited() -> BoxedStrategy<BudgetDraft> {
                 ..BudgetDraft::default()
             }
         }),
-        (1..1_u64 << 50, span).prop_map(move |(tokens, span)| BudgetDraft {
+        (1..1_u64 << 50, span, any::<bool>()).prop_map(move |(tokens, span, zoned)| BudgetDraft {
             quota: text(format!("{tokens} per {span}")),
+            zone: text("Europe/Berlin".into()).filter(|_| zoned && span != "36h"),
             ..BudgetDraft::default()
         }),
         (1..1_000_000_u64, 1..86_400_u64).prop_map(move |(permits, hold)| BudgetDraft {

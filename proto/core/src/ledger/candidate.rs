@@ -1,0 +1,192 @@
+//! The children that take part in a plan, and the amounts to divide among them.
+
+use super::central_mode::{CentralMode, CentralPlacement};
+use super::claim::Claim;
+use crate::account::Account;
+use crate::allocate::{self, Claimant};
+use crate::edge::{Counters, Vector};
+use crate::share::{Kind, Share};
+use crate::unit::{Incarnation, Scale, Span, Tick, Tokens};
+use alloc::vec::Vec;
+
+/// The whole to divide, and the terms of the division.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct WholeView {
+    /// The rule of division.
+    pub terms: allocate::Terms,
+    /// The budget's fixed point.
+    pub scale: Scale,
+    /// The part that the parent itself has to return: it is not granted any more.
+    pub owed: Vector,
+    /// Maximum part of one session. `None` for a parent of nodes.
+    pub ceiling: Option<Share>,
+    /// Maximum sum of floors.
+    pub floors: Share,
+    /// Time without a report after which a child is neither granted nor recalled anything, since it may be
+    /// gone.
+    pub silence: Span,
+    /// Time for which a small difference is left alone. It must be well within a lease.
+    pub held_back: Span,
+    /// Treatment of a budget in central mode.
+    pub placement: CentralPlacement,
+    /// Rest of a quota's period, if known.
+    pub rest: Option<Span>,
+    /// True if the level above made this parent the home in central mode. Nothing of it may then be divided,
+    /// since other nodes send their requests here.
+    pub central_mode: bool,
+}
+
+/// One child that takes part in a plan.
+pub(super) struct Candidate<'a> {
+    pub(super) child: Incarnation,
+    pub(super) claim: &'a mut Claim,
+    pub(super) given: Vector,
+    /// The part that is held by the book.
+    pub(super) booked: Vector,
+    /// The part that is held once all targets are met.
+    pub(super) kept: Vector,
+    pub(super) leaving: bool,
+}
+
+impl<'a> Candidate<'a> {
+    pub(super) fn new(
+        (child, leaving): (Incarnation, bool),
+        claim: &'a mut Claim,
+        (counters, booked): (Counters, Vector),
+        kind: Kind,
+    ) -> Self {
+        let mut gone = counters.returned.merge(claim.returned());
+        // A child that reports more returned than it was granted still counts as holding it.
+        if counters.admits(kind, gone).is_err() {
+            gone = counters.returned;
+        }
+        gone.tokens = gone.tokens.plus(gone.spent).unwrap_or(Tokens::MAX);
+        let mut kept = counters.given.ahead_of(gone.merge(claim.target()));
+        if kind == Kind::Rate {
+            kept.tokens = Tokens::ZERO;
+        }
+        kept.spent = Tokens::ZERO;
+        Self {
+            child,
+            claim,
+            given: counters.given,
+            booked,
+            kept,
+            leaving,
+        }
+    }
+
+    /// Returns true if the child wants any of the budget now.
+    pub(super) fn wants(&self) -> bool {
+        let demand = self
+            .claim
+            .demand()
+            .iter()
+            .any(|band| band.curve.total() > 0);
+        !self.leaving && (demand || self.claim.waiting().is_some())
+    }
+
+    /// Returns the requested floor.
+    pub(super) fn floor(&self) -> Vector {
+        let floor = match self.leaving {
+            true => Share::EMPTY,
+            false => self.claim.floor(),
+        };
+        Vector {
+            tokens: Tokens::ZERO,
+            ..Vector::of(floor)
+        }
+    }
+
+    /// Returns a claimant of the child's floor and nothing more.
+    pub(super) fn floor_alone(&self, floor: u64) -> Claimant {
+        let floor = if self.leaving { 0 } else { floor };
+        Claimant {
+            floor,
+            ceiling: Some(floor),
+            ..Claimant::default()
+        }
+    }
+
+    /// Returns the child as a claimant of the component that `floor` and `ceiling` belong to.
+    pub(super) fn claimant(&self, floor: u64, ceiling: Option<u64>) -> Claimant {
+        if self.leaving {
+            return Claimant {
+                ceiling: Some(0),
+                ..Claimant::default()
+            };
+        }
+        let demand: Vec<_> = self
+            .claim
+            .demand()
+            .iter()
+            .map(|band| (band.band, band.curve.clone()))
+            .collect();
+        let weight = demand
+            .iter()
+            .fold(0_u64, |sum, (_, curve)| sum.saturating_add(curve.weight()));
+        Claimant {
+            weight,
+            demand,
+            floor,
+            ceiling,
+            fixed: weight,
+        }
+    }
+}
+
+/// The amounts to divide among the children that take part.
+pub(super) struct Room {
+    pub(super) rate: u64,
+    pub(super) burst: u64,
+    pub(super) tokens: u64,
+}
+
+impl Room {
+    pub(super) fn new(account: &Account, view: &WholeView, reserved: Vector) -> Self {
+        let whole = account.whole();
+        let less = |whole: Tokens, owed: Tokens, reserved: Tokens| {
+            whole.minus_or_zero(owed).minus_or_zero(reserved).grains()
+        };
+        Self {
+            rate: whole
+                .rate
+                .minus_or_zero(view.owed.rate)
+                .minus_or_zero(reserved.rate)
+                .grains(),
+            burst: less(whole.burst, view.owed.burst, reserved.burst),
+            tokens: less(
+                whole.tokens.minus_or_zero(account.spent()),
+                view.owed.tokens,
+                reserved.tokens,
+            ),
+        }
+    }
+
+    /// Updates the central mode of the budget. Returns true if the budget is in central mode.
+    pub(super) fn is_too_small(
+        &self,
+        candidates: &[Candidate<'_>],
+        kind: Kind,
+        view: &WholeView,
+        central_mode: &mut CentralMode,
+        now: Tick,
+    ) -> bool {
+        let (whole, least) = match kind {
+            Kind::Rate => (self.whole_burst(view.scale), view.placement.least_burst()),
+            Kind::Quota => (self.tokens, 1),
+            Kind::Concurrency => (self.burst, 1),
+        };
+        let claimants = candidates
+            .iter()
+            .filter(|candidate| candidate.wants())
+            .count();
+        let claimants = u64::try_from(claimants).unwrap_or(u64::MAX);
+        central_mode.look(whole, least, claimants, now) || view.central_mode
+    }
+
+    /// Returns the burst in whole tokens.
+    pub(super) fn whole_burst(&self, scale: Scale) -> u64 {
+        scale.whole(Tokens::from_grains(self.burst))
+    }
+}
