@@ -1,7 +1,10 @@
 //! Controllers of the number of calls in flight: pure, with time as an argument.
 
+mod probed;
+
 use crate::local::shape::ShapeError;
 use aliquot_core::unit::{Span, Tick};
+use probed::Probed;
 use std::fmt;
 
 /// Observation of one call that has ended.
@@ -15,6 +18,12 @@ pub struct Sample {
     pub in_flight: u64,
     /// True if it failed in a way that is a sign of overload.
     pub failed: bool,
+}
+
+impl Sample {
+    const fn began(&self) -> Tick {
+        self.now.before(self.latency)
+    }
 }
 
 /// Decides how many calls may be in flight.
@@ -80,29 +89,61 @@ pub(super) fn kept(part: f64) -> f64 {
     }
 }
 
-/// Additive increase, multiplicative decrease (Chiu and Jain, 1989).
-///
-/// A failure lowers the limit to a part of it. That happens at most once in the time of a call's latency,
-/// since calls in flight at the same time fail for the same reason. As many successes as the limit raise it
-/// by one.
+/// A limit within its bounds, which failures lower.
 #[derive(Clone, Debug)]
-pub struct Aimd {
+struct Led {
     bounds: Bounds,
     limit: f64,
+    /// When a failure last lowered the limit.
+    lowered: Tick,
+}
+
+impl Led {
+    const fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            limit: bounds.start as f64,
+            lowered: Tick::from_nanos(0),
+        }
+    }
+
+    fn add(&mut self, step: f64) {
+        self.limit = self.bounds.clip(self.limit + step);
+    }
+
+    /// Lowers the limit to a part of it after a failure, and returns true. Does nothing if the call began
+    /// before a failure last lowered the limit: all calls of that time fail for the same reason.
+    fn fail(&mut self, failed: &Sample, keep: f64) -> bool {
+        let is_new = failed.began() >= self.lowered;
+        if is_new {
+            self.limit = self.bounds.clip((self.limit * keep).floor());
+            self.lowered = failed.now;
+        }
+        is_new
+    }
+}
+
+/// Additive increase, multiplicative decrease (Chiu and Jain, 1989).
+///
+/// A failure lowers the limit to a part of it. Calls that began before that do not lower it again, since
+/// calls in flight at the same time fail for the same reason. As many successes as the limit raise it by one.
+///
+/// The limit settles between that part of the number at which calls begin to fail, and that number. Do not
+/// use it for a service that queues calls for long before they fail: the limit then rises until the queue is
+/// as long as the service lets it become, or to its maximum. Use [`Vegas`] or [`Gradient`] there.
+#[derive(Clone, Debug)]
+pub struct Aimd {
+    led: Led,
     keep: f64,
-    /// Failures before this tick belong to one that already counted.
-    deaf_until: Tick,
 }
 
 impl Aimd {
     /// Returns a controller with these bounds. A failure leaves nine tenths of the limit.
     #[must_use]
-    pub fn new(bounds: Bounds) -> Self {
+    pub const fn new(bounds: Bounds) -> Self {
         Self {
-            bounds,
-            limit: bounds.start as f64,
+            led: Led::new(bounds),
             keep: KEEP,
-            deaf_until: Tick::from_nanos(0),
         }
     }
 
@@ -116,153 +157,110 @@ impl Aimd {
 
 impl Controller for Aimd {
     fn limit(&self) -> u64 {
-        self.limit as u64
+        self.led.limit as u64
     }
 
     fn sample(&mut self, sample: Sample) {
         if sample.failed {
-            if sample.now >= self.deaf_until {
-                self.limit = self.bounds.clip((self.limit * self.keep).floor());
-                self.deaf_until = sample.now.after(sample.latency);
-            }
-        } else if is_used(sample.in_flight as f64, self.limit) {
-            self.limit = self.bounds.clip(self.limit + 1.0 / self.limit);
+            self.led.fail(&sample, self.keep);
+        } else if is_used(sample.in_flight as f64, self.led.limit) {
+            self.led.add(1.0 / self.led.limit);
         }
     }
 }
 
 /// Limit derived from the queue that latency reveals (Brakmo and Peterson's TCP Vegas, 1994).
 ///
-/// With the best latency seen and the present one, `limit · (1 − best ÷ now)` calls are waiting in a queue.
-/// Below three, the limit grows by one for as many calls as the limit; above six it shrinks at that pace; in
-/// between it stays.
+/// With the mean latency of a block of calls, `now`, and the mean latency without a queue, `base`,
+/// `queue = limit · (1 − base ÷ now)` calls are waiting. A short queue is a twentieth of the limit, and at
+/// least one call. Below that, the limit grows by a short queue a block. Above three times that, it shrinks
+/// by two. In between it stays. A failure leaves nine tenths of the limit, once for all calls in flight.
 ///
-/// The best latency is measured again after every 300 times as many calls as the limit, with a fifth fewer in
-/// flight. Otherwise a dependency that became slower for good would look like one with a queue.
+/// See [latency without a queue](crate::adaptive#latency-without-a-queue) for the two latencies.
 #[derive(Clone, Debug)]
 pub struct Vegas {
-    bounds: Bounds,
-    limit: f64,
-    best: f64,
-    seen: u64,
-    deaf_until: Tick,
+    probed: Probed,
 }
 
 impl Vegas {
-    const SHORT: f64 = 3.0;
-    const LONG: f64 = 6.0;
-    /// After this many times as many calls as the limit, the best latency is measured again.
-    const PROBE: f64 = 300.0;
+    /// A short queue, as a part of the limit.
+    const SHORT: f64 = 0.05;
+    /// A long queue, in short ones.
+    const LONG: f64 = 3.0;
 
     /// Returns a controller with these bounds.
     #[must_use]
-    pub fn new(bounds: Bounds) -> Self {
+    pub const fn new(bounds: Bounds) -> Self {
         Self {
-            bounds,
-            limit: bounds.start as f64,
-            best: f64::INFINITY,
-            seen: 0,
-            deaf_until: Tick::from_nanos(0),
+            probed: Probed::new(bounds),
         }
     }
 }
 
 impl Controller for Vegas {
     fn limit(&self) -> u64 {
-        self.limit as u64
+        self.probed.limit()
     }
 
     fn sample(&mut self, sample: Sample) {
-        if sample.failed {
-            if sample.now >= self.deaf_until {
-                self.limit = self.bounds.clip((self.limit * KEEP).floor());
-                self.deaf_until = sample.now.after(sample.latency);
-            }
+        let Some(unqueued) = self.probed.sample(&sample) else {
             return;
-        }
-        if !is_used(sample.in_flight as f64, self.limit) {
-            return;
-        }
-        let now = sample.latency.nanos() as f64;
-        self.seen += 1;
-        if self.seen as f64 > Self::PROBE * self.limit {
-            // With a fifth fewer calls in flight, a queue caused by this limit drains, and the latency
-            // measured next is that of the dependency.
-            self.limit = self.bounds.clip(self.limit * 0.8);
-            (self.best, self.seen) = (f64::INFINITY, 0);
-        }
-        self.best = self.best.min(now);
-        let queue = self.limit * (1.0 - self.best / now);
-        let step = 1.0 / self.limit;
-        if queue < Self::SHORT {
-            self.limit = self.bounds.clip(self.limit + step);
-        } else if queue > Self::LONG {
-            self.limit = self.bounds.clip(self.limit - step);
+        };
+        let limit = self.probed.limit() as f64;
+        let queue = limit * (1.0 - unqueued);
+        let short = (limit * Self::SHORT).max(1.0);
+        if queue < short {
+            self.probed.add(short);
+        } else if queue > Self::LONG * short {
+            self.probed.add(-2.0 * short);
         }
     }
 }
 
-/// Limit derived from the ratio of usual latency to present latency.
+/// Limit derived from the ratio of the latency without a queue to the present latency.
 ///
-/// With mean latencies over about 600 and 10 calls, `g = 1.5 · long ÷ short`, clamped to ½ … 1:
-/// `limit ← 0.8 · limit + 0.2 · (g · limit + √limit)`. So the limit grows by a head-room of its square root
-/// while latency is usual. It shrinks once latency is one and a half times as long or more.
+/// With the mean latency of a block of calls, `now`, and the mean latency without a queue, `base`,
+/// `g = 1.05 · base ÷ now`, clamped to 0.7 … 1, and after each block `limit ← g · limit + 0.4 · √limit`. So
+/// the limit grows by a head-room of its square root while there is no queue, and shrinks with the ratio
+/// otherwise. A failure leaves nine tenths of the limit, once for all calls in flight.
+///
+/// The formula is that of Envoy's adaptive concurrency filter (2019), which has it from Netflix's
+/// concurrency-limits (2018), with another tolerance and head-room.
+///
+/// See [latency without a queue](crate::adaptive#latency-without-a-queue) for the two latencies.
 #[derive(Clone, Debug)]
 pub struct Gradient {
-    bounds: Bounds,
-    limit: f64,
-    long: f64,
-    short: f64,
+    probed: Probed,
 }
 
 impl Gradient {
-    const LONG: f64 = 1.0 / 600.0;
-    const SHORT: f64 = 1.0 / 10.0;
-    const TOLERANCE: f64 = 1.5;
-    /// Weight of the new value per limit's worth of calls.
-    const BELIEF: f64 = 0.2;
+    /// The latency may be this many times as long as without a queue.
+    const TOLERANCE: f64 = 1.05;
+    /// Part of the limit that a block leaves at least.
+    const LEAST: f64 = 0.7;
+    const HEAD_ROOM: f64 = 0.4;
 
     /// Returns a controller with these bounds.
     #[must_use]
-    pub fn new(bounds: Bounds) -> Self {
+    pub const fn new(bounds: Bounds) -> Self {
         Self {
-            bounds,
-            limit: bounds.start as f64,
-            long: 0.0,
-            short: 0.0,
+            probed: Probed::new(bounds),
         }
     }
 }
 
 impl Controller for Gradient {
     fn limit(&self) -> u64 {
-        self.limit as u64
+        self.probed.limit()
     }
 
     fn sample(&mut self, sample: Sample) {
-        if sample.failed {
-            self.limit = self.bounds.clip(self.limit * KEEP);
+        let Some(unqueued) = self.probed.sample(&sample) else {
             return;
-        }
-        let now = sample.latency.nanos() as f64;
-        if self.long == 0.0 {
-            (self.long, self.short) = (now, now);
-        }
-        self.long += (now - self.long) * Self::LONG;
-        self.short += (now - self.short) * Self::SHORT;
-        // A long mean far above the short one stems from worse times: let it decay.
-        if self.long > 2.0 * self.short {
-            self.long *= 0.95;
-        }
-        if !is_used(sample.in_flight as f64, self.limit) {
-            return;
-        }
-        let gradient = (Self::TOLERANCE * self.long / self.short).clamp(0.5, 1.0);
-        let wanted = gradient * self.limit + self.limit.sqrt();
-        // Each call contributes its share of one limit's worth of calls.
-        let belief = Self::BELIEF / self.limit;
-        self.limit = self
-            .bounds
-            .clip(self.limit + (wanted - self.limit) * belief);
+        };
+        let limit = self.probed.limit() as f64;
+        let gradient = (Self::TOLERANCE * unqueued).clamp(Self::LEAST, 1.0);
+        self.probed
+            .add((gradient - 1.0) * limit + Self::HEAD_ROOM * limit.sqrt());
     }
 }
