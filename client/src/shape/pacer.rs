@@ -1,6 +1,6 @@
 //! A leaky bucket as a queue.
 
-use super::{ShapeError, span_of, throttled};
+use super::{ShapeError, span_of};
 use crate::clock::{HostClock, SharedClock};
 use crate::counters::Counters;
 use crate::limiter::Limiter;
@@ -217,7 +217,7 @@ impl Pacer {
             let wait = at - now.nanos();
             let longest = interval.saturating_mul(queue);
             if wait > longest {
-                return Err(throttled(Span::from_nanos(wait - longest)));
+                return Err(Refused::throttled(Span::from_nanos(wait - longest)));
             }
             let Some(end) = at.checked_add(interval) else {
                 return Err(Refused::from(Reason::ExceedsBurst));
@@ -260,7 +260,7 @@ impl Pacer {
             }
             // Let through or refused, the turn is given up.
             if self.mode() != Mode::Enforce {
-                return interval.rule(Err(throttled(wait))).map(|_| ());
+                return interval.rule(Err(Refused::throttled(wait))).map(|_| ());
             }
             tokio::select! {
                 () = clock.sleep(Duration::from_nanos(wait.nanos())) => {}
