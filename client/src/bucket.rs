@@ -211,9 +211,27 @@ impl Cell {
 
     /// Decides at `now`. `lease` holds the end of the session's lease; it is read after the epoch that it
     /// applies to. An admission returns the period that it belongs to.
+    // A function of its own: the compiler then keeps the loop in registers.
+    #[inline(never)]
     pub(crate) fn decide(&self, need: Need, now: Tick, lease: &AtomicU64) -> Result<PeriodId, No> {
-        self.take(need, 0, now, lease, 0)
-            .map(|(_, _, period)| period)
+        let early;
+        let lease = if sync::planted(sync::Bug::LeaseBeforeEpoch) {
+            early = AtomicU64::new(lease.load(Ordering::Acquire));
+            &early
+        } else {
+            lease
+        };
+        update(self, |seen| {
+            let word = Word::unpack(seen);
+            let slot = self.slot(word.epoch);
+            match self.step(&slot, word, need, now, lease, 0) {
+                Ok(debt) => {
+                    let period = self.period(&slot, word.epoch);
+                    Next::Swap(Word { debt, ..word }.pack(), Ok(period))
+                }
+                Err(no) => Next::Keep(Err(no)),
+            }
+        })
     }
 
     /// Returns the debt after `need` if it is admitted. Of the capacity of thread caches, `ours` tokens are
@@ -228,33 +246,28 @@ impl Cell {
         lease: &AtomicU64,
         ours: u64,
     ) -> Result<u64, No> {
-        match slot.mode {
-            AdmissionMode::Leased if now.nanos() < lease.load(Ordering::Acquire) => {}
-            AdmissionMode::Leased if planted::is(Bug::LeaseUnreadByBucket) => {}
-            AdmissionMode::Leased if sync::planted(sync::Bug::LeaseUnseen) => {}
-            AdmissionMode::Leased | AdmissionMode::Lapsed => return Err(No::Lapsed),
-            AdmissionMode::Forever => {}
-            AdmissionMode::Floor if now < self.until(word.epoch) => {}
-            AdmissionMode::Floor => return Err(No::Lapsed),
+        let admits = match slot.mode {
+            AdmissionMode::Forever => true,
+            AdmissionMode::Leased => {
+                now.nanos() < lease.load(Ordering::Acquire)
+                    || planted::is(Bug::LeaseUnreadByBucket)
+                    || sync::planted(sync::Bug::LeaseUnseen)
+            }
+            AdmissionMode::Floor => now < self.until(word.epoch),
             AdmissionMode::Open => return open(slot, word, need),
-            AdmissionMode::Cold => return Err(No::Cold),
-            AdmissionMode::NoBudget => return Err(No::Unruled),
-            AdmissionMode::NoRoom => return Err(No::Full),
-            AdmissionMode::MaxKeys => return Err(No::MaxKeys),
-            AdmissionMode::Closed => return Err(No::Closed),
+            _ => false,
+        };
+        if !admits {
+            return Err(without_right(slot.mode));
         }
         let cost = self.cost(slot, need)?;
         let floor = self.floor(slot, ours);
         let bucket = slot.at(now, floor);
         let step = bucket.step(word.debt, cost);
         match bucket.admits(step) {
-            true if step.debt > Word::DEBT_MAX => Err(short(slot, No::Aged)),
+            true if step.debt > Word::DEBT_MAX => Err(short(slot.kind, No::Aged)),
             true => Ok(step.debt),
-            false => {
-                let due = slot.time_until(step.due);
-                let wait = due.map(|due| slot.base.after(due).since(now));
-                Err(short(slot, No::NotYet(wait)))
-            }
+            false => Err(not_yet(*slot, step.due, now)),
         }
     }
 
@@ -263,22 +276,20 @@ impl Cell {
     fn cost(&self, slot: &Slot, need: Need) -> Result<u64, No> {
         let cost = match (need, slot.kind) {
             (Need::Tokens(n), Kind::Rate | Kind::Quota) => {
-                let grains = u128::from(n) * u128::from(self.hot.scale.load(Ordering::Relaxed));
-                slot.cost(grains)
+                slot.cost(n, self.hot.scale.load(Ordering::Relaxed))
             }
             (Need::Permit, Kind::Concurrency) => Some(1),
             _ => return Err(No::Kind),
         };
-        // Capacity without an end admits a cost of zero, even with a burst of zero.
-        if slot.burst == 0 && !(slot.mode == AdmissionMode::Forever && cost == Some(0)) {
-            let no = match slot.mode {
-                AdmissionMode::Forever => No::ExceedsBurst,
-                _ => No::Empty,
-            };
-            return Err(short(slot, no));
+        match cost {
+            Some(cost) if cost <= slot.burst && slot.burst > 0 => Ok(cost),
+            // Capacity without an end admits a cost of zero, even with a burst of zero.
+            Some(0) if slot.mode == AdmissionMode::Forever => Ok(0),
+            _ if slot.burst == 0 && slot.mode != AdmissionMode::Forever => {
+                Err(short(slot.kind, No::Empty))
+            }
+            _ => Err(short(slot.kind, No::ExceedsBurst)),
         }
-        let cost = cost.filter(|&cost| cost <= slot.burst);
-        cost.ok_or(short(slot, No::ExceedsBurst))
     }
 
     #[inline(always)]
@@ -365,9 +376,33 @@ const fn open(slot: &Slot, word: Word, need: Need) -> Result<u64, No> {
     }
 }
 
-/// Maps `no`, a refusal in the terms of a rate, to the refusal of the slot's kind.
-const fn short(slot: &Slot, no: No) -> No {
-    match slot.kind {
+/// Returns the refusal in a mode that admits nothing, or nothing any more.
+#[cold]
+const fn without_right(mode: AdmissionMode) -> No {
+    match mode {
+        AdmissionMode::Cold => No::Cold,
+        AdmissionMode::NoBudget => No::Unruled,
+        AdmissionMode::NoRoom => No::Full,
+        AdmissionMode::MaxKeys => No::MaxKeys,
+        AdmissionMode::Closed => No::Closed,
+        _ => No::Lapsed,
+    }
+}
+
+/// Returns the refusal until the supply reaches `due`. Takes a copy of the slot, so that an admission keeps its
+/// own in registers.
+#[cold]
+#[inline(never)]
+fn not_yet(slot: Slot, due: u64, now: Tick) -> No {
+    let wait = slot.time_until(due);
+    let wait = wait.map(|due| slot.base.after(due).since(now));
+    short(slot.kind, No::NotYet(wait))
+}
+
+/// Maps `no`, a refusal in the terms of a rate, to the refusal of this kind.
+#[cold]
+const fn short(kind: Kind, no: No) -> No {
+    match kind {
         Kind::Rate => no,
         Kind::Quota => No::Quota,
         Kind::Concurrency => No::Permits,

@@ -169,6 +169,7 @@ impl Limiter {
     }
 
     /// Counts an admission, if anything reads the count.
+    #[inline(always)]
     fn admitted_here(&self, n: u64) {
         if self.counts {
             self.key_state.tally.admitted(n);

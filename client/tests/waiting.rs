@@ -252,6 +252,63 @@ fn turns_of_a_pacer_that_are_given_up_in_any_order_are_free() {
     }
 }
 
+/// Books a turn, lets `waiting` callers wait behind it, changes the interval at `changed`, and returns after how
+/// many tenths of a second each of them is served, and when the next turn would be.
+fn retimed(changed: u64, interval: u64, books_behind: Option<usize>) -> (Vec<u64>, u64) {
+    const WAITING: usize = 3;
+    let clock = ManualClock::new();
+    clock.set(Tick::from_nanos(1 << 50));
+    let pacer = Pacer::with_clock(SECOND, 9, Arc::new(clock.clone())).expect("a pacer");
+    let began = Clock::now(&clock);
+    let tenths = |at: Tick| at.since(began).nanos() / 100_000_000;
+    let _first = pacer.book().expect("the first");
+    let mut context = Context::from_waker(Waker::noop());
+    let (mut line, mut booked) = (Vec::new(), Vec::new());
+    for which in 0..WAITING {
+        line.push(Box::pin(pacer.turn()));
+        assert!(line[which].as_mut().poll(&mut context).is_pending());
+        booked.extend((books_behind == Some(which)).then(|| pacer.book().expect("a turn")));
+    }
+    let promised: Vec<_> = booked.iter().map(aliquot_client::Turn::at).collect();
+    clock.advance(TENTH * changed as u32);
+    pacer
+        .set_interval(TENTH * interval as u32)
+        .expect("an interval");
+    assert!(booked.iter().map(aliquot_client::Turn::at).eq(promised));
+    let next = pacer.book().expect("the next");
+    let next_at = tenths(next.at());
+    let mut served = Vec::new();
+    while served.len() < WAITING {
+        line.retain_mut(|turn| match turn.as_mut().poll(&mut context) {
+            Poll::Ready(outcome) => {
+                outcome.expect("served");
+                served.push(tenths(Clock::now(&clock)));
+                false
+            }
+            Poll::Pending => true,
+        });
+        clock.advance(TENTH);
+    }
+    (served, next_at)
+}
+
+#[test]
+fn a_changed_interval_moves_callers_that_wait_for_their_turns() {
+    assert_eq!(retimed(0, 5, None), (vec![5, 10, 15], 20));
+    assert_eq!(retimed(3, 20, None), (vec![20, 40, 60], 80));
+    assert_eq!(retimed(3, 10, None), (vec![10, 20, 30], 40));
+    // Overdue by the new interval: the first at once, and the others an interval apart.
+    assert_eq!(retimed(8, 5, None), (vec![8, 13, 18], 23));
+}
+
+#[test]
+fn a_booked_turn_keeps_its_tick_and_those_who_wait_before_it() {
+    // Behind the first in line a turn is booked, at 20.
+    assert_eq!(retimed(0, 5, Some(0)), (vec![10, 25, 30], 35));
+    assert_eq!(retimed(0, 20, Some(0)), (vec![10, 40, 60], 80));
+    assert_eq!(retimed(0, 5, Some(2)), (vec![10, 20, 30], 45));
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Step(u64),

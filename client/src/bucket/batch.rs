@@ -38,12 +38,16 @@ impl Cell {
     /// the store from waiting for the clock.
     #[inline(always)]
     pub(crate) fn spend(&self, n: u64, may_be_over: impl Fn() -> bool) -> Option<Tick> {
+        let thread = sync::thread_id();
+        let cache = self.thread_cache(thread);
+        // A thread without tokens needs no lease check, which reads a clock.
+        if !cache.may_have(n) {
+            return None;
+        }
         let late = sync::planted(Bug::LeaseAfterCache);
         if !late && may_be_over() {
             return None;
         }
-        let thread = sync::thread_id();
-        let cache = self.thread_cache(thread);
         let remaining = cache.remaining_for(thread, n)?;
         if late && may_be_over() {
             return None;
@@ -69,7 +73,7 @@ impl Cell {
     /// Returns the capacity that thread caches hold, in units of `slot`, with `scale` grains per token. For a
     /// change of the scale, in which the cell's own scale may already be the next one.
     pub(super) fn held_units(&self, slot: &Slot, scale: u64) -> u64 {
-        let token = slot.cost(u128::from(scale)).unwrap_or(Word::DEBT_MAX);
+        let token = slot.cost(1, scale).unwrap_or(Word::DEBT_MAX);
         self.thread_caches.held().saturating_mul(token)
     }
 
@@ -86,7 +90,7 @@ impl Cell {
     #[inline(always)]
     pub(super) fn unit_cost(&self, slot: &Slot) -> u64 {
         let scale = self.hot.scale.load(Ordering::Relaxed);
-        slot.cost(u128::from(scale)).unwrap_or(Word::DEBT_MAX)
+        slot.cost(1, scale).unwrap_or(Word::DEBT_MAX)
     }
 
     /// Decides as [`Cell::decide`] does for tokens of a rate. Also fills the cache of the thread, or opens
@@ -181,8 +185,7 @@ impl Cell {
 
     /// Takes `need` and up to `most` tokens more. Returns how many more, their epoch, and the period. Of the
     /// capacity held by caches, `ours` tokens are still in the word.
-    #[inline]
-    pub(super) fn take(
+    fn take(
         &self,
         need: Need,
         most: u64,
@@ -190,13 +193,6 @@ impl Cell {
         lease: &AtomicU64,
         ours: u64,
     ) -> Result<(u64, u16, PeriodId), No> {
-        let early;
-        let lease = if sync::planted(Bug::LeaseBeforeEpoch) {
-            early = AtomicU64::new(lease.load(Ordering::Acquire));
-            &early
-        } else {
-            lease
-        };
         update(self, |seen| {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
@@ -214,10 +210,13 @@ impl Cell {
 
     /// Adds up to `most` further tokens to the debt, as many as are available. Returns the debt and their
     /// number.
-    #[inline]
+    #[inline(always)]
     fn and_more(&self, slot: &Slot, debt: u64, most: u64, now: Tick) -> (u64, u64) {
+        if most == 0 || !Self::is_dealt(slot) {
+            return (debt, 0);
+        }
         let unit = self.unit_cost(slot);
-        if most == 0 || !Self::is_dealt(slot) || unit == 0 {
+        if unit == 0 {
             return (debt, 0);
         }
         let there = slot.made(now).0.saturating_add(slot.burst);

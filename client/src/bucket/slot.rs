@@ -188,14 +188,11 @@ impl Slot {
         u64::try_from(nanos).ok().map(Span::from_nanos)
     }
 
-    /// Returns a cost in units, rounded up; `None` if it exceeds any capacity.
+    /// Returns the cost of `n` tokens of `scale` grains each, in units and rounded up; `None` if it exceeds any
+    /// capacity. One word is enough for the grains, since every burst fits one.
     #[inline(always)]
-    pub(crate) fn cost(&self, grains: u128) -> Option<u64> {
-        let units = match u64::try_from(grains) {
-            Ok(grains) => self.units(grains),
-            // Above every capacity, unless units are large.
-            Err(_) => u64::try_from(grains.div_ceil(1 << self.shift)).ok()?,
-        };
+    pub(crate) fn cost(&self, n: u64, scale: u64) -> Option<u64> {
+        let units = self.units(n.checked_mul(scale)?);
         (units <= Self::UNITS_MAX).then_some(units)
     }
 
@@ -223,9 +220,9 @@ impl Slot {
     /// their cost in units; `None` for none.
     pub(crate) fn affordable(&self, n: u64, scale: u64, room: u64) -> Option<(u64, u64)> {
         let room = u128::from(room.min(Self::UNITS_MAX)) << self.shift;
-        let there = room / u128::from(scale.max(1));
-        let tokens = n.min(u64::try_from(there).unwrap_or(u64::MAX));
-        let cost = self.cost(u128::from(tokens) * u128::from(scale))?;
+        let room = u64::try_from(room).unwrap_or(u64::MAX);
+        let tokens = n.min(room / scale.max(1));
+        let cost = self.cost(tokens, scale)?;
         (tokens > 0).then_some((tokens, cost))
     }
 

@@ -53,9 +53,7 @@ impl View {
 
     /// Returns the time until `tokens` are replenished on top of the present level; `None` for never.
     pub(crate) fn wait_for(&self, tokens: u64) -> Option<Span> {
-        let cost = self
-            .slot
-            .cost(u128::from(tokens) * u128::from(self.scale))?;
+        let cost = self.slot.cost(tokens, self.scale)?;
         let due = self.debt.max(self.made).checked_add(cost)?;
         let due = due.saturating_sub(self.slot.burst);
         if due <= self.made {

@@ -1,15 +1,14 @@
 //! The fast path of [`Limiter::try_acquire`]: the thread cache and cached refusals.
 
 use super::Limiter;
-use crate::bucket::No;
 use crate::bucket::thread_cache::ThreadCaches;
+use crate::bucket::{Need, No};
 use crate::clock::HostClock;
-use crate::limiter::refused::{Admission, Reason, Refused};
+use crate::limiter::refused::{Admission, Refused};
 use crate::limiter::shared::ClockPolicy;
 use crate::observe::switch::Mode;
 use crate::sync;
-use aliquot_core::unit::{PeriodId, Span, Tick};
-use std::time::Duration;
+use aliquot_core::unit::{Span, Tick};
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
@@ -72,9 +71,14 @@ impl Limiter {
         if self.clock_policy == ClockPolicy::Exact {
             return self.try_acquire_at(n, self.now());
         }
-        match self.still_exhausted() {
-            Some(wait) if n == 1 => Err(self.refuse_again(wait)),
-            _ => self.take_from_word(n),
+        if n == 1
+            && let Some(wait) = self.still_exhausted()
+        {
+            return Err(self.refuse_again(wait));
+        }
+        match self.clock_policy {
+            ClockPolicy::Single => self.take_from_word(n),
+            _ => self.take_and_fill(n),
         }
     }
 
@@ -88,15 +92,32 @@ impl Limiter {
         (enforced && wait.nanos() > HostClock::LATE).then_some(wait)
     }
 
-    /// Refuses one token and counts that: for a leased key in a counter of this thread, as far as there is one.
+    /// Refuses one token and counts that.
+    ///
+    /// The refusal is made last, and again for a log line. If one were passed on, it would be written to memory
+    /// in parts and read back as a whole, which takes longer than all the rest.
+    #[inline(always)]
     fn refuse_again(&self, wait: Span) -> Refused {
-        let refused = Refused {
-            reason: Reason::Throttled,
-            retry_after: Some(Duration::from_nanos(wait.nanos())),
-        };
-        if self.own.is_some() {
-            return self.deny(1, refused);
+        match self.own {
+            Some(_) if self.counts => self.key_state.tally.denied(1),
+            Some(_) => {}
+            None => self.count_refused_again(),
         }
+        if self.key_state.switch.is_watched() {
+            self.tell_refused_again(wait);
+        }
+        Refused::throttled(wait)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_refused_again(&self, wait: Span) {
+        self.tell_refused(1, Refused::throttled(wait));
+    }
+
+    /// Counts a repeated refusal of a leased key as demand: in a counter of this thread, as far as there is one.
+    #[inline(always)]
+    fn count_refused_again(&self) {
         self.handle.shared.want();
         let thread = sync::assign_thread_id();
         match self.key_state.cell.thread_cache(thread).denied(thread) {
@@ -104,45 +125,42 @@ impl Limiter {
             Some(true) => self.key_state.tally.touch(),
             Some(false) => {}
         }
-        if self.key_state.switch.is_watched() {
-            self.tell_refused(1, refused);
-        }
-        refused
     }
 
-    /// Decides on the shared word, and refills the thread cache. A function of its own, so that repeated
-    /// refusals need no stack space for it.
+    /// Decides on the shared word alone. A function of its own, so that repeated refusals need no stack space
+    /// for it.
     #[inline(never)]
     fn take_from_word(&self, n: u64) -> Result<Admission, Refused> {
-        let (now, taken) = match self.clock_policy {
-            ClockPolicy::Single => {
-                let now = self.now();
-                (now, self.decide_once(n, now).map(|period| (n, period)))
+        let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
+        let now = self.now();
+        match cell.decide(Need::Tokens(n), now, lease) {
+            Ok(period) => {
+                self.admitted_here(n);
+                Ok(Admission::at(n, now, period))
             }
-            _ => {
-                let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
-                let thread = sync::assign_thread_id();
-                let (now, took) =
-                    cell.decide_and_fill(thread, n, ThreadCaches::WIDE, lease, || self.now());
-                (now, took.map(|took| (took.spent, took.period)))
+            Err(no) => self.retry(no, n, now),
+        }
+    }
+
+    /// Decides on the shared word, and refills the thread cache.
+    #[inline(never)]
+    fn take_and_fill(&self, n: u64) -> Result<Admission, Refused> {
+        let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
+        let thread = sync::assign_thread_id();
+        let (now, took) = cell.decide_and_fill(thread, n, ThreadCaches::WIDE, lease, || self.now());
+        match took {
+            Ok(took) => {
+                self.admitted_here(took.spent);
+                Ok(Admission::at(n, now, took.period))
             }
-        };
-        let period = match taken {
-            Ok((spent, period)) => {
-                self.admitted_here(spent);
-                period
-            }
-            Err(no) => {
-                let retried = self.retry(no, n, now);
-                retried.map_err(|no| self.refuse(n, no))?
-            }
-        };
-        Ok(Admission::at(n, now, period))
+            Err(no) => self.retry(no, n, now),
+        }
     }
 
     /// Decides again after a refusal, if what was in the way can be removed.
     #[cold]
-    fn retry(&self, no: No, n: u64, now: Tick) -> Result<PeriodId, No> {
+    #[inline(never)]
+    fn retry(&self, no: No, n: u64, now: Tick) -> Result<Admission, Refused> {
         if let (No::NotYet(Some(wait)), 1) = (no, n)
             && wait.nanos() > HostClock::LATE
         {
@@ -153,11 +171,9 @@ impl Limiter {
         match self.mend_and(no, n, now, || self.decide_once(n, now)) {
             Ok(period) => {
                 self.admitted_here(n);
-                Ok(period)
+                Ok(Admission::at(n, now, period))
             }
-            Err(no) => self
-                .apply_mode(n, no, now)
-                .map(|admission| admission.period),
+            Err(no) => self.apply_mode(n, no, now).map_err(|no| self.refuse(n, no)),
         }
     }
 }

@@ -56,7 +56,7 @@ impl Limiter {
         if view.slot.kind != Kind::Rate {
             return Err(Refused::of(No::Kind));
         }
-        let token = view.slot.cost(view.scale.into()).ok_or(no)?;
+        let token = view.slot.cost(1, view.scale).ok_or(no)?;
         let every = view.slot.time_until(token).ok_or(no)?;
         Ok(every.nanos().max(1))
     }

@@ -2,7 +2,7 @@
 
 use crate::bucket::No;
 use crate::bucket::reserve::BucketCharge;
-use aliquot_core::unit::{PeriodId, Tick};
+use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::fmt;
 use std::time::Duration;
 
@@ -179,6 +179,15 @@ impl Refused {
         Self {
             reason: Reason::Undecided,
             retry_after: Some(Duration::from_millis(200)),
+        }
+    }
+
+    /// Returns the refusal of tokens that are there after `wait`.
+    #[inline]
+    pub(crate) const fn throttled(wait: Span) -> Self {
+        Self {
+            reason: Reason::Throttled,
+            retry_after: Some(Duration::from_nanos(wait.nanos())),
         }
     }
 

@@ -53,7 +53,6 @@ pub use meter::Meter;
 pub use pacer::{Pacer, Turn};
 
 use crate::limiter::refused::{Reason, Refused};
-use aliquot_core::unit::Span;
 use std::time::Duration;
 
 /// The reason why a shape cannot be created or changed.
@@ -105,13 +104,6 @@ pub(crate) fn span_of(
     let nanos = u64::try_from(span.as_nanos()).ok();
     let nanos = nanos.filter(|_| (least..=YEAR).contains(&span));
     nanos.ok_or(ShapeError::Span { what, span, least })
-}
-
-const fn throttled(wait: Span) -> Refused {
-    Refused {
-        reason: Reason::Throttled,
-        retry_after: Some(Duration::from_nanos(wait.nanos())),
-    }
 }
 
 const EXCEEDS: Refused = Refused {

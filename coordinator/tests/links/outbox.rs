@@ -44,6 +44,7 @@ fn terms() -> Terms {
         dividing: allocate::Terms::default(),
         central_mode: true,
         largest: most.tokens,
+        rate: most.rate,
     }
 }
 

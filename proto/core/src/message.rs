@@ -8,7 +8,7 @@ use crate::budget::{Budget, Claim, OnLeaseExpiry};
 use crate::demand::DemandCurve;
 use crate::edge::Vector;
 use crate::share::{Kind, Share};
-use crate::unit::{Band, BudgetId, Edge, Number, PeriodId, Scale, Seq, Span, Term, Tokens};
+use crate::unit::{Band, BudgetId, Edge, Number, PeriodId, Rate, Scale, Seq, Span, Term, Tokens};
 use crate::window::Window;
 use alloc::vec::Vec;
 
@@ -281,6 +281,9 @@ pub struct Terms {
     /// The largest cost that can ever be admitted: a rate's whole burst, a quota's tokens, all permits. Zero
     /// if unknown.
     pub largest: Tokens,
+    /// Rate of the whole budget, to be told to callers; nothing is decided by it. Zero for a budget without a
+    /// rate, and if unknown.
+    pub rate: Rate,
 }
 
 impl From<&Budget> for Terms {
@@ -299,6 +302,7 @@ impl From<&Budget> for Terms {
                 Kind::Rate | Kind::Concurrency => budget.whole().burst,
                 Kind::Quota => budget.whole().tokens,
             },
+            rate: budget.whole().rate,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::read::{self, choice};
 use aliquot_core::allocate::{self, Headroom, Policy};
 use aliquot_core::budget::OnLeaseExpiry;
 use aliquot_core::message::{Answer, AnswerLine, Terms, Verdict};
-use aliquot_core::unit::{BudgetId, PeriodId, Seq, Span, Tokens};
+use aliquot_core::unit::{BudgetId, PeriodId, Rate, Seq, Span, Tokens};
 
 wire!(Answer, Answer, MESSAGE_BYTES_MAX, [(6, "lines", LINES_MAX)]);
 
@@ -110,6 +110,7 @@ impl From<&Terms> for pb::Terms {
             headroom: pb::Headroom::from(terms.dividing.headroom).into(),
             gathered: terms.central_mode,
             largest: terms.largest.grains(),
+            rate: terms.rate.grains(),
         }
     }
 }
@@ -132,6 +133,7 @@ impl TryFrom<pb::Terms> for Terms {
             },
             central_mode: terms.gathered,
             largest: Tokens::from_grains(terms.largest),
+            rate: Rate::from_grains(terms.rate),
         })
     }
 }

@@ -5,10 +5,15 @@ use crate::sync::{self, Bug, Ordering};
 use aliquot_core::unit::Tick;
 
 impl ThreadCache {
+    /// Returns true if there are `n` tokens here, for whichever thread owns them.
+    #[inline]
+    pub(crate) fn may_have(&self, n: u64) -> bool {
+        n <= self.remaining.load(Ordering::Relaxed) & LEFT
+    }
+
     /// Returns the word to pass to [`ThreadCache::spend`] if `thread` can spend `n` tokens here.
     #[inline]
     pub(crate) fn remaining_for(&self, thread: u32, n: u64) -> Option<u64> {
-        // Checked first: a thread that is refused again has no tokens, and returns here.
         let remaining = self.remaining.load(Ordering::Relaxed);
         if n > remaining & LEFT {
             return None;

@@ -19,9 +19,7 @@ impl Keyed {
         let Some(slot) = &class.slot else {
             return Ok(None);
         };
-        // One word is enough: a cost that overflows it exceeds any burst.
-        let cost = n.checked_mul(class.grains_per_token);
-        let cost = cost.map(|grains| slot.units(grains));
+        let cost = slot.cost(n, class.grains_per_token);
         let Some(cost) = cost.filter(|&cost| cost <= slot.burst) else {
             return Err(Refused::from(Reason::ExceedsBurst));
         };

@@ -1,7 +1,7 @@
 //! A sliding window that keeps only two counts.
 
 use super::amount::Amount;
-use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
+use super::{EXCEEDS, ShapeError, limit_of, span_of};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::layers::tier::{Receipt, Tier};
@@ -222,7 +222,7 @@ impl SlidingCounter {
         let keep = u128::from(room) * u128::from(self.length) / u128::from(slides.max(1));
         let gone = self.length - u64::try_from(keep).unwrap_or(0).min(self.length);
         let at = index.saturating_mul(self.length).saturating_add(gone);
-        Err(throttled(
+        Err(Refused::throttled(
             Tick::from_nanos(at).since(now).max(Span::from_nanos(1)),
         ))
     }

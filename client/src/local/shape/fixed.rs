@@ -1,7 +1,7 @@
 //! A limit for each window of a grid.
 
 use super::amount::Amount;
-use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
+use super::{EXCEEDS, ShapeError, limit_of, span_of};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::layers::tier::{Receipt, Tier};
@@ -148,7 +148,7 @@ impl FixedWindow {
         }
         if used + n > limit {
             let next = Tick::from_nanos((index + 1).saturating_mul(self.length));
-            return Err(throttled(next.since(now)));
+            return Err(Refused::throttled(next.since(now)));
         }
         Ok((index, used + n))
     }

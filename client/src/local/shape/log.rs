@@ -3,7 +3,7 @@
 mod ring;
 
 use super::amount::Amount;
-use super::{EXCEEDS, ShapeError, limit_of, span_of, throttled};
+use super::{EXCEEDS, ShapeError, limit_of, span_of};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::layers::tier::{Receipt, Tier};
@@ -140,7 +140,7 @@ const fn refused(short: Short<Refused>) -> Refused {
     match short {
         Short::Limit(refused) => refused,
         Short::Exceeds => EXCEEDS,
-        Short::Full(wait) => throttled(wait),
+        Short::Full(wait) => Refused::throttled(wait),
     }
 }
 

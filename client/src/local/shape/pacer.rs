@@ -1,6 +1,6 @@
 //! A leaky bucket as a queue.
 
-use super::{ShapeError, span_of, throttled};
+use super::{ShapeError, span_of};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::refused::{Reason, Refused};
@@ -217,7 +217,7 @@ impl Pacer {
             let wait = at - now.nanos();
             let longest = interval.saturating_mul(queue);
             if wait > longest {
-                return Err(throttled(Span::from_nanos(wait - longest)));
+                return Err(Refused::throttled(Span::from_nanos(wait - longest)));
             }
             let Some(end) = at.checked_add(interval) else {
                 return Err(Refused::from(Reason::ExceedsBurst));
@@ -260,7 +260,7 @@ impl Pacer {
             }
             // Let through or refused, the turn is given up.
             if self.mode() != Mode::Enforce {
-                return interval.rule(Err(throttled(wait))).map(|_| ());
+                return interval.rule(Err(Refused::throttled(wait))).map(|_| ());
             }
             tokio::select! {
                 () = clock.sleep(Duration::from_nanos(wait.nanos())) => {}
@@ -304,18 +304,57 @@ impl Pacer {
         line.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the interval from the next booking on; turns that are booked keep their ticks.
+    /// Sets the interval, at once also for callers that wait ([`Pacer::turn`]): their turns are the new interval
+    /// apart, beginning with the turn before them. A turn that was booked ([`Pacer::book`]) keeps its tick, and so
+    /// does every caller that waits before it.
     ///
     /// # Errors
     ///
     /// [`ShapeError::Span`], or [`ShapeError::Shared`] over a share; nothing was changed.
     pub fn set_interval(&self, interval: Duration) -> Result<(), ShapeError> {
         let interval = span_of("interval", interval, Duration::from_nanos(1))?;
-        match &self.state.interval {
-            Interval::Own { every, .. } => every.store(interval, Ordering::Release),
-            Interval::Shared(_) => return Err(ShapeError::Shared),
-        }
+        let Interval::Own { every, change, .. } = &self.state.interval else {
+            return Err(ShapeError::Shared);
+        };
+        let mut line = self.line();
+        self.retime(&mut line, every.load(Ordering::Acquire), interval);
+        // Stored last: the turn of a booking in between then ends by the former interval, as `retime` assumes.
+        every.store(interval, Ordering::Release);
+        drop(line);
+        change.notify_waiters();
         Ok(())
+    }
+
+    /// Moves the first free tick, and the turns in line that no booked turn follows, from one interval to another.
+    fn retime(&self, line: &mut Line, former: u64, interval: u64) {
+        let now = self.state.clock.now().nanos();
+        let next = &self.state.next;
+        let mut seen = next.load(Ordering::Acquire);
+        // Without a turn so far there is nothing to move.
+        while seen > 0 {
+            // Each of these turns ends where the next one begins.
+            let mut first = seen;
+            let moved = line.turns.values().rev().take_while(|turn| {
+                let follows = turn.end == first;
+                first = if follows { turn.at.nanos() } else { first };
+                follows
+            });
+            let moved = moved.count();
+            first = first.saturating_sub(former).saturating_add(interval);
+            first = if moved > 0 { first.max(now) } else { first };
+            let after = |turns: usize| first.saturating_add(interval.saturating_mul(turns as u64));
+            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+            match next.compare_exchange(seen, after(moved), done, found) {
+                Ok(_) => {
+                    let turns = line.turns.values_mut().rev().take(moved);
+                    for (turn, nth) in turns.zip((0..moved).rev()) {
+                        (turn.at, turn.end) = (Tick::from_nanos(after(nth)), after(nth + 1));
+                    }
+                    return;
+                }
+                Err(found) => seen = found,
+            }
+        }
     }
 
     /// Returns the mode in force; over a share, the limiter's.
@@ -387,7 +426,7 @@ impl Turn {
     }
 
     /// Gives the turn up. Returns true if another caller can have it: not if a later turn was booked, since
-    /// its tick is promised.
+    /// its tick is promised, nor if the interval was changed since.
     pub fn cancel(self) -> bool {
         self.end.is_some_and(|end| self.pacer.free(self.at, end))
     }

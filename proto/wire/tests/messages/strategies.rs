@@ -155,10 +155,10 @@ prop_compose! {
     pub(crate) fn terms()(
         kind in kind(), scale in scale(), on_lease_expiry in on_lease_expiry(),
         max_hold in span(), forget_after in span(), central_mode in any::<bool>(),
-        largest in tokens(),
+        largest in tokens(), rate in any::<u64>(),
         floor in share(), ceiling in proptest::option::of(share()), dividing in dividing(),
     ) -> Terms {
-        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, central_mode, largest }
+        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, central_mode, largest, rate: Rate::from_grains(rate) }
     }
 }
 

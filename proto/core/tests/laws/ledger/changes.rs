@@ -288,6 +288,7 @@ fn terms() -> Terms {
         dividing: allocate::Terms::default(),
         central_mode: false,
         largest: Tokens::ZERO,
+        rate: Rate::ZERO,
     }
 }
 

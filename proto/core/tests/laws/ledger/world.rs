@@ -66,6 +66,7 @@ fn terms(forget_after: Span) -> Terms {
         dividing: allocate::Terms::default(),
         central_mode: false,
         largest: Tokens::ZERO,
+        rate: Rate::ZERO,
     }
 }
 
