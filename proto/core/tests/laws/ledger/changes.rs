@@ -9,7 +9,7 @@ use aliquot_core::holder::{Holder, Wants};
 use aliquot_core::ledger::{Ledger, ReportError};
 use aliquot_core::message::{Answer, AnswerLine, Report, Tally, Terms};
 use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::{BudgetId, PeriodId, Scale, Seq, Span, Term, Tick, Tokens};
+use aliquot_core::unit::{BudgetId, PeriodId, Rate, Scale, Seq, Span, Term, Tick, Tokens};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseResult;

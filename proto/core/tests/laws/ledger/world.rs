@@ -9,7 +9,7 @@ use aliquot_core::holder::{Holder, Output, Wants};
 use aliquot_core::ledger::{Ledger, WholeView};
 use aliquot_core::message::{Answer, AnswerLine, Report, Terms};
 use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::{BudgetId, Number, PeriodId, Scale, Span, Tick, Tokens};
+use aliquot_core::unit::{BudgetId, Number, PeriodId, Rate, Scale, Span, Tick, Tokens};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseResult;
