@@ -9,8 +9,9 @@
 //! curl -i -H 'x-tenant: 42' http://127.0.0.1:8080/
 //! ```
 
-use aliquot_client::web::{Proxies, key};
-use aliquot_client::{Client, Fields, Keyed, Limit, LimitLayer, Tiers, Watch};
+use aliquot_client::http::{Fields, Proxies, RequestLimits, key};
+use aliquot_client::observe::Watch;
+use aliquot_client::{Client, Keyed, Limit, RateLimitLayer};
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::http::StatusCode;
@@ -45,10 +46,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Some(info.0.ip())
     };
     // The cheapest limit first: a request refused by its address costs the tenant nothing.
-    let tiers = Tiers::new()
+    let tiers = RequestLimits::new()
         .in_store("address", addresses, key::ip(peer, Proxies::none()))
         .by_key("tenant", &client, tenant);
-    let limit = LimitLayer::layered(tiers)?
+    let limit = RateLimitLayer::combined(tiers)?
         .except(["/health", "/limits"])
         .fields(Fields::Both)
         .problems();

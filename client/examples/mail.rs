@@ -6,7 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example says what it does")]
 
-use aliquot_client::Pacer;
+use aliquot_client::shape::Pacer;
 use std::error::Error;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example says what it does")]
 
-use aliquot_client::web::{OutgoingError, RetryAfterLayer};
+use aliquot_client::http::{OutgoingError, RetryAfterLayer};
 use aliquot_client::{Limit, Limiter};
 use std::error::Error;
 use std::time::Duration;

@@ -11,8 +11,8 @@
 
 #![expect(clippy::print_stdout, reason = "an example says what it does")]
 
-use aliquot_client::web::RetryAfterLayer;
-use aliquot_client::{Client, LimitLayer};
+use aliquot_client::http::RetryAfterLayer;
+use aliquot_client::{Client, RateLimitLayer};
 use aliquot_wire::pb;
 use aliquot_wire::pb::session_client::SessionClient;
 use aliquot_wire::pb::session_server::{Session, SessionServer};
@@ -38,7 +38,7 @@ impl Session for Example {
 
 async fn serve(listen: &str, nodes: &[String]) -> Result<(), Box<dyn Error>> {
     let client = Client::connect(nodes)?;
-    let limit = LimitLayer::new(client.limiter("example/calls")?);
+    let limit = RateLimitLayer::new(client.limiter("example/calls")?);
     tonic::transport::Server::builder()
         .layer(limit)
         .add_service(SessionServer::new(Example))

@@ -7,11 +7,11 @@ pub(crate) mod native;
 pub(crate) mod prefetch;
 pub(crate) mod sync;
 
+pub use aliquot_core::unit::{Span, Tick};
 pub use counter::CounterClock;
 use counter::InPlace;
 pub use manual::ManualClock;
 
-use aliquot_core::unit::Tick;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::future::Future;

@@ -54,17 +54,17 @@
 //!
 //! # An axum service
 //!
-//! [`LimitLayer`] is a tower layer, for axum, tonic and any other server of [`http`] types. It refuses requests
+//! [`RateLimitLayer`] is a tower layer, for axum, tonic and any other server of `http` types. It refuses requests
 //! with status 429 and `Retry-After` before the service sees them:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use aliquot_client::{Client, LimitLayer};
+//! use aliquot_client::{Client, RateLimitLayer};
 //! use axum::Router;
 //! use axum::routing::get;
 //!
 //! let client = Client::connect(["127.0.0.1:7001"])?;
-//! let limit = LimitLayer::new(client.limiter("tenant/42/reads")?).problems();
+//! let limit = RateLimitLayer::new(client.limiter("tenant/42/reads")?).problems();
 //! let app = Router::new()
 //!     .route("/", get(|| async { "hello\n" }))
 //!     .layer(limit);
@@ -76,7 +76,7 @@
 //!
 //! Try it with `curl -i http://127.0.0.1:8080/`: each answer carries the `RateLimit` fields.
 //!
-//! Use [`LimitLayer::by_key`] for one limit per tenant, address or path; [`web::key`] makes the keys. The file
+//! Use [`RateLimitLayer::by_key`] for one limit per tenant, address or path; [`http::key`] makes the keys. The file
 //! `client/examples/axum.rs` is a complete service. Its directory has examples for tonic and reqwest, too.
 //!
 //! # Types by purpose
@@ -86,22 +86,24 @@
 //! | one limit for the whole fleet | [`Client::limiter`] |
 //! | a limit of this process alone | [`Limiter::local`], [`Limiter::local_permits`] |
 //! | a limit for each of millions of keys | [`Keyed`] |
-//! | several limits at once, all or nothing | [`Layers`] of [`Tier`]s, [`Keyed::tier`] among them |
+//! | several limits at once, all or nothing | [`Combined`], of limiters, windows and keys ([`Keyed::bucket`]) |
 //! | windows, a leaky bucket, strict spacing | [`shape`] |
 //! | concurrency or a rate that adapts to a dependency | [`adaptive`] |
-//! | protection of a backend that rejects or does not answer | [`adaptive::Throttle`], [`Breaker`] |
-//! | limits in front of a service | [`LimitLayer`], with keys from [`web::key`]; [`PermitLayer`] for requests in flight |
-//! | outgoing calls that obey `Retry-After` | [`web::RetryAfterLayer`] |
-//! | dry runs and emergency switches | [`Mode`], [`Switched`] |
+//! | protection of a backend that rejects or does not answer | [`adaptive::Throttle`], [`breaker::Breaker`] |
+//! | limits in front of a service | [`RateLimitLayer`], with keys from [`http::key`]; [`http::RequestLimits`] for several; [`http::PermitLayer`] for requests in flight |
+//! | outgoing calls that obey `Retry-After` | [`http::RetryAfterLayer`] |
+//! | dry runs and emergency switches | [`observe::Mode`], [`observe::Switched`] |
 //! | one action for many events | [`debounce`] |
-//! | figures and health | [`Watch`], [`Client::health`] |
+//! | figures and health | [`observe::Watch`], [`Client::health`] |
 //! | tests with a manual clock | [`ManualClock`] |
 //!
 //! The guide in `docs/guide` helps to choose.
 //!
 //! # Conventions
 //!
-//! - A method that decides at once has a twin that takes the time as an argument, named `…_at`.
+//! - Lengths of time are [`std::time::Duration`]s.
+//! - A method that decides at once has a twin that takes the time as an argument, a [`clock::Tick`], named
+//!   `…_at`.
 //! - A refusal is a [`Refused`]. It names the reason and, where it is known, the time to wait. A refused
 //!   request took nothing.
 //! - Tokens that were taken are put back or settled through the value that the method returned.
@@ -109,7 +111,9 @@
 //!
 //! # Cargo features
 //!
-//! - `reqwest`: [`web::RetryAfterLayer`] also wraps reqwest's client.
+//! - `cluster`, a default: leased limiters and [`Client`]. Without it, local limits need neither gRPC nor
+//!   protobuf.
+//! - `reqwest`: [`http::RetryAfterLayer`] also wraps reqwest's client.
 //! - `metrics`: adds `Watch::publish`, which reports to the `metrics` facade.
 //!
 //! # Central mode
@@ -138,55 +142,56 @@
 //! most 2,048 tokens and at most a 64th of the burst. Decisions on the state that threads share read the boot
 //! clock itself.
 
+#![cfg_attr(
+    not(feature = "cluster"),
+    expect(
+        dead_code,
+        reason = "the state of limiters has parts that only a session uses"
+    )
+)]
+
 /// Compiles and runs the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/choosing.md")]
 struct Guide;
 
-mod clock;
+pub mod clock;
 
 mod bucket;
 
-mod limiter;
+pub mod limiter;
 
 mod local;
 
+#[cfg(feature = "cluster")]
 mod session;
 
-mod observe;
+pub mod observe;
 
-mod http;
+pub mod http;
 
-pub use crate::http::layer::{
-    Answers, Fields, LimitLayer, Limited, Misconfigured, NoKey, PermitBody, PermitLayer, Permitted,
-    Plain, Problems, Reset, Tiers, TiersError,
-};
-pub use crate::http::web;
-pub use aliquot_core::share::Kind;
-pub use aliquot_core::unit::{Frequency, Span, Tick};
 pub use bucket::limit::{Limit, LimitError};
-pub use clock::{Clock, CounterClock, HostClock, ManualClock, SharedClock, Sleep};
-pub use limiter::layers::tier::{Receipt, Tier};
-pub use limiter::layers::{Charge, LayerRefused, Layers};
+pub use clock::{Clock, ManualClock};
+pub use http::layer::RateLimitLayer;
+pub use limiter::combined::{self, Combined};
+pub use limiter::key_refused::KeyRefused;
 pub use limiter::permit::Permit;
 pub use limiter::refused::{Admission, Reason, Refused};
-pub use limiter::shared::Status;
-pub use limiter::{Limiter, LimiterState, Reservation, Settled, Snapshot};
-pub use local::breaker::{Attempt, Breaker, Circuit};
-pub use local::keyed::tier::KeyTier;
-pub use local::keyed::{Keyed, KeyedBuilder};
-pub use local::shape::{FixedWindow, Meter, Pacer, ShapeError, SlidingCounter, SlidingLog, Turn};
-pub use local::{adaptive, debounce, shape};
-pub use observe::counters::Waits;
-pub use observe::switch::{Mode, ModeStats};
-pub use observe::switched::Switched;
-pub use observe::watch::{
-    Component, ComponentState, ComponentStatus, Figures, Health, Line, Watch,
-};
-pub use session::builder::{ClientBuilder, DefaultRule};
+pub use limiter::{Limiter, Reservation};
+pub use local::keyed::Keyed;
+pub use local::{adaptive, breaker, debounce, keyed, shape};
+#[cfg(feature = "cluster")]
+pub use session::builder::ClientBuilder;
+#[cfg(feature = "cluster")]
 pub use session::client::Client;
+#[cfg(feature = "cluster")]
+pub use session::config::DefaultRule;
+#[cfg(feature = "cluster")]
 pub use session::connection_error::ConnectionError;
-pub use session::error::{BuildError, KeyRefused};
+#[cfg(feature = "cluster")]
+pub use session::error::BuildError;
+#[cfg(feature = "cluster")]
+pub use session::tls::ClientTls;
 
 /// The atomics, at the root of the crate so that the loom tests can put others in their place.
 use clock::sync;

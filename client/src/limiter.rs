@@ -1,11 +1,12 @@
 //! The handle that decides requests of one key.
 
 mod central;
+mod combine;
+pub mod combined;
 mod described;
 mod fast_path;
+pub(crate) mod key_refused;
 pub(crate) mod key_state;
-mod keyed;
-pub(crate) mod layers;
 mod line;
 mod mode;
 mod own;
@@ -17,10 +18,12 @@ pub(crate) mod registry;
 mod reservation;
 pub(crate) mod session_requests;
 pub(crate) mod shared;
-mod tier;
+pub(crate) mod snapshot;
 mod watched;
 
+pub use aliquot_core::share::Kind;
 pub use reservation::{Reservation, Settled};
+pub use snapshot::{LimiterState, Snapshot};
 
 #[cfg(doc)]
 use crate::Reason;
@@ -30,8 +33,8 @@ use crate::limiter::permit::Permit;
 use crate::limiter::refused::{Admission, Refused};
 use crate::limiter::shared::{ClockPolicy, Handle};
 use aliquot_core::central::RetryPolicy;
-use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
+use aliquot_core::share::Share;
+use aliquot_core::unit::{PeriodId, Rate, Tick, Tokens};
 use own::Own;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,53 +54,6 @@ pub struct Limiter {
     /// True if admissions are counted. Always true for a leased limit, because the session reports them.
     counts: bool,
     clock_policy: ClockPolicy,
-}
-
-/// State of a limiter at one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Kind of the budget: a rate, a quota or permits.
-    pub kind: Kind,
-    /// Tokens per second that this process may admit, rounded down; zero for kinds other than rates.
-    pub rate: u64,
-    /// Maximum number of tokens at once, rounded down; for permits, the number that this process may have in
-    /// flight.
-    pub burst: u64,
-    /// Tokens or permits that are available now, rounded down.
-    pub level: u64,
-    /// Right by which the limiter admits.
-    pub right: LimiterState,
-    /// Time that remains of that right: of the lease or of the floor. Zero after its end; [`Span::MAX`] if it
-    /// has no end.
-    pub remaining: Span,
-}
-
-/// State of a limiter: the right by which it admits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LimiterState {
-    /// Nothing: the budget is not known yet.
-    Cold,
-    /// A share of the budget, under the session's lease.
-    Leased,
-    /// Nothing: the lease is over.
-    Lapsed,
-    /// A floor: a small share that outlives the lease.
-    Floor,
-    /// A part without a lease: the last share, or a limit of this process.
-    Forever,
-    /// No limit: everything is admitted.
-    Open,
-    /// Nothing: there is no budget for the key.
-    NoBudget,
-    /// Nothing: the session has all the keys that it may have.
-    NoRoom,
-    /// Nothing: the key's template has reached its `max_keys`.
-    MaxKeys,
-    /// Nothing: the client is closed.
-    Closed,
-    /// Nothing: the mode is [`Mode::Freeze`](crate::Mode::Freeze).
-    Frozen,
 }
 
 impl Limiter {
@@ -396,18 +352,21 @@ impl Limiter {
                 .0
                 .load(crate::sync::Ordering::Acquire),
         );
+        let lasts = |until: Tick| Duration::from_nanos(until.since(now).nanos());
         let (right, remaining) = match view.slot.mode {
-            AdmissionMode::Cold => (LimiterState::Cold, Span::ZERO),
-            AdmissionMode::Leased if now < lease => (LimiterState::Leased, lease.since(now)),
-            AdmissionMode::Leased | AdmissionMode::Lapsed => (LimiterState::Lapsed, Span::ZERO),
-            AdmissionMode::Floor => (LimiterState::Floor, view.until.since(now)),
-            AdmissionMode::Forever => (LimiterState::Forever, Span::MAX),
-            AdmissionMode::Open => (LimiterState::Open, Span::MAX),
-            AdmissionMode::NoBudget => (LimiterState::NoBudget, Span::ZERO),
-            AdmissionMode::NoRoom => (LimiterState::NoRoom, Span::ZERO),
-            AdmissionMode::MaxKeys => (LimiterState::MaxKeys, Span::ZERO),
-            AdmissionMode::Closed if self.is_held_closed() => (LimiterState::Frozen, Span::ZERO),
-            AdmissionMode::Closed => (LimiterState::Closed, Span::ZERO),
+            AdmissionMode::Cold => (LimiterState::Cold, Duration::ZERO),
+            AdmissionMode::Leased if now < lease => (LimiterState::Leased, lasts(lease)),
+            AdmissionMode::Leased | AdmissionMode::Lapsed => (LimiterState::Lapsed, Duration::ZERO),
+            AdmissionMode::Floor => (LimiterState::Floor, lasts(view.until)),
+            AdmissionMode::Forever => (LimiterState::Forever, Duration::MAX),
+            AdmissionMode::Open => (LimiterState::Open, Duration::MAX),
+            AdmissionMode::NoBudget => (LimiterState::NoBudget, Duration::ZERO),
+            AdmissionMode::NoRoom => (LimiterState::NoRoom, Duration::ZERO),
+            AdmissionMode::MaxKeys => (LimiterState::MaxKeys, Duration::ZERO),
+            AdmissionMode::Closed if self.is_held_closed() => {
+                (LimiterState::Frozen, Duration::ZERO)
+            }
+            AdmissionMode::Closed => (LimiterState::Closed, Duration::ZERO),
         };
         let tokens = |grains: u64| grains / view.scale.max(1);
         Snapshot {

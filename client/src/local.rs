@@ -2,7 +2,7 @@
 //! breakers, and debouncing.
 
 pub mod adaptive;
-pub(crate) mod breaker;
+pub mod breaker;
 pub mod debounce;
-pub(crate) mod keyed;
+pub mod keyed;
 pub mod shape;

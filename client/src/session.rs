@@ -18,24 +18,24 @@
 pub(crate) mod builder;
 mod central_requests;
 pub(crate) mod client;
+pub(crate) mod config;
 pub(crate) mod connection_error;
 pub(crate) mod error;
 mod keys;
 mod leaving;
 mod links;
+pub(crate) mod tls;
 pub(crate) mod transport;
 
 use crate::bucket::CellDecider;
 use crate::limiter::session_requests::SessionRequest;
 use crate::limiter::shared::{Command, Shared, Status};
 use crate::local::debounce::{Debounce, Last, Rules};
-use crate::session::builder::{DefaultRule, REPORT_EVERY};
+use crate::session::config::{Config, REPORT_EVERY};
 use crate::session::transport::{Dialer, Event, Link};
-use aliquot_core::budget::Labels;
 use aliquot_core::client::Client as Machine;
 use aliquot_core::node_selection::{NodeSelection, Times};
-use aliquot_core::share::Share;
-use aliquot_core::unit::{Drift, Scale, Span, Tick};
+use aliquot_core::unit::{Drift, Span, Tick};
 use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpened};
 use central_requests::CentralRequests;
 use keys::Keys;
@@ -45,18 +45,6 @@ use rand::rngs::StdRng;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-
-/// Settings of a session.
-#[derive(Debug)]
-pub(crate) struct Config {
-    pub(crate) addresses: Vec<String>,
-    pub(crate) labels: Labels,
-    pub(crate) default_rule: DefaultRule,
-    /// True if the session asks its node for the addresses of the cluster's members.
-    pub(crate) wants_members: bool,
-    /// The local share of the default rule, if it has one.
-    pub(crate) local: (Scale, Share),
-}
 
 /// Channels by which callers reach the session.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Thread caches: they create no tokens and keep few from other threads.
 
-use aliquot_client::{Clock, CounterClock, HostClock, Limit, Limiter, Span};
+use aliquot_client::clock::{CounterClock, HostClock, Span};
+use aliquot_client::{Clock, Limit, Limiter};
 use proptest::prelude::*;
 use std::sync::{Arc, Barrier};
 use std::thread;

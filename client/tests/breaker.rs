@@ -1,6 +1,9 @@
 //! The circuit breaker against a naive model, and in examples.
 
-use aliquot_client::{Attempt, Breaker, Circuit, Mode, Reason, Tick};
+use aliquot_client::Reason;
+use aliquot_client::breaker::{Attempt, Breaker, Circuit};
+use aliquot_client::clock::Tick;
+use aliquot_client::observe::Mode;
 use proptest::prelude::*;
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! The debouncer: properties of its state machine for random flurries, and its task on a manual clock.
 
+use aliquot_client::ManualClock;
+use aliquot_client::clock::Tick;
 use aliquot_client::debounce::{Batch, Debounce, Debouncer, Edge, Last, PushError, Rules};
-use aliquot_client::{ManualClock, Tick};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! A call that cost more than its estimate: the excess is owed as far as the limiter can owe it.
 
-use aliquot_client::{Keyed, Limit, Limiter, ManualClock, Tick, Tier};
+use aliquot_client::clock::Tick;
+use aliquot_client::combined::Combine;
+use aliquot_client::{Keyed, Limit, Limiter, ManualClock};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +47,7 @@ fn calls_that_cost_more_than_a_key_can_owe_do_not_pass_one_after_another() {
         .seed(7)
         .build();
     let store = store.expect("a store");
-    let tier = store.tier("user/7");
+    let tier = store.bucket("user/7");
     let mut passed = 0;
     for _ in 0..50 {
         if let Ok(receipt) = tier.take_at(1, START) {

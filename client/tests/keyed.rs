@@ -1,6 +1,8 @@
 //! The keyed store: each key is a bucket of its own, whichever keys are forgotten.
 
-use aliquot_client::{Keyed, Limit, Limiter, ManualClock, Reason, Refused, Span, Tick, Tier};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::combined::Combine;
+use aliquot_client::{Keyed, Limit, Limiter, ManualClock, Reason, Refused};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -107,7 +109,7 @@ proptest! {
                 Limiter::local_with(Limit::per_sec(2), 3, clock()).expect("a limit")
             });
             let left = store.tokens_at(&key(which), now);
-            let would = store.tier(&key(which)).peek_at(n, now);
+            let would = store.bucket(&key(which)).peek_at(n, now);
             let mine = store.try_acquire_at(&key(which), n, now);
             prop_assert_eq!(would, mine, "{} of {} at {:?}", n, which, now);
             let room = mine.map_err(|no| no.reason) != Err(Reason::NoRoom);

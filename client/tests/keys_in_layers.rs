@@ -1,8 +1,9 @@
 //! Keys of stores within layers: each is a bucket of its own, and is refunded its own tokens.
 
-use aliquot_client::{
-    KeyTier, Keyed, Layers, Limit, Limiter, ManualClock, Reason, Span, Tick, Tier,
-};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::combined::Combine;
+use aliquot_client::keyed::KeyedBucket;
+use aliquot_client::{Combined, Keyed, Limit, Limiter, ManualClock, Reason};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +38,7 @@ proptest! {
     ) {
         let store = store(per_sec, burst, 100);
         let limiter = Limiter::local_with(Limit::per_sec(per_sec), burst, clock()).expect("a limit");
-        let key = store.tier("a");
+        let key = store.bucket("a");
         let (mut now, mut held) = (0, None);
         for (gap, n, verb) in steps {
             now += gap;
@@ -69,7 +70,7 @@ proptest! {
 #[test]
 fn a_late_refund_never_reaches_the_next_key_of_its_slot() {
     let store = store(1, 4, 8);
-    let old = store.tier("old");
+    let old = store.bucket("old");
     let receipt = old.take_at(4, at(0)).expect("it is full");
     // A second before the key is full, all others owe something; then all but those are evicted.
     let keys: Vec<String> = (0..200).map(|which| format!("new/{which}")).collect();
@@ -95,7 +96,7 @@ fn a_late_refund_never_reaches_the_next_key_of_its_slot() {
 #[test]
 fn a_late_refund_never_reaches_the_same_key_met_again() {
     let store = store(1, 4, 8);
-    let key = store.tier("a");
+    let key = store.bucket("a");
     let receipt = key.take_at(4, at(0)).expect("it is full");
     assert_eq!(store.forget_idle(Duration::ZERO, at(5_000)), 1);
     key.take_at(4, at(5_000)).expect("it is full again");
@@ -106,7 +107,7 @@ fn a_late_refund_never_reaches_the_same_key_met_again() {
 #[test]
 fn a_key_that_owes_is_not_forgotten_and_one_that_was_owes_anew() {
     let store = store(1, 2, 8);
-    let key = store.tier("a");
+    let key = store.bucket("a");
     let receipt = key.take_at(2, at(0)).expect("it is full");
     assert_eq!(key.owe_at(&receipt, 10, at(0)), 10);
     assert_eq!(store.forget_idle(Duration::ZERO, at(9_999)), 0);
@@ -128,14 +129,14 @@ fn a_key_that_owes_is_not_forgotten_and_one_that_was_owes_anew() {
 #[test]
 fn a_class_without_a_limit_takes_nothing_and_one_that_is_not_refuses() {
     let store = store(1, 2, 8);
-    let free = store.tier_of(1, "a");
+    let free = store.bucket_of(1, "a");
     let receipt = free.take_at(1_000, at(0)).expect("no limit");
     let moved = (
         free.put_back_at(&receipt, 7, at(0)),
         free.owe_at(&receipt, 7, at(0)),
     );
     assert_eq!(moved, (7, 7));
-    let none = store.tier_of(2, "a");
+    let none = store.bucket_of(2, "a");
     assert_eq!(
         none.take_at(1, at(0)).expect_err("no such class").reason,
         Reason::NoBudget
@@ -156,13 +157,14 @@ fn layers_of_three_stores_take_all_or_nothing_whatever_threads_ask() {
                     let (address, user) = ((step * 7 + thread) % 40, (step * 3 + thread) % 7);
                     let (ip, name) = (format!("ip/{address}"), format!("user/{user}"));
                     // The address refuses most often and is asked last: the others are refunded.
-                    let tiers: [(&str, KeyTier<'_>); 3] = [
-                        ("tenant", tenants.tier("tenant")),
-                        ("user", users.tier(&name)),
-                        ("address", addresses.tier(&ip)),
+                    let tiers: [(&str, KeyedBucket<'_>); 3] = [
+                        ("tenant", tenants.bucket("tenant")),
+                        ("user", users.bucket(&name)),
+                        ("address", addresses.bucket(&ip)),
                     ];
-                    let layers =
-                        Layers::of([0, 1, 2].map(|which: usize| (tiers[which].0, &tiers[which].1)));
+                    let layers = Combined::of(
+                        [0, 1, 2].map(|which: usize| (tiers[which].0, &tiers[which].1)),
+                    );
                     if let Ok(charge) = layers.try_acquire_at(1, at(0)) {
                         by_address[address].fetch_add(charge.tokens(), Ordering::SeqCst);
                         by_user[user].fetch_add(1, Ordering::SeqCst);

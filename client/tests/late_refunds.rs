@@ -1,7 +1,11 @@
 //! A refund that is delayed just after it read the clock: other threads decide meanwhile at later readings,
 //! and none of them finds more than if the refunded tokens had never been taken.
 
-use aliquot_client::{Clock, Keyed, Layers, Limit, Limiter, Meter, Switched, Tick, Tier};
+use aliquot_client::clock::Tick;
+use aliquot_client::combined::Combine;
+use aliquot_client::observe::Switched;
+use aliquot_client::shape::Meter;
+use aliquot_client::{Clock, Combined, Keyed, Limit, Limiter};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -76,7 +80,7 @@ fn a_reservation_that_is_put_back_late_makes_nothing() {
 
 #[test]
 fn layers_that_put_back_late_make_nothing() {
-    type Wrap = fn(Limiter) -> Box<dyn Tier>;
+    type Wrap = fn(Limiter) -> Box<dyn Combine>;
     let wraps: [Wrap; 3] = [
         |limiter| Box::new(limiter),
         |limiter| Box::new(Meter::over(limiter)),
@@ -85,7 +89,7 @@ fn layers_that_put_back_late_make_nothing() {
     for wrap in wraps {
         let (clock, limiter) = limiter();
         let tier = wrap(limiter.clone());
-        let charge = Layers::of_any([("one", &*tier)]).try_acquire(10);
+        let charge = Combined::of_any([("one", &*tier)]).try_acquire(10);
         let charge = charge.expect("it is full");
         let other = limiter.clone();
         hold_up(&clock, move || assert!(other.try_acquire(5).is_ok()));
@@ -98,8 +102,8 @@ fn a_key_that_is_put_back_late_makes_nothing() {
     let clock = Arc::new(HoldsUp::default());
     let store = Keyed::builder(Limit::per_sec(1), 10, 10).clock(Arc::clone(&clock) as _);
     let store = Arc::new(store.build().expect("a store"));
-    let key = store.tier("key");
-    let charge = Layers::of([("key", &key)]).try_acquire(10);
+    let key = store.bucket("key");
+    let charge = Combined::of([("key", &key)]).try_acquire(10);
     let charge = charge.expect("it is full");
     let other = Arc::clone(&store);
     hold_up(&clock, move || assert!(other.try_acquire("key", 5).is_ok()));

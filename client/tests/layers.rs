@@ -1,9 +1,10 @@
 //! Several limits at once: all or nothing, and refunded tokens count as never taken.
 
-use aliquot_client::{
-    FixedWindow, Layers, Limit, Limiter, ManualClock, Meter, Reason, Receipt, Refused,
-    SlidingCounter, SlidingLog, Switched, Tick, Tier,
-};
+use aliquot_client::clock::Tick;
+use aliquot_client::combined::{Combine, Receipt};
+use aliquot_client::observe::Switched;
+use aliquot_client::shape::{FixedWindow, Meter, SlidingCounter, SlidingLog};
+use aliquot_client::{Combined, Limit, Limiter, ManualClock, Reason, Refused};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use std::sync::Arc;
@@ -26,15 +27,15 @@ fn asks() -> impl Strategy<Value = Vec<(u64, u64)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Layers admit all or nothing, and a refusal by one costs the others nothing.
+    /// Combined admit all or nothing, and a refusal by one costs the others nothing.
     #[test]
     fn layers_take_all_or_nothing(
         asks in asks(), bursts in [1..6_u64, 1..6_u64, 1..6_u64, 1..6_u64], refunds in any::<u64>(),
     ) {
         let clock = ManualClock::new();
         clock.set(at(0));
-        let [mine, twin] = [(); 2].map(|()| Tiers::new(&clock, bursts));
-        let layers = Layers::of_any(mine.named());
+        let [mine, twin] = [(); 2].map(|()| Kinds::new(&clock, bursts));
+        let layers = Combined::of_any(mine.named());
         let mut now = 0;
         for (step, (gap, n)) in asks.into_iter().enumerate() {
             now += gap;
@@ -63,7 +64,7 @@ proptest! {
                     let first = waits.into_iter().position(|wait| wait == longest);
                     prop_assert_eq!(refused.refused.retry_after.unwrap_or(Duration::MAX), longest);
                     prop_assert_eq!(Some(refused.index), first);
-                    prop_assert_eq!(refused.layer, twins[refused.index].0);
+                    prop_assert_eq!(refused.limit, twins[refused.index].0);
                 }
             }
             mine.same(&twin, at(now))?;
@@ -72,7 +73,7 @@ proptest! {
 }
 
 /// One tier of each kind.
-struct Tiers {
+struct Kinds {
     bucket: Limiter,
     log: SlidingLog,
     counter: SlidingCounter,
@@ -81,7 +82,7 @@ struct Tiers {
     whole: Limiter,
 }
 
-impl Tiers {
+impl Kinds {
     const KINDS: usize = 6;
 
     fn new(clock: &ManualClock, [bucket, window, counter, whole]: [u64; 4]) -> Self {
@@ -99,7 +100,7 @@ impl Tiers {
         }
     }
 
-    fn named(&self) -> [(&'static str, &dyn Tier); Self::KINDS] {
+    fn named(&self) -> [(&'static str, &dyn Combine); Self::KINDS] {
         [
             ("bucket", &self.bucket),
             ("log", &self.log),
@@ -134,7 +135,7 @@ struct Whim {
     left: AtomicU64,
 }
 
-impl Tier for Whim {
+impl Combine for Whim {
     fn now(&self) -> Tick {
         at(0)
     }
@@ -169,13 +170,13 @@ fn threads_that_are_refused_by_the_last_layer_cost_the_others_nothing() {
     for _ in 0..20 {
         let clock = ManualClock::new();
         clock.set(at(0));
-        let tiers = Tiers::new(&clock, [50; 4]);
+        let tiers = Kinds::new(&clock, [50; 4]);
         let whim = Whim {
             asked: AtomicU64::new(0),
             left: AtomicU64::new(STAND),
         };
         let [a, b, c, d, e, f] = tiers.named();
-        let layers = Layers::of_any([a, b, c, d, e, f, ("whim", &whim)]);
+        let layers = Combined::of_any([a, b, c, d, e, f, ("whim", &whim)]);
         let stand = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -216,7 +217,7 @@ fn limiter(clock: &ManualClock, burst: u64) -> Limiter {
 fn extra_cost_is_owed_by_every_layer_that_can() {
     let clock = ManualClock::new();
     let tiers = [limiter(&clock, 10), limiter(&clock, 20)];
-    let layers = Layers::of([("one", &tiers[0]), ("other", &tiers[1])]);
+    let layers = Combined::of([("one", &tiers[0]), ("other", &tiers[1])]);
     let settled = layers.try_acquire(4).expect("four").settle(15);
     assert_eq!((settled.restored, settled.taken), (0, 11));
     assert_eq!((tiers[0].tokens(), tiers[1].tokens()), (-5.0, 5.0));
@@ -228,11 +229,11 @@ fn extra_cost_is_owed_by_every_layer_that_can() {
     // The same for a meter and under a switch; a window takes no more than it took, and says so.
     let meter = Meter::over(limiter(&clock, 5));
     let switched = Switched::new(limiter(&clock, 5));
-    let layers = Layers::of_any([("meter", &meter), ("switched", &switched)]);
+    let layers = Combined::of_any([("meter", &meter), ("switched", &switched)]);
     assert_eq!(layers.try_acquire(1).expect("one").settle(8).taken, 7);
-    assert_eq!((meter.level(), switched.tier().tokens()), (8.0, -3.0));
+    assert_eq!((meter.level(), switched.inner().tokens()), (8.0, -3.0));
     let window = FixedWindow::with_clock(5, SECOND, Arc::new(clock.clone())).expect("a window");
-    let layers = Layers::of_any([("window", &window), ("one", &tiers[1])]);
+    let layers = Combined::of_any([("window", &window), ("one", &tiers[1])]);
     assert_eq!(layers.try_acquire(1).expect("one").settle(3).taken, 0);
     assert_eq!(window.used_at(window.now()), 1);
 }
@@ -242,7 +243,7 @@ fn refunds_reach_every_layer() {
     let clock = ManualClock::new();
     let tiers = [limiter(&clock, 10), limiter(&clock, 20)];
     let left = || [tiers[0].tokens(), tiers[1].tokens()];
-    let layers = Layers::of([("one", &tiers[0]), ("other", &tiers[1])]);
+    let layers = Combined::of([("one", &tiers[0]), ("other", &tiers[1])]);
     let charge = layers.try_acquire(7).expect("seven");
     assert_eq!(left(), [3.0, 13.0]);
     charge.refund();
@@ -264,10 +265,10 @@ fn a_refusal_names_the_layer_that_must_be_waited_for_the_longest() {
         Limiter::local_with(limit, burst, clock).expect("a limit")
     };
     let (quick, slow, wide) = (limiter(&clock, 1), hourly(1), limiter(&clock, 100));
-    let layers = Layers::of([("quick", &quick), ("slow", &slow), ("wide", &wide)]);
+    let layers = Combined::of([("quick", &quick), ("slow", &slow), ("wide", &wide)]);
     assert!(layers.try_acquire(1).is_ok());
     let refused = layers.try_acquire(1).expect_err("both are empty");
-    assert_eq!((refused.layer, refused.index), ("slow", 1));
+    assert_eq!((refused.limit, refused.index), ("slow", 1));
     assert_eq!(
         refused.refused.retry_after,
         Some(Duration::from_secs(3_600))
@@ -282,7 +283,7 @@ fn a_refusal_names_the_layer_that_must_be_waited_for_the_longest() {
         .try_acquire(2)
         .expect_err("more than either can have");
     assert_eq!(
-        (refused.layer, refused.refused.retry_after),
+        (refused.limit, refused.refused.retry_after),
         ("quick", None)
     );
     assert_eq!(wide.tokens(), 99.0);

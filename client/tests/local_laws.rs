@@ -1,7 +1,8 @@
 //! Properties of a local limit for any operations: over every window, the tokens really used are at most what
 //! the rate replenishes plus the burst.
 
-use aliquot_client::{Layers, Limit, LimitError, Limiter, ManualClock, Reservation, Span, Tick};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::{Combined, Limit, LimitError, Limiter, ManualClock, Reservation};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +47,7 @@ fn run(ops: &[(u64, Op)], per_sec: u64, burst: u64) -> Vec<(u64, u64)> {
                 }
             }
             Op::Reserve(n, most) => {
-                let within = Span::from_millis(most);
+                let within = std::time::Duration::from_millis(most);
                 held.extend(limiter.reserve_within_at(n, within, now).ok().map(Some));
             }
             Op::Cancel(which) => {
@@ -169,7 +170,7 @@ fn a_settlement_for_more_is_owed_however_old_the_base() {
         assert_eq!((settled.restored, settled.taken), (0, 999_999));
         assert!((limiter.tokens() + 999_000.0).abs() < 1e-3);
         clock.advance(Duration::from_secs(281_000));
-        let charge = Layers::of([("one", &limiter)]).try_acquire(1);
+        let charge = Combined::of([("one", &limiter)]).try_acquire(1);
         assert_eq!(charge.expect("one").settle(1_000_000).taken, 999_999);
         assert!((limiter.tokens() + 999_000.0).abs() < 1e-3);
     }

@@ -3,10 +3,11 @@
 use aliquot_client::adaptive::{
     Adaptive, AdaptiveRate, Aimd, Bounds, Criticality, RateAimd, RateBounds, Throttle,
 };
-use aliquot_client::{
-    Breaker, Client, Clock, FixedWindow, Limit, Limiter, ManualClock, Mode, Pacer, Switched, Tier,
-    Watch,
-};
+use aliquot_client::breaker::Breaker;
+use aliquot_client::combined::Combine;
+use aliquot_client::observe::{Mode, Switched, Watch};
+use aliquot_client::shape::{FixedWindow, Pacer};
+use aliquot_client::{Client, Clock, Limit, Limiter, ManualClock};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,

@@ -1,10 +1,11 @@
 //! No decision allocates: neither an admission nor a refusal, of any shape.
 
 use aliquot_client::adaptive::{Criticality, Throttle};
-use aliquot_client::{
-    Attempt, Breaker, FixedWindow, Keyed, Layers, Limit, Limiter, Meter, Mode, Pacer,
-    SlidingCounter, SlidingLog, Switched, Tier, Watch,
-};
+use aliquot_client::breaker::{Attempt, Breaker};
+use aliquot_client::combined::Combine;
+use aliquot_client::observe::{Mode, Switched, Watch};
+use aliquot_client::shape::{FixedWindow, Meter, Pacer, SlidingCounter, SlidingLog};
+use aliquot_client::{Combined, Keyed, Limit, Limiter};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -126,7 +127,7 @@ fn modes_watches_and_breakers_allocate_nothing() {
 #[test]
 fn layers() {
     let (user, tenant, whole) = (limiter(20), limiter(50), limiter(80));
-    let layers = Layers::of([("user", &user), ("tenant", &tenant), ("whole", &whole)]);
+    let layers = Combined::of([("user", &user), ("tenant", &tenant), ("whole", &whole)]);
     check("layers", || layers.try_acquire(1).is_ok());
 }
 

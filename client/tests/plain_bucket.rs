@@ -2,7 +2,7 @@
 //! nothing: for any operations, through any handle, and wherever the clock steps.
 
 mod bucket {
-    use aliquot_client::Tick;
+    use aliquot_client::clock::Tick;
 
     pub(super) const TOKEN: u128 = 1_000_000_000;
 
@@ -66,9 +66,9 @@ mod bucket {
     }
 }
 
-use aliquot_client::{
-    Limit, Limiter, ManualClock, Mode, ModeStats, Reason, Refused, Reservation, Span, Tick,
-};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::observe::{Mode, ModeStats};
+use aliquot_client::{Limit, Limiter, ManualClock, Reason, Refused, Reservation};
 use bucket::{Bucket, TOKEN};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;

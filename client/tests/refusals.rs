@@ -1,6 +1,8 @@
 //! Repeated refusals: they are cheap, and end as soon as they are no longer true.
 
-use aliquot_client::{Clock, HostClock, Limit, Limiter, Mode, Reason, Span};
+use aliquot_client::clock::{HostClock, Span};
+use aliquot_client::observe::Mode;
+use aliquot_client::{Clock, Limit, Limiter, Reason};
 use std::thread;
 use std::time::Duration;
 

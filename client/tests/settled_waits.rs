@@ -1,6 +1,8 @@
 //! Waits that are settled afterwards, on a local limit.
 
-use aliquot_client::{Limit, Limiter, ManualClock, Mode, Reservation, Settled};
+use aliquot_client::limiter::Settled;
+use aliquot_client::observe::Mode;
+use aliquot_client::{Limit, Limiter, ManualClock, Reservation};
 use futures_util::FutureExt;
 use proptest::prelude::*;
 use std::pin::pin;

@@ -1,10 +1,10 @@
 //! The shapes against their bounds: each bound holds in every window, is reached where the documentation says
 //! so, and the exact shapes equal a naive model.
 
-use aliquot_client::{
-    FixedWindow, Limit, Limiter, ManualClock, Meter, Pacer, Reason, Receipt, ShapeError,
-    SlidingCounter, SlidingLog, Span, Tick, Tier,
-};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::combined::{Combine, Receipt};
+use aliquot_client::shape::{FixedWindow, Meter, Pacer, ShapeError, SlidingCounter, SlidingLog};
+use aliquot_client::{Limit, Limiter, ManualClock, Reason};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -271,7 +271,7 @@ fn a_clock_that_steps_back_opens_no_window_again() {
     let window = FixedWindow::new(1, SECOND).expect("a window");
     let counter = SlidingCounter::new(1, SECOND).expect("a counter");
     let log = SlidingLog::new(1, SECOND).expect("a log");
-    let tiers: [&dyn Tier; 3] = [&window, &counter, &log];
+    let tiers: [&dyn Combine; 3] = [&window, &counter, &log];
     for (tier, free) in tiers.into_iter().zip([6_000, 7_000, 6_000].map(at)) {
         assert!(tier.take_at(1, at(5_000)).is_ok());
         for ms in [4_999, 4_000, 0, 5_000, 5_001] {
@@ -333,7 +333,7 @@ fn threads_together_get_the_limit_and_no_more() {
     let window = FixedWindow::new(1_000, SECOND).expect("a window");
     let counter = SlidingCounter::new(1_000, SECOND).expect("a counter");
     let log = SlidingLog::new(1_000, SECOND).expect("a log");
-    let tiers: [Arc<dyn Tier>; 3] = [Arc::new(window), Arc::new(counter), Arc::new(log)];
+    let tiers: [Arc<dyn Combine>; 3] = [Arc::new(window), Arc::new(counter), Arc::new(log)];
     for tier in tiers {
         let threads: Vec<_> = (0..4)
             .map(|_| {

@@ -1,9 +1,12 @@
 //! The effects of modes.
 
 use aliquot_client::adaptive::{Adaptive, Aimd, Bounds};
+use aliquot_client::combined::Combine;
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::observe::{Mode, Switched};
+use aliquot_client::shape::{FixedWindow, Pacer};
 use aliquot_client::{
-    Admission, Client, Clock, FixedWindow, Keyed, Layers, Limit, Limiter, LimiterState,
-    ManualClock, Mode, Pacer, Reason, Refused, Switched, Tier,
+    Admission, Client, Clock, Combined, Keyed, Limit, Limiter, ManualClock, Reason, Refused,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,7 +199,7 @@ fn a_shadow_is_charged_as_if_it_were_enforced() {
     let shadow = Switched::shadow(
         FixedWindow::with_clock(3, SECOND, Arc::new(clock.clone())).expect("a window"),
     );
-    let layers = Layers::of_any([("shadow", &shadow), ("limit", &limit)]);
+    let layers = Combined::of_any([("shadow", &shadow), ("limit", &limit)]);
     for _ in 0..5 {
         assert!(layers.try_acquire(1).is_ok());
     }
@@ -250,7 +253,7 @@ fn a_store_of_keys_has_one_mode() {
         .build()
         .expect("a store");
     let store = Switched::shadow(Arc::new(store));
-    let now = store.tier().now();
+    let now = store.inner().now();
     let asked = [("a", 1), ("b", 3), ("a", 1), ("a", 1)];
     let each = |store: &Switched<Arc<Keyed>>| {
         let mut answers = [Ok(()); 4];
@@ -272,7 +275,7 @@ fn a_store_of_keys_has_one_mode() {
     assert_eq!(reason(store.try_acquire("new", 1)), Some(Reason::Frozen));
     assert_eq!(store.mode_stats().frozen, 5);
     assert_eq!(store.mode_stats().let_through, 4);
-    assert_eq!(store.tier().tokens_at("new", now), 2);
+    assert_eq!(store.inner().tokens_at("new", now), 2);
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! Modes over a keyed store, beside a store without modes.
 
-use aliquot_client::{
-    Keyed, Limit, ManualClock, Mode, ModeStats, Reason, Refused, Span, Switched, Tick, Tier, Watch,
-};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::combined::Combine;
+use aliquot_client::observe::{Mode, ModeStats, Switched, Watch};
+use aliquot_client::{Keyed, Limit, ManualClock, Reason, Refused};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use std::borrow::Borrow;
@@ -17,7 +18,7 @@ enum Verb {
     Now,
     At,
     Class(u16),
-    Tier,
+    Combine,
     /// Looks, and takes nothing.
     Peek,
     /// All keys at once, each with the next cost.
@@ -36,7 +37,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         Just(Verb::Now),
         Just(Verb::At),
         (0..3_u16).prop_map(Verb::Class),
-        Just(Verb::Tier),
+        Just(Verb::Combine),
         Just(Verb::Peek),
         Just(Verb::Each),
     ];
@@ -118,13 +119,13 @@ fn ask<K: Borrow<Keyed>>(
             store.try_acquire_of(class, key, n, now),
             expected.of(n, |plain| plain.try_acquire_of(class, key, n, now)),
         ),
-        Verb::Tier => one(
+        Verb::Combine => one(
             store.key_of(1, key).take_at(n, now).map(drop),
-            expected.of(n, |plain| plain.tier_of(1, key).take_at(n, now).map(drop)),
+            expected.of(n, |plain| plain.bucket_of(1, key).take_at(n, now).map(drop)),
         ),
         Verb::Peek => one(
             store.key(key).peek_at(n, now),
-            expected.peeked(expected.plain.tier(key).peek_at(n, now)),
+            expected.peeked(expected.plain.bucket(key).peek_at(n, now)),
         ),
         Verb::Each => {
             let asked: Vec<_> = KEYS.iter().zip(n..).map(|(&key, n)| (key, n)).collect();
@@ -176,7 +177,7 @@ fn whatever_is_asked<K: Borrow<Keyed>>(
         let of = |store: &Keyed| {
             KEYS.map(|key| [0, 1].map(|class| first_refused(store, class, key, now)))
         };
-        let tier: &Keyed = store.tier().borrow();
+        let tier: &Keyed = store.inner().borrow();
         prop_assert_eq!(of(tier), of(&expected.plain));
         let component = &watch.components()[0];
         prop_assert_eq!(
@@ -192,7 +193,7 @@ fn whatever_is_asked<K: Borrow<Keyed>>(
 
 /// Returns the least cost that is refused to a key of a class.
 fn first_refused(store: &Keyed, class: u16, key: &str, now: Tick) -> Option<u64> {
-    (0..10).find(|&n| store.tier_of(class, key).peek_at(n, now).is_err())
+    (0..10).find(|&n| store.bucket_of(class, key).peek_at(n, now).is_err())
 }
 
 proptest! {
@@ -238,7 +239,7 @@ fn a_key_does_not_owe_what_a_mode_let_through() {
         ),
         (3, 3)
     );
-    assert_eq!(store.tier().tokens_at("a", START), 0);
+    assert_eq!(store.inner().tokens_at("a", START), 0);
     assert_eq!(key.put_back_at(&taken, 1, START), 1);
-    assert_eq!(store.tier().tokens_at("a", START), 1);
+    assert_eq!(store.inner().tokens_at("a", START), 1);
 }

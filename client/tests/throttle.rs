@@ -1,7 +1,9 @@
 //! The throttle against its formula, and against a backend of fixed capacity.
 
 use aliquot_client::adaptive::{Criticality, Throttle};
-use aliquot_client::{LimitError, Mode, Reason, Tick};
+use aliquot_client::clock::Tick;
+use aliquot_client::observe::Mode;
+use aliquot_client::{LimitError, Reason};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;

@@ -3,7 +3,8 @@
 //! This test needs a process of its own. Whether an event has a listener is determined once for all threads,
 //! by the first thread that reaches it, and that must be the one that listens.
 
-use aliquot_client::{Limit, Limiter, ManualClock, Reason, Watch};
+use aliquot_client::observe::Watch;
+use aliquot_client::{Limit, Limiter, ManualClock, Reason};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};

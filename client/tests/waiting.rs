@@ -1,10 +1,10 @@
 //! Callers that wait in line for a local limit: a dropped wait takes nothing, and a changed limit moves the
 //! whole line.
 
-use aliquot_client::{
-    Admission, Clock, Limit, Limiter, ManualClock, Mode, Pacer, Reason, Refused, Reservation, Span,
-    Tick,
-};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::observe::Mode;
+use aliquot_client::shape::Pacer;
+use aliquot_client::{Admission, Clock, Limit, Limiter, ManualClock, Reason, Refused, Reservation};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use std::collections::VecDeque;
@@ -269,12 +269,17 @@ fn retimed(changed: u64, interval: u64, books_behind: Option<usize>) -> (Vec<u64
         assert!(line[which].as_mut().poll(&mut context).is_pending());
         booked.extend((books_behind == Some(which)).then(|| pacer.book().expect("a turn")));
     }
-    let promised: Vec<_> = booked.iter().map(aliquot_client::Turn::at).collect();
+    let promised: Vec<_> = booked.iter().map(aliquot_client::shape::Turn::at).collect();
     clock.advance(TENTH * changed as u32);
     pacer
         .set_interval(TENTH * interval as u32)
         .expect("an interval");
-    assert!(booked.iter().map(aliquot_client::Turn::at).eq(promised));
+    assert!(
+        booked
+            .iter()
+            .map(aliquot_client::shape::Turn::at)
+            .eq(promised)
+    );
     let next = pacer.book().expect("the next");
     let next_at = tenths(next.at());
     let mut served = Vec::new();

@@ -1,9 +1,9 @@
 //! Observing limiters.
 
-use aliquot_client::{
-    Breaker, Circuit, Client, ComponentState, Health, Limit, Limiter, LimiterState, ManualClock,
-    Mode, Reason, Waits, Watch,
-};
+use aliquot_client::breaker::{Breaker, Circuit};
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::observe::{ComponentState, Health, Mode, Waits, Watch};
+use aliquot_client::{Client, Limit, Limiter, ManualClock, Reason};
 use std::sync::Arc;
 use std::time::Duration;
 

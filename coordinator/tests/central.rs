@@ -10,7 +10,8 @@ mod check;
 #[path = "central/cluster.rs"]
 mod cluster;
 
-use aliquot_client::{Admission, Client, Clock, HostClock, Limiter, Reason, Span, Tick};
+use aliquot_client::clock::{HostClock, Span, Tick};
+use aliquot_client::{Admission, Client, Clock, Limiter, Reason};
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, RetryPolicy, Route};
 use aliquot_core::share::Kind;

@@ -51,7 +51,7 @@ fn modules_import_only_from_floors_below() {
 }
 
 #[test]
-fn files_of_the_coordinator_import_in_no_circle() {
+fn files_import_in_no_circle() {
     holds(circles::files_import_in_no_circle);
 }
 

@@ -2,7 +2,8 @@
 
 use crate::leased::Node;
 use crate::measure::{Contender, contender};
-use aliquot_client::{Clock, HostClock, Limit, Limiter, Tick};
+use aliquot_client::clock::{HostClock, Tick};
+use aliquot_client::{Clock, Limit, Limiter};
 use governor::{Quota, RateLimiter};
 use limitador::limit::{Context, Limit as Counted};
 use rustix::time::{ClockId, clock_gettime};

@@ -1,6 +1,7 @@
 //! The libraries that are compared by key.
 
-use aliquot_client::{Clock, HostClock, Keyed, Limit, Tick};
+use aliquot_client::clock::{HostClock, Tick};
+use aliquot_client::{Clock, Keyed, Limit};
 use governor::clock::DefaultClock;
 use governor::{Quota, RateLimiter};
 use rand::{RngExt, SeedableRng};

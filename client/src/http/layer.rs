@@ -3,7 +3,7 @@
 //! One layer serves HTTP (axum) and gRPC (tonic), because both use [`http`] types.
 //!
 //! A refused HTTP request is answered with status 429, with `Retry-After` in seconds, rounded up, and with
-//! fields that describe the limit ([`Fields`]). [`LimitLayer::problems`] adds a body.
+//! fields that describe the limit ([`Fields`]). [`RateLimitLayer::problems`] adds a body.
 //!
 //! A refused gRPC call is answered with the status `RESOURCE_EXHAUSTED`, with the same fields, and with the
 //! wait in milliseconds as `grpc-retry-pushback-ms`, which gRPC's own retries obey
@@ -13,25 +13,30 @@
 
 mod answer;
 mod decide;
+mod meter;
 mod options;
+mod outcome;
 mod permits;
-mod tiers;
+mod request_limits;
 
-pub use answer::{Answers, Fields, Plain, Problems};
-pub use options::{Misconfigured, NoKey, Reset};
+pub use answer::{Answers, Plain, Problems};
+pub use options::{Fields, Misconfigured, NoKey, Reset};
 pub use permits::{PermitBody, PermitLayer, Permitted};
-pub use tiers::{Tiers, TiersError};
+pub use request_limits::{RequestLimits, RequestLimitsError};
 
 use crate::clock::SharedClock;
 use crate::limiter::Limiter;
 use crate::limiter::refused::Admission;
 use crate::local::keyed::Keyed;
 use crate::observe::switched::Switched;
+#[cfg(feature = "cluster")]
 use crate::session::client::Client;
-use decide::{Limits, Outcome, Which};
+use decide::Limits;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
+use meter::Which;
 use options::Options;
+use outcome::Outcome;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -54,22 +59,22 @@ type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 /// [`Reason::Closed`](crate::Reason::Closed), [`Reason::Frozen`](crate::Reason::Frozen),
 /// [`Reason::Broken`](crate::Reason::Broken) or [`Reason::Shed`](crate::Reason::Shed). A gRPC call is
 /// answered with `RESOURCE_EXHAUSTED` or `UNAVAILABLE`. A request whose key is missing or not valid is answered
-/// with 400 or `INVALID_ARGUMENT` ([`LimitLayer::without_key`]). If the limit is not set up, because no budget
+/// with 400 or `INVALID_ARGUMENT` ([`RateLimitLayer::without_key`]). If the limit is not set up, because no budget
 /// matches the key or the budget is of the wrong kind, the answer is 500 or `INTERNAL`
-/// ([`LimitLayer::misconfigured`]).
+/// ([`RateLimitLayer::misconfigured`]).
 ///
 /// This layer counts tokens. For permits, which are held until the response has been sent, use
 /// [`PermitLayer`].
 ///
 /// ```no_run
-/// use aliquot_client::web::key;
-/// use aliquot_client::{Client, Fields, LimitLayer};
+/// use aliquot_client::http::{Fields, key};
+/// use aliquot_client::{Client, RateLimitLayer};
 ///
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect(["a:7001", "b:7001"])?;
 /// // A limit for each tenant; requests without one are refused.
 /// let tenant = key::all((key::text("tenant"), key::header("x-tenant"), key::text("requests")));
-/// let layer = LimitLayer::by_key(&client, tenant)
+/// let layer = RateLimitLayer::by_key(&client, tenant)
 ///     .cost(|request| if request.method == "POST" { 5 } else { 1 })
 ///     .except(["/health", "/metrics", "/static/*"])
 ///     .fields(Fields::Both)
@@ -77,7 +82,7 @@ type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 /// # Ok(())
 /// # }
 /// ```
-pub struct LimitLayer<A = Plain> {
+pub struct RateLimitLayer<A = Plain> {
     rules: Arc<Rules>,
     answers: PhantomData<fn() -> A>,
 }
@@ -91,22 +96,22 @@ struct Rules {
     on_admit: Option<Hook>,
 }
 
-impl<A> Clone for LimitLayer<A> {
+impl<A> Clone for RateLimitLayer<A> {
     fn clone(&self) -> Self {
         Self::of(Arc::clone(&self.rules))
     }
 }
 
-impl<A> fmt::Debug for LimitLayer<A> {
+impl<A> fmt::Debug for RateLimitLayer<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LimitLayer")
+        f.debug_struct("RateLimitLayer")
             .field("except", &self.rules.except)
             .field("options", &self.rules.options)
             .finish_non_exhaustive()
     }
 }
 
-impl LimitLayer {
+impl RateLimitLayer {
     /// Counts all requests against one limiter. No request takes a lock.
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
@@ -114,9 +119,10 @@ impl LimitLayer {
     }
 
     /// Counts each request against the limiter of its key. A request without a key (`None`) is refused, unless
-    /// [`LimitLayer::without_key`] says otherwise. Finding the limiter takes a lock for one lookup. [`key`](crate::web::key) has functions that make
+    /// [`RateLimitLayer::without_key`] says otherwise. Finding the limiter takes a lock for one lookup. [`key`](crate::http::key) has functions that make
     /// keys.
     #[must_use]
+    #[cfg(feature = "cluster")]
     pub fn by_key<F>(client: &Client, key: F) -> Self
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -125,16 +131,16 @@ impl LimitLayer {
     }
 
     /// Counts each request against its key's bucket in a store of this process. A request without a key
-    /// (`None`) is refused, unless [`LimitLayer::without_key`] says otherwise. The store may have a mode:
+    /// (`None`) is refused, unless [`RateLimitLayer::without_key`] says otherwise. The store may have a mode:
     /// [`Switched`].
     ///
     /// ```
-    /// use aliquot_client::web::{Proxies, key};
-    /// use aliquot_client::{Keyed, Limit, LimitLayer};
+    /// use aliquot_client::http::{Proxies, key};
+    /// use aliquot_client::{Keyed, Limit, RateLimitLayer};
     /// use std::sync::Arc;
     ///
     /// let addresses = Arc::new(Keyed::new(Limit::per_sec(5), 10, 100_000)?);
-    /// let layer = LimitLayer::in_store(addresses, key::ip(key::peer, Proxies::none()));
+    /// let layer = RateLimitLayer::in_store(addresses, key::ip(key::peer, Proxies::none()));
     /// # Ok::<(), aliquot_client::LimitError>(())
     /// ```
     #[must_use]
@@ -145,12 +151,12 @@ impl LimitLayer {
         Self::with_limits(Limits::One(Which::Store(store.into(), Arc::new(key))))
     }
 
-    /// Counts each request against several limits: all of them admit, or nothing is taken. See [`Tiers`].
+    /// Counts each request against several limits: all of them admit, or nothing is taken. See [`RequestLimits`].
     ///
     /// # Errors
     ///
-    /// [`TiersError`] if there are no limits, or if a name is invalid or used twice.
-    pub fn layered(tiers: Tiers) -> Result<Self, TiersError> {
+    /// [`RequestLimitsError`] if there are no limits, or if a name is invalid or used twice.
+    pub fn layered(tiers: RequestLimits) -> Result<Self, RequestLimitsError> {
         Ok(Self::with_limits(Limits::All(tiers.checked()?)))
     }
 
@@ -168,12 +174,12 @@ impl LimitLayer {
     /// ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)). The service's body type must implement `From<String>`.
     /// Answers to gRPC calls have no body.
     #[must_use]
-    pub fn problems(self) -> LimitLayer<Problems> {
-        LimitLayer::of(self.rules)
+    pub fn problems(self) -> RateLimitLayer<Problems> {
+        RateLimitLayer::of(self.rules)
     }
 }
 
-impl<A> LimitLayer<A> {
+impl<A> RateLimitLayer<A> {
     const fn of(rules: Arc<Rules>) -> Self {
         Self {
             rules,
@@ -225,7 +231,7 @@ impl<A> LimitLayer<A> {
     }
 
     /// Sets what becomes of a request without a key. The default is [`NoKey::Refuse`]. Among several limits
-    /// each has a setting of its own: [`Tiers::without_key`].
+    /// each has a setting of its own: [`RequestLimits::without_key`].
     #[must_use]
     pub fn without_key(mut self, no_key: NoKey) -> Self {
         self.options().no_key = no_key;
@@ -248,7 +254,7 @@ impl<A> LimitLayer<A> {
         self
     }
 
-    /// Sets the clock that [`Reset::Epoch`] is told by. The default is the [`HostClock`](crate::HostClock).
+    /// Sets the clock that [`Reset::Epoch`] is told by. The default is the [`HostClock`](crate::clock::HostClock).
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
         self.options().clock = clock;
@@ -271,7 +277,7 @@ impl<A> LimitLayer<A> {
     }
 }
 
-impl<A, S> Layer<S> for LimitLayer<A> {
+impl<A, S> Layer<S> for RateLimitLayer<A> {
     type Service = Limited<S, A>;
 
     fn layer(&self, inner: S) -> Limited<S, A> {
@@ -283,7 +289,7 @@ impl<A, S> Layer<S> for LimitLayer<A> {
     }
 }
 
-/// The service behind a [`LimitLayer`].
+/// The service behind a [`RateLimitLayer`].
 pub struct Limited<S, A = Plain> {
     inner: S,
     rules: Arc<Rules>,

@@ -3,17 +3,23 @@
 use super::Limiter;
 use crate::bucket::reserve::BucketCharge;
 use crate::bucket::{AdmissionMode, Need, No};
+use crate::limiter::key_state::KeyState;
 use crate::limiter::permit::Permit;
 use crate::limiter::refused::{Admission, Reason, Refused};
-use crate::limiter::session_requests::{self, Answer, Grant};
+use crate::limiter::session_requests::{
+    Answer, DecisionCall, Grant, SessionRequest, SessionRequests,
+};
 use crate::limiter::shared::Shared;
 use crate::local::breaker::Attempt;
 use crate::observe::switch::Mode;
+use crate::sync::Ordering;
 use aliquot_core::central::{Reason as Why, RetryPolicy};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 impl Limiter {
     /// Maximum wait for an answer. A node that cannot reach the home node says so earlier.
@@ -243,7 +249,7 @@ impl Limiter {
     ) -> Result<Grant, Refused> {
         let shared = &self.handle.shared;
         for _ in 0..Self::TRIES {
-            match session_requests::ask(shared, &self.key_state, kind, cost, retry_policy).await {
+            match ask(shared, &self.key_state, kind, cost, retry_policy).await {
                 Answer::Admitted(grant) => return Ok(grant),
                 // The session is between two nodes, or two leases.
                 Answer::NoLease => return Err(Refused::undecided()),
@@ -371,5 +377,55 @@ fn refused(kind: Kind, why: Why, retry_after: Option<Duration>) -> Refused {
     Refused {
         reason,
         retry_after,
+    }
+}
+
+/// Asks for a decision, and waits for its outcome. Dropping the future gives the request up.
+async fn ask(
+    shared: &Shared,
+    key_state: &Arc<KeyState>,
+    kind: Kind,
+    cost: NonZeroU64,
+    retry_policy: RetryPolicy,
+) -> Answer {
+    // The semaphore is never closed.
+    let Ok(room) = Arc::clone(&shared.room).acquire_owned().await else {
+        return Answer::Void;
+    };
+    let ticket = shared.tickets.fetch_add(1, Ordering::Relaxed);
+    let (reply, answer) = oneshot::channel();
+    let call = DecisionCall {
+        ticket,
+        key_state: Arc::clone(key_state),
+        kind,
+        cost,
+        retry_policy,
+        reply,
+        room,
+    };
+    if shared.requests.send(SessionRequest::Decide(call)).is_err() {
+        return Answer::NoLease;
+    }
+    let mut under_way = UnderWay {
+        ticket: Some(ticket),
+        requests: &shared.requests,
+    };
+    let answer = answer.await;
+    under_way.ticket = None;
+    // A session that ends drops its requests without an answer.
+    answer.unwrap_or(Answer::NoLease)
+}
+
+/// A request in flight. Dropping this gives the request up if there was no answer.
+struct UnderWay<'a> {
+    ticket: Option<u64>,
+    requests: &'a SessionRequests,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            let _ = self.requests.send(SessionRequest::GiveUp(ticket));
+        }
     }
 }

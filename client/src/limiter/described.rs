@@ -1,10 +1,8 @@
-//! The state of limiters and of keys in a store, as answers tell it.
+//! The state of limiters, as answers tell it.
 
 use super::{Limiter, LimiterState};
 use crate::bucket::described::{Bucket, Described};
-use crate::local::keyed::Keyed;
 use aliquot_core::share::Kind;
-use aliquot_core::unit::Tick;
 
 impl Limiter {
     /// Describes the limit, or the part of it that this process holds; `None` if it is not known or there is
@@ -43,15 +41,6 @@ impl Limiter {
             Some(_) => self.peek().burst < n,
             None => self.key_state.home.is_beyond(n),
         }
-    }
-}
-
-impl Keyed {
-    /// Describes the bucket of a key of class 0; `None` if there is no limit.
-    pub(crate) fn describe(&self, key: &str, now: Tick) -> Option<Described> {
-        self.bucket_at(key, now)
-            .filter(|bucket| bucket.burst >= bucket.scale)
-            .map(|bucket| bucket.describe(Some(self.first_limit())))
     }
 }
 

@@ -20,7 +20,8 @@ impl Limiter {
     /// as soon as it runs; the other modes take effect at once.
     ///
     /// ```
-    /// use aliquot_client::{Limit, Limiter, Mode};
+    /// use aliquot_client::observe::Mode;
+    /// use aliquot_client::{Limit, Limiter};
     /// use std::time::Duration;
     ///
     /// let limiter = Limiter::local(Limit::every(Duration::from_secs(3_600)), 1)?;

@@ -36,7 +36,7 @@ struct State {
 
 impl Limiter {
     /// Makes a limiter of this process: a token bucket that holds `burst` tokens, starts full, and is
-    /// refilled by `limit`. It decides by the [`CounterClock`](crate::CounterClock).
+    /// refilled by `limit`. It decides by the [`CounterClock`](crate::clock::CounterClock).
     ///
     /// Its contract is that of `golang.org/x/time/rate`:
     ///
@@ -241,14 +241,15 @@ impl Limiter {
         let decider = &mut state.decider;
         let lifted = mode == AdmissionMode::Open;
         let cell = &self.key_state.cell;
-        own.change_in_line(cell, scales.into(), (lifted, now), || {
-            if was == AdmissionMode::Open {
-                // Without a limit nothing was taken, so the bucket starts full now.
-                decider.amend(was, scale, share, now);
-                decider.replace(share, now);
-            }
-            decider.amend(mode, scale, share, now);
-        });
+        own.line
+            .change_in_line(cell, scales.into(), (lifted, now), || {
+                if was == AdmissionMode::Open {
+                    // Without a limit nothing was taken, so the bucket starts full now.
+                    decider.amend(was, scale, share, now);
+                    decider.replace(share, now);
+                }
+                decider.amend(mode, scale, share, now);
+            });
         (state.limit, state.burst, state.scale) = (limit, burst, scale);
         Ok(())
     }
@@ -396,12 +397,12 @@ impl Limiter {
             if !matches!(there, Err(No::NotYet(_))) || most == Span::ZERO {
                 return there;
             }
-            let (charge, place) = own.book(cell, &wake, now, || reserve(most))?;
+            let (charge, place) = own.line.book(cell, &wake, now, || reserve(most))?;
             number.set(place);
             Ok(charge)
         })?;
         let place = number.get();
-        let place = place.map(|number| InLine::new(self, own, number, wake));
+        let place = place.map(|number| InLine::new(self, &own.line, number, wake));
         Ok((charge, place))
     }
 }

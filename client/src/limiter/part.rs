@@ -6,7 +6,6 @@ use crate::clock::SharedClock;
 use crate::limiter::key_state::parts::Part;
 use crate::limiter::refused::{Reason, Refused};
 use crate::observe::switch::Mode;
-use crate::observe::switched::FROZEN;
 use crate::sync::Ordering;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
@@ -33,7 +32,7 @@ impl Limiter {
     pub(crate) fn may_use_at(&self, now: Tick) -> Result<(), Refused> {
         // The cell learns of a freeze and of its end later, and is closed in between.
         if self.key_state.switch.is_frozen() {
-            return Err(FROZEN);
+            return Err(Refused::FROZEN);
         }
         let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
         let no = match self.key_state.cell.view(now).slot.mode {
@@ -91,7 +90,7 @@ impl Limiter {
     pub(crate) fn would_rule(&self, refused: Refused) -> Result<(), Refused> {
         match self.mode() {
             Mode::Enforce => Err(refused),
-            Mode::Freeze => Err(FROZEN),
+            Mode::Freeze => Err(Refused::FROZEN),
             Mode::DryRun | Mode::Bypass => match refused.reason {
                 Reason::Closed | Reason::WrongKind => Err(refused),
                 _ => Ok(()),

@@ -1,7 +1,6 @@
 //! The places of callers that wait for a limit of this process, in order.
 
 use super::Limiter;
-use super::own::Own;
 use crate::bucket::places::{Booking, End, beyond};
 use crate::bucket::reserve::BucketCharge;
 use crate::bucket::{Cell, No};
@@ -285,7 +284,7 @@ impl Places {
     }
 }
 
-impl Own {
+impl Line {
     /// Books tokens by `reserve`. If they are due later, the caller has a place in line until it is served
     /// or gives it up.
     pub(super) fn book(
@@ -295,7 +294,7 @@ impl Own {
         now: Tick,
         reserve: impl Fn() -> Result<BucketCharge, No>,
     ) -> Result<(BucketCharge, Option<u64>), No> {
-        let mut line = self.line.lock();
+        let mut line = self.lock();
         let places = &mut *line.places;
         places.settle(&cell.booked_end(now));
         let charge = reserve()?;
@@ -313,7 +312,7 @@ impl Own {
         &self,
         reserve: impl Fn() -> Result<BucketCharge, No>,
     ) -> Result<BucketCharge, No> {
-        let line = self.line.lock();
+        let line = self.lock();
         let mut charge = reserve()?;
         charge.behind = line.places.next;
         Ok(charge)
@@ -322,7 +321,7 @@ impl Own {
     /// Returns the state of a place at `now`, or the refusal if it is not due within `rest`. A place that is
     /// due leaves the line.
     fn turn_of(&self, number: u64, cell: &Cell, now: Tick, rest: Span) -> Result<Turn, No> {
-        let mut line = self.line.lock();
+        let mut line = self.lock();
         let places = &mut *line.places;
         let end = cell.booked_end(now);
         places.settle(&end);
@@ -360,7 +359,7 @@ impl Own {
 
     /// Gives up a place, unless it has left the line.
     fn leave(&self, number: u64, cell: &Cell, clock: impl Fn() -> Tick) {
-        let mut line = self.line.lock();
+        let mut line = self.lock();
         let places = &mut *line.places;
         let end = cell.booked_end(clock());
         places.settle(&end);
@@ -383,10 +382,10 @@ impl Own {
         n: u64,
         clock: impl Fn() -> Tick,
     ) -> u64 {
-        if self.line.is_empty() {
+        if self.is_empty() {
             return cell.put_back_of(charge, n, clock);
         }
-        let mut line = self.line.lock();
+        let mut line = self.lock();
         let places = &mut *line.places;
         let end = cell.booked_end(clock());
         places.settle(&end);
@@ -402,8 +401,8 @@ impl Own {
 
     /// Records that `grains` were charged behind all places without a promise.
     pub(super) fn charged_behind(&self, grains: u64) {
-        if !self.line.is_empty() {
-            self.line.lock().places.loose += grains;
+        if !self.is_empty() {
+            self.lock().places.loose += grains;
         }
     }
 
@@ -416,7 +415,7 @@ impl Own {
         (lifted, now): (bool, Tick),
         change: impl FnOnce(),
     ) {
-        let mut line = self.line.lock();
+        let mut line = self.lock();
         let places = &mut *line.places;
         let end = cell.booked_end(now);
         places.settle(&end);
@@ -436,7 +435,7 @@ impl Own {
 /// A caller's place in line, given up when the waiting future is dropped.
 pub(super) struct InLine<'a> {
     limiter: &'a Limiter,
-    own: &'a Own,
+    line: &'a Line,
     number: u64,
     pub(super) wake: Arc<Notify>,
 }
@@ -444,13 +443,13 @@ pub(super) struct InLine<'a> {
 impl<'a> InLine<'a> {
     pub(super) const fn new(
         limiter: &'a Limiter,
-        own: &'a Own,
+        line: &'a Line,
         number: u64,
         wake: Arc<Notify>,
     ) -> Self {
         Self {
             limiter,
-            own,
+            line,
             number,
             wake,
         }
@@ -459,13 +458,13 @@ impl<'a> InLine<'a> {
     /// Returns the state of the place at `now`, or the refusal if it is not due within `rest`.
     pub(super) fn turn(&self, now: Tick, rest: Span) -> Result<Turn, No> {
         let cell = &self.limiter.key_state.cell;
-        self.own.turn_of(self.number, cell, now, rest)
+        self.line.turn_of(self.number, cell, now, rest)
     }
 }
 
 impl Drop for InLine<'_> {
     fn drop(&mut self) {
         let cell = &self.limiter.key_state.cell;
-        self.own.leave(self.number, cell, || self.limiter.now());
+        self.line.leave(self.number, cell, || self.limiter.now());
     }
 }

@@ -84,9 +84,9 @@ pub enum Reason {
     Undecided,
     /// The client was closed.
     Closed,
-    /// Nothing is admitted: the mode is [`Mode::Freeze`](crate::Mode::Freeze).
+    /// Nothing is admitted: the mode is [`Mode::Freeze`](crate::observe::Mode::Freeze).
     Frozen,
-    /// A [`Breaker`](crate::Breaker) is open.
+    /// A [`Breaker`](crate::breaker::Breaker) is open.
     Broken,
     /// A [`Throttle`](crate::adaptive::Throttle) rejected the call, because the backend rejected many of
     /// late.
@@ -167,6 +167,11 @@ impl fmt::Display for Reason {
 }
 
 impl Refused {
+    /// Refusal of a frozen limit. How long the freeze lasts is not known.
+    pub(crate) const FROZEN: Self = Self {
+        reason: Reason::Frozen,
+        retry_after: None,
+    };
     /// Time after which a share may have arrived: one answer of a node that is up.
     const SOON: Duration = Duration::from_millis(50);
     /// When a key that had no room is asked for again.

@@ -18,11 +18,11 @@
 //!
 //! A key state that would be missed is [not forgotten](KeyState::may_be_forgotten), even if it is not held.
 
+use crate::limiter::key_refused::KeyRefused;
 use crate::limiter::key_state::KeyState;
 use crate::limiter::key_state::touch::{Touch, Touched};
 use crate::observe::counters::Counters;
 use crate::observe::switch::{Mode, ModeStats};
-use crate::session::error::KeyRefused;
 use aliquot_core::budget::Key;
 use aliquot_core::unit::{Span, Tick};
 use std::collections::BTreeMap;

@@ -57,7 +57,7 @@ impl Limiter {
     ///
     /// As [`Limiter::reserve`].
     pub fn reserve_at(&self, n: u64, now: Tick) -> Result<Reservation, Refused> {
-        self.reserve_within_at(n, Span::MAX, now)
+        self.reserve_within_at(n, Duration::MAX, now)
     }
 
     /// [`Limiter::reserve`] if the tokens are made within `most`. Zero takes only tokens that are there now.
@@ -66,8 +66,7 @@ impl Limiter {
     ///
     /// As [`Limiter::reserve`]. The refusal carries the wait that would have been necessary.
     pub fn reserve_within(&self, n: u64, most: Duration) -> Result<Reservation, Refused> {
-        let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-        self.reserve_within_at(n, Span::from_nanos(most), self.now())
+        self.reserve_within_at(n, most, self.now())
     }
 
     /// [`Limiter::reserve_within`] at `now`, a reading of the limiter's clock.
@@ -75,11 +74,16 @@ impl Limiter {
     /// # Errors
     ///
     /// As [`Limiter::reserve_within`].
-    pub fn reserve_within_at(&self, n: u64, most: Span, now: Tick) -> Result<Reservation, Refused> {
+    pub fn reserve_within_at(
+        &self,
+        n: u64,
+        most: Duration,
+        now: Tick,
+    ) -> Result<Reservation, Refused> {
         // A dry run and a bypass admit at once a request that would wait.
         let most = match self.key_state.switch.lets_through() {
             true => Span::ZERO,
-            false => most,
+            false => Span::from_nanos(u64::try_from(most.as_nanos()).unwrap_or(u64::MAX)),
         };
         let charge = self.take_within(n, most, now)?;
         Ok(self.reserved(n, charge))
@@ -213,7 +217,7 @@ impl Limiter {
             let there = reserve(Span::ZERO);
             match &self.own {
                 Some(own) if !most.is_zero() && matches!(there, Err(No::NotYet(_))) => {
-                    own.book_for_later(|| reserve(most))
+                    own.line.book_for_later(|| reserve(most))
                 }
                 _ => there,
             }
@@ -262,7 +266,8 @@ impl Limiter {
             }
             false => taken,
         };
-        own.charged_behind(taken.saturating_mul(cell.view(now).scale));
+        own.line
+            .charged_behind(taken.saturating_mul(cell.view(now).scale));
         taken
     }
 
@@ -270,7 +275,7 @@ impl Limiter {
     pub(super) fn restore(&self, charge: &BucketCharge, n: u64, clock: impl Fn() -> Tick) -> u64 {
         let cell = &self.key_state.cell;
         let grains = match &self.own {
-            Some(own) => own.put_back(cell, charge, n, &clock),
+            Some(own) => own.line.put_back(cell, charge, n, &clock),
             None => cell.put_back_of(charge, n, &clock),
         };
         if grains == 0 {

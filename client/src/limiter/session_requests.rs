@@ -9,7 +9,6 @@
 //! None of this is on the path of `try_acquire`.
 
 use crate::limiter::key_state::KeyState;
-use crate::limiter::shared::Shared;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::central::{Reason, RetryPolicy};
 use aliquot_core::share::Kind;
@@ -129,55 +128,5 @@ impl UnansweredSince {
     pub(crate) fn elapsed(&self, now: Tick) -> Duration {
         let since = Tick::from_nanos(self.0.load(Ordering::Acquire));
         Duration::from_nanos(now.since(since).nanos())
-    }
-}
-
-/// Asks for a decision, and waits for its outcome. Dropping the future gives the request up.
-pub(crate) async fn ask(
-    shared: &Shared,
-    key_state: &Arc<KeyState>,
-    kind: Kind,
-    cost: NonZeroU64,
-    retry_policy: RetryPolicy,
-) -> Answer {
-    // The semaphore is never closed.
-    let Ok(room) = Arc::clone(&shared.room).acquire_owned().await else {
-        return Answer::Void;
-    };
-    let ticket = shared.tickets.fetch_add(1, Ordering::Relaxed);
-    let (reply, answer) = oneshot::channel();
-    let call = DecisionCall {
-        ticket,
-        key_state: Arc::clone(key_state),
-        kind,
-        cost,
-        retry_policy,
-        reply,
-        room,
-    };
-    if shared.requests.send(SessionRequest::Decide(call)).is_err() {
-        return Answer::NoLease;
-    }
-    let mut under_way = UnderWay {
-        ticket: Some(ticket),
-        requests: &shared.requests,
-    };
-    let answer = answer.await;
-    under_way.ticket = None;
-    // A session that ends drops its requests without an answer.
-    answer.unwrap_or(Answer::NoLease)
-}
-
-/// A request in flight. Dropping this gives the request up if there was no answer.
-struct UnderWay<'a> {
-    ticket: Option<u64>,
-    requests: &'a SessionRequests,
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            let _ = self.requests.send(SessionRequest::GiveUp(ticket));
-        }
     }
 }

@@ -3,6 +3,7 @@
 mod lease;
 
 use crate::clock::{HostClock, SharedClock, Source};
+use crate::limiter::key_refused::KeyRefused;
 use crate::limiter::key_state::KeyState;
 use crate::limiter::key_state::touch::Touched;
 use crate::limiter::registry::{Changes, Now, Past, Registry};
@@ -10,7 +11,6 @@ use crate::limiter::session_requests::{SessionRequests, UnansweredSince};
 use crate::local::breaker::Breaker;
 use crate::observe::counters::Counters;
 use crate::observe::switch::Mode;
-use crate::session::error::KeyRefused;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::budget::Key;
 use aliquot_core::decision_requests::DecisionRequests;
@@ -84,7 +84,7 @@ pub struct Status {
     /// The edge under which the client holds its allotments.
     pub edge: Option<Edge>,
     /// Time until the lease ends; zero without a lease.
-    pub lease: Span,
+    pub lease: Duration,
     /// Reason why the last connection failed or ended, after the address of its node. `None` once a node has
     /// opened a session.
     pub failure: Option<String>,
@@ -356,7 +356,7 @@ impl Shared {
     pub(crate) fn status(&self) -> Status {
         let mut status = lock(&self.status).clone();
         let until = Tick::from_nanos(self.lease.0.load(Ordering::Acquire));
-        status.lease = until.since(self.clock.now());
+        status.lease = Duration::from_nanos(until.since(self.clock.now()).nanos());
         status.keys = lock(&self.registry).len();
         status
     }

@@ -1,46 +1,11 @@
 //! Figures of a watched limiter.
 
-use super::{Limiter, LimiterState};
+use super::Limiter;
 use crate::limiter::refused::Refused;
 use crate::observe::counters::Counters;
 use aliquot_core::unit::Tick;
 use std::sync::Arc;
 use std::time::Duration;
-
-impl LimiterState {
-    /// All rights, in order.
-    pub const ALL: [Self; 11] = [
-        Self::Cold,
-        Self::Leased,
-        Self::Lapsed,
-        Self::Floor,
-        Self::Forever,
-        Self::Open,
-        Self::NoBudget,
-        Self::NoRoom,
-        Self::MaxKeys,
-        Self::Closed,
-        Self::Frozen,
-    ];
-
-    /// Returns the right as one word, as in metrics.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Cold => "cold",
-            Self::Leased => "leased",
-            Self::Lapsed => "lapsed",
-            Self::Floor => "floor",
-            Self::Forever => "forever",
-            Self::Open => "open",
-            Self::NoBudget => "no_budget",
-            Self::NoRoom => "no_room",
-            Self::MaxKeys => "max_keys",
-            Self::Closed => "closed",
-            Self::Frozen => "frozen",
-        }
-    }
-}
 
 impl Limiter {
     /// Counts admissions and refusals of this handle and its clones from now on. Leased limits are always

@@ -22,13 +22,14 @@ use std::time::Duration;
 ///     └────────────────────────────────── it went well ──────────────────────┘
 /// ```
 ///
-/// A [`Mode`](crate::Mode) overrides the breaker ([`Breaker::set_mode`]): it can be forced closed or open.
+/// A [`Mode`](crate::observe::Mode) overrides the breaker ([`Breaker::set_mode`]): it can be forced closed or open.
 ///
 /// If a trial's [`Attempt`] is leaked and its outcome never reported, another trial may follow after a
 /// cool-down. All state is one atomic word; a decision takes no lock.
 ///
 /// ```
-/// use aliquot_client::{Breaker, Tick};
+/// use aliquot_client::breaker::Breaker;
+/// use aliquot_client::clock::Tick;
 /// use std::time::Duration;
 ///
 /// let breaker = Breaker::new(2, Duration::from_secs(1));

@@ -2,15 +2,16 @@
 
 mod ask;
 mod batch;
+mod bucket;
 mod builder;
+mod described;
 mod limits;
 mod name;
 mod table;
 mod tags;
-pub(crate) mod tier;
 
+pub use bucket::KeyedBucket;
 pub use builder::KeyedBuilder;
-pub(crate) use tier::Charged;
 
 use crate::bucket::Slot;
 use crate::bucket::described::Bucket;
@@ -86,7 +87,7 @@ impl Keyed {
     /// Makes a store of buckets with this limit, full at the start, with room for `keys` keys.
     ///
     /// Each key takes 83 bytes, which are allocated at once. The store decides by the
-    /// [`CounterClock`](crate::CounterClock).
+    /// [`CounterClock`](crate::clock::CounterClock).
     ///
     /// # Errors
     ///

@@ -15,10 +15,10 @@
 //!
 //! # Over a share
 //!
-//! Buckets, meters and windows are [`Tier`](crate::Tier)s: combined with a leased limiter in
-//! [`Layers`](crate::Layers), both must admit, so that the fleet keeps to the budget and each process to the
-//! shape. A [`Pacer`] is no tier: its answer is a tick to wait for, and a turn cannot be returned once a
-//! later one was booked. Permits are no tier either, because they are held rather than taken: within layers a
+//! Buckets, meters and windows are [`Combine`](crate::combined::Combine)s: combined with a leased limiter in
+//! [`Combined`](crate::Combined), both must admit, so that the fleet keeps to the budget and each process to the
+//! shape. A [`Pacer`] is no limit: its answer is a tick to wait for, and a turn cannot be returned once a
+//! later one was booked. Permits are no limit either, because they are held rather than taken: within limits a
 //! limiter of permits refuses with [`Reason::WrongKind`].
 //!
 //! A window can apply to the whole fleet ([`FixedWindow::over`], [`SlidingCounter::over`],

@@ -3,7 +3,6 @@
 use crate::limiter::refused::{Reason, Refused};
 use crate::observe::counters::Counters;
 use crate::observe::switch::{Mode, ModeStats, Switch};
-use crate::observe::switched::FROZEN;
 use std::sync::{Arc, OnceLock};
 
 /// Guard in front of a limit: the mode that an operator set, and the counters of refusals.
@@ -34,7 +33,7 @@ impl ModeGuard {
     /// Returns an error, which is counted, if the limit is frozen and must not be asked.
     pub(crate) fn check_frozen(&self, n: u64) -> Result<(), Refused> {
         match self.switch.is_frozen() {
-            true => self.apply(n, FROZEN),
+            true => self.apply(n, Refused::FROZEN),
             false => Ok(()),
         }
     }
@@ -45,7 +44,7 @@ impl ModeGuard {
             Mode::Enforce => refused,
             Mode::Freeze => {
                 self.switch.froze();
-                FROZEN
+                Refused::FROZEN
             }
             Mode::DryRun | Mode::Bypass => {
                 self.switch.let_through(n);
@@ -62,7 +61,7 @@ impl ModeGuard {
     pub(crate) fn would_apply(&self, asked: Result<(), Refused>) -> Result<(), Refused> {
         match self.mode() {
             Mode::Enforce => asked,
-            Mode::Freeze => Err(FROZEN),
+            Mode::Freeze => Err(Refused::FROZEN),
             Mode::DryRun | Mode::Bypass => Ok(()),
         }
     }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Mode of a limit: enforced, a dry run, bypassed or frozen.
 ///
 /// It is changed at run time: for one limiter ([`Limiter::set_mode`](crate::Limiter::set_mode)), for all
-/// limiters of a client ([`Client::set_mode`](crate::Client::set_mode)), or for a tier of any kind
-/// ([`Switched`](crate::Switched)). Decisions that the mode changed are counted ([`ModeStats`]).
+/// limiters of a client ([`Client::set_mode`](crate::Client::set_mode)), or for a limit of any kind
+/// ([`Switched`](crate::observe::Switched)). Decisions that the mode changed are counted ([`ModeStats`]).
 ///
 /// A limiter reads its mode only when it refuses, so the mode costs admissions nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -12,6 +12,7 @@ use crate::limiter::registry::Past;
 use crate::limiter::{Limiter, LimiterState, Snapshot};
 use crate::observe::counters::{Counters, Waits};
 use crate::observe::switch::{Mode, ModeStats};
+#[cfg(feature = "cluster")]
 use crate::session::client::Client;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,7 +35,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///   documentation lists the names.
 ///
 /// ```
-/// use aliquot_client::{Limit, Limiter, Watch};
+/// use aliquot_client::observe::Watch;
+/// use aliquot_client::{Limit, Limiter};
 /// use std::time::Duration;
 ///
 /// let watch = Watch::new();
@@ -66,6 +68,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 enum What {
     Limiter(Limiter),
+    #[cfg(feature = "cluster")]
     Client(Client),
     Component(Component),
 }
@@ -158,6 +161,7 @@ impl fmt::Display for Health {
     }
 }
 
+#[cfg(feature = "cluster")]
 impl Client {
     /// Returns the health of the client.
     #[must_use]
@@ -215,6 +219,7 @@ impl Watch {
     ///
     /// The breaker for central decisions ([`Client::breaker`]) is registered too, under the client's name and
     /// [`Watch::HOMES`]: `fleet/homes` for a client that is watched as `fleet`.
+    #[cfg(feature = "cluster")]
     pub fn client(&self, name: &str, client: &Client) {
         let counters = self.counters(name);
         client.watch(&counters);
@@ -260,6 +265,7 @@ impl Watch {
 
     /// Returns the clients that are watched, with their names.
     #[must_use]
+    #[cfg(feature = "cluster")]
     pub fn clients(&self) -> Vec<(Box<str>, Client)> {
         let entries = self.entries().clone();
         let clients = entries.into_iter().filter_map(|entry| match entry.what {
@@ -295,6 +301,7 @@ impl Entry {
     fn limiters(&self) -> Vec<Limiter> {
         match &self.what {
             What::Limiter(limiter) => vec![limiter.clone()],
+            #[cfg(feature = "cluster")]
             What::Client(client) => client.limiters(),
             What::Component(_) => Vec::new(),
         }
@@ -325,6 +332,7 @@ impl Entry {
         let count = |right| lines.iter().filter(|line| line.held.right == right).count();
         // Totals include keys that were forgotten.
         let past = match &self.what {
+            #[cfg(feature = "cluster")]
             What::Client(client) => client.past(),
             _ => Past::default(),
         };

@@ -3,38 +3,24 @@
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::limiter::shared::{ClockPolicy, Handle, Shared};
 use crate::session::client::Client;
+use crate::session::config::{Config, DefaultRule};
 use crate::session::error::BuildError;
-use crate::session::transport::{Connector, Dialer, Tonic};
-use crate::session::{Config, Inbox, Session};
+use crate::session::tls::ClientTls;
+use crate::session::transport::{Connector, Dialer, Network, Stream};
+use crate::session::{Inbox, Session};
 use aliquot_core::budget::Labels;
 use aliquot_core::share::Share;
-use aliquot_core::unit::{Frequency, Scale, Span};
+use aliquot_core::unit::{Frequency, Scale};
 use aliquot_wire::limits::{LABELS_MAX, LINES_MAX};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tonic::transport::{Channel, ClientTlsConfig};
-
-/// Decides requests for keys that no budget matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DefaultRule {
-    /// Refuses them as [`NoBudget`](crate::Reason::NoBudget).
-    #[default]
-    Deny,
-    /// Admits all of them.
-    Allow,
-    /// Admits up to a limit of this process, whatever other processes admit.
-    Local {
-        /// Tokens per time span.
-        rate: Frequency,
-        /// Maximum number of tokens at once; the bucket starts full.
-        burst: u64,
-    },
-}
 
 /// Settings of a [`Client`]; see [`Client::builder`].
 pub struct ClientBuilder {
@@ -42,7 +28,7 @@ pub struct ClientBuilder {
     wants_members: bool,
     labels: Labels,
     token: Option<String>,
-    tls: Option<ClientTlsConfig>,
+    tls: Option<ClientTls>,
     connector: Option<Connector>,
     clock: Option<SharedClock>,
     unbatched: bool,
@@ -81,6 +67,28 @@ impl Default for ClientBuilder {
     }
 }
 
+impl Client {
+    /// Connects to the cluster with these nodes, each address as `host:port`.
+    ///
+    /// Returns at once, even if no node is up; the connection is made in the background. Must be called
+    /// within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`], which names the setting that is wrong.
+    pub fn connect<A: Into<String>>(
+        addresses: impl IntoIterator<Item = A>,
+    ) -> Result<Self, BuildError> {
+        Self::builder().addresses(addresses).connect()
+    }
+
+    /// Returns a builder, for settings other than the addresses.
+    #[must_use]
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+}
+
 impl ClientBuilder {
     /// Sets the addresses of the nodes, each as `host:port`. The client connects to any one of them.
     ///
@@ -88,7 +96,7 @@ impl ClientBuilder {
     /// in their settings). The client tries them when it reaches no configured address, and alternates between
     /// the two kinds then, so that nothing is lost where members cannot be reached, as behind a proxy. With TLS,
     /// a node's certificate must be valid for the name in its address, or for
-    /// [`domain_name`](ClientTlsConfig::domain_name) if that is set. See
+    /// [`ClientTls::domain_name`] if that is set. See
     /// [`ClientBuilder::configured_addresses_only`] to switch this off.
     #[must_use]
     pub fn addresses<A: Into<String>>(mut self, addresses: impl IntoIterator<Item = A>) -> Self {
@@ -120,20 +128,28 @@ impl ClientBuilder {
 
     /// Connects to the nodes with TLS.
     #[must_use]
-    pub fn tls(mut self, tls: ClientTlsConfig) -> Self {
+    pub fn tls(mut self, tls: ClientTls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Replaces the way in which nodes are reached, for example by a simulated network or a proxy.
-    /// [`ClientBuilder::tls`] has no effect then.
+    /// Replaces the way in which nodes are reached, for example by a simulated network or a proxy: `connector`
+    /// opens a stream of bytes to an address. [`ClientBuilder::tls`] has no effect then.
     #[must_use]
-    pub fn connector<F, R>(mut self, connector: F) -> Self
+    pub fn connector<F, R, S>(mut self, connector: F) -> Self
     where
         F: Fn(String) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Channel, tonic::transport::Error>> + Send + 'static,
+        R: Future<Output = io::Result<S>> + Send + 'static,
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        self.connector = Some(Arc::new(move |address| Box::pin(connector(address))));
+        self.connector = Some(Arc::new(move |address| {
+            let stream = connector(address);
+            Box::pin(async move {
+                stream
+                    .await
+                    .map(|stream| Box::new(stream) as Box<dyn Stream>)
+            })
+        }));
         self
     }
 
@@ -193,15 +209,15 @@ impl ClientBuilder {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         self.check()?;
         let local = self.local_rule()?;
-        let connector = match self.connector {
-            Some(connector) => connector,
-            None => Tonic::connector(self.tls),
+        let network = match self.connector {
+            Some(connector) => Network::Own(connector),
+            None => Network::Host(self.tls.as_ref().map(ClientTls::config)),
         };
         let rng = match self.seed {
             Some(seed) => StdRng::seed_from_u64(seed),
             None => StdRng::seed_from_u64(rand::rng().random()),
         };
-        let dialer = Dialer::new(connector, self.token.as_deref())?;
+        let dialer = Dialer::new(network, self.token.as_deref())?;
         let (requests, requests_in) = mpsc::unbounded_channel();
         let (source, clock_policy) = match (self.clock, self.unbatched) {
             (Some(clock), _) => (Source::Other(clock), ClockPolicy::Exact),
@@ -263,11 +279,21 @@ impl ClientBuilder {
 
     /// Returns the share of the default rule in its own fixed point, with all tokens.
     fn local_rule(&self) -> Result<(Scale, Share), BuildError> {
-        let DefaultRule::Local { rate, burst } = self.default_rule else {
+        let DefaultRule::Local { limit, burst } = self.default_rule else {
             return Ok((Scale::WHOLE, Share::EMPTY));
         };
         let wrong = |error: aliquot_core::unit::UnitError| BuildError::DefaultRule {
             reason: error.to_string(),
+        };
+        let rate = match limit.per_span() {
+            None => {
+                return Err(BuildError::DefaultRule {
+                    reason: "a local rule needs a rate; `DefaultRule::Allow` admits everything"
+                        .into(),
+                });
+            }
+            Some((0, _)) => Frequency::ZERO,
+            Some((tokens, per)) => Frequency::new(tokens, per).map_err(wrong)?,
         };
         let scale = Scale::fit(rate, burst).map_err(wrong)?;
         let tokens = scale.tokens(burst).map_err(wrong)?;
@@ -280,6 +306,3 @@ impl ClientBuilder {
         Ok((scale, share))
     }
 }
-
-/// Report interval until a node sets another one.
-pub(crate) const REPORT_EVERY: Span = Span::from_millis(200);

@@ -1,13 +1,12 @@
 //! The client of a process.
 
 use crate::limiter::Limiter;
+use crate::limiter::key_refused::KeyRefused;
 use crate::limiter::registry::Past;
 use crate::limiter::shared::{Command, Handle, Status};
 use crate::local::breaker::Breaker;
 use crate::observe::counters::Counters;
 use crate::observe::switch::Mode;
-use crate::session::builder::ClientBuilder;
-use crate::session::error::{BuildError, KeyRefused};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,26 +27,6 @@ impl Client {
 
     pub(crate) const fn new(handle: Handle) -> Self {
         Self { handle }
-    }
-
-    /// Connects to the cluster with these nodes, each address as `host:port`.
-    ///
-    /// Returns at once, even if no node is up; the connection is made in the background. Must be called
-    /// within a tokio runtime.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError`], which names the setting that is wrong.
-    pub fn connect<A: Into<String>>(
-        addresses: impl IntoIterator<Item = A>,
-    ) -> Result<Self, BuildError> {
-        Self::builder().addresses(addresses).connect()
-    }
-
-    /// Returns a builder, for settings other than the addresses.
-    #[must_use]
-    pub fn builder() -> ClientBuilder {
-        ClientBuilder::default()
     }
 
     /// Returns the limiter of a key, such as `tenant/42/reads`.
@@ -95,7 +74,7 @@ impl Client {
     /// A request has no answer if none comes within 0.7 s. A request whose caller gave up earlier counts as
     /// one if the client has heard no answer at all for 0.7 s.
     ///
-    /// The breaker is watched with the client ([`Watch::client`](crate::Watch::client)), and has a [`Mode`]
+    /// The breaker is watched with the client ([`Watch::client`](crate::observe::Watch::client)), and has a [`Mode`]
     /// like any other.
     #[must_use]
     pub fn breaker(&self) -> Breaker {

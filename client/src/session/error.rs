@@ -1,7 +1,5 @@
 //! Errors that are found before anything is decided.
 
-use aliquot_core::budget::KeyError;
-
 /// An invalid setting of a client. No client was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -45,27 +43,4 @@ pub enum BuildError {
     /// The call was made outside a tokio runtime.
     #[error("a client needs a tokio runtime to be made in; there is none")]
     NoRuntime,
-}
-
-/// The client has no limiter for a key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum KeyRefused {
-    /// The text is not a valid key.
-    #[error("key {key:?}: it {error}")]
-    Invalid {
-        /// Text that was given, cut to the maximum length of a key.
-        key: String,
-        /// Reason why it is invalid.
-        error: KeyError,
-    },
-    /// The client has its maximum number of keys, and all of them are in use.
-    #[error("the client has {most} keys, all of them needed, and no room for another")]
-    TooMany {
-        /// Maximum number of keys.
-        most: usize,
-    },
-    /// The client was closed.
-    #[error("the client is closed")]
-    Closed,
 }

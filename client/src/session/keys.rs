@@ -9,7 +9,7 @@
 use super::Session;
 use crate::bucket::{AdmissionMode, CellDecider};
 use crate::limiter::key_state::KeyState;
-use crate::session::builder::DefaultRule;
+use crate::session::config::DefaultRule;
 use aliquot_core::budget::{Claim, Key};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Scale, Span, Tick};

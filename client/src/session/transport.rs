@@ -7,54 +7,97 @@ use aliquot_wire::limits::MESSAGE_BYTES_MAX;
 use aliquot_wire::pb;
 use aliquot_wire::pb::session_client::SessionClient;
 use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpen};
+use http::Uri;
+use hyper_util::rt::TokioIo;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Error};
+use tower_service::Service;
 
-/// Opens a channel to an address.
-pub(crate) type Connector = Arc<
-    dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<Channel, Error>> + Send>> + Send + Sync,
->;
+/// A stream of bytes to a node.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-/// Connector over the host's network, with tonic.
-pub(crate) struct Tonic;
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-impl Tonic {
+type Opening<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
+
+/// Opens a stream to an address.
+pub(crate) type Connector = Arc<dyn Fn(String) -> Opening<Box<dyn Stream>> + Send + Sync>;
+
+/// The way to nodes.
+#[derive(Clone)]
+pub(crate) enum Network {
+    /// The host's network.
+    Host(Option<ClientTlsConfig>),
+    /// Streams that the service opens itself.
+    Own(Connector),
+}
+
+impl Network {
     const CONNECT_WAIT: Duration = Duration::from_secs(1);
     /// Interval and timeout of keep-alive pings. A dead connection is noticed within two of these.
     const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
-    pub(crate) fn connector(tls: Option<ClientTlsConfig>) -> Connector {
-        Arc::new(move |address| {
-            let tls = tls.clone();
-            Box::pin(async move {
-                let scheme = if tls.is_some() { "https" } else { "http" };
-                let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))?
-                    .connect_timeout(Self::CONNECT_WAIT)
-                    .tcp_nodelay(true)
-                    .http2_keep_alive_interval(Self::KEEP_ALIVE)
-                    .keep_alive_timeout(Self::KEEP_ALIVE)
-                    .keep_alive_while_idle(true);
-                if let Some(tls) = tls {
-                    endpoint = endpoint.tls_config(tls)?;
-                }
-                endpoint.connect().await
-            })
-        })
+    async fn connect(&self, address: &str) -> Result<Channel, Error> {
+        let scheme = match self {
+            Self::Host(Some(_)) => "https",
+            Self::Host(None) | Self::Own(_) => "http",
+        };
+        let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))?
+            .connect_timeout(Self::CONNECT_WAIT)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(Self::KEEP_ALIVE)
+            .keep_alive_timeout(Self::KEEP_ALIVE)
+            .keep_alive_while_idle(true);
+        match self {
+            Self::Host(None) => endpoint.connect().await,
+            Self::Host(Some(tls)) => endpoint.tls_config(tls.clone())?.connect().await,
+            Self::Own(connector) => {
+                let connector = Arc::clone(connector);
+                let address = address.to_owned();
+                endpoint
+                    .connect_with_connector(OwnStreams { connector, address })
+                    .await
+            }
+        }
+    }
+}
+
+/// A connector as tonic wants it.
+struct OwnStreams {
+    connector: Connector,
+    address: String,
+}
+
+impl Service<Uri> for OwnStreams {
+    type Response = TokioIo<Box<dyn Stream>>;
+    type Error = io::Error;
+    type Future = Opening<Self::Response>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let stream = (self.connector)(self.address.clone());
+        Box::pin(async move { stream.await.map(TokioIo::new) })
     }
 }
 
 /// Opens session streams.
 #[derive(Clone)]
 pub(crate) struct Dialer {
-    connector: Connector,
+    network: Network,
     token: Option<MetadataValue<Ascii>>,
 }
 
@@ -116,7 +159,7 @@ impl Drop for Link {
 }
 
 impl Dialer {
-    pub(crate) fn new(connector: Connector, token: Option<&str>) -> Result<Self, BuildError> {
+    pub(crate) fn new(network: Network, token: Option<&str>) -> Result<Self, BuildError> {
         let token = match token {
             Some(token) => {
                 let value = format!("Bearer {token}");
@@ -124,7 +167,7 @@ impl Dialer {
             }
             None => None,
         };
-        Ok(Self { connector, token })
+        Ok(Self { network, token })
     }
 
     /// Opens a session stream to `address`; messages of the node arrive as events.
@@ -159,10 +202,10 @@ impl Dialer {
         &self,
         id: u64,
         address: String,
-        outgoing: impl Stream<Item = pb::ClientMessage> + Send + 'static,
+        outgoing: impl tokio_stream::Stream<Item = pb::ClientMessage> + Send + 'static,
         events: &mpsc::Sender<Event>,
     ) -> String {
-        let channel = match (self.connector)(address).await {
+        let channel = match self.network.connect(&address).await {
             Ok(channel) => channel,
             Err(error) => return ConnectionError::of(&error).to_string(),
         };

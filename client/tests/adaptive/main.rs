@@ -4,7 +4,8 @@ mod service;
 mod settling;
 
 use aliquot_client::adaptive::{Adaptive, Aimd, Bounds, Controller, Gradient, Sample, Vegas};
-use aliquot_client::{Limit, LimitError, Limiter, ManualClock, Span, Tick};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::{Limit, LimitError, Limiter, ManualClock};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A simulated service with workers and a queue, and its callers.
 
 use aliquot_client::adaptive::{Controller, Sample};
-use aliquot_client::{Span, Tick};
+use aliquot_client::clock::{Span, Tick};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use std::cmp::Reverse;

@@ -4,7 +4,8 @@ use crate::{bounds, each, well};
 use aliquot_client::adaptive::{
     AdaptiveRate, RateAimd, RateController, RateGradient, RateVegas, Window,
 };
-use aliquot_client::{Clock, Limit, Limiter, ManualClock, Span};
+use aliquot_client::clock::Span;
+use aliquot_client::{Clock, Limit, Limiter, ManualClock};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,8 @@ use aliquot_client::Limit;
 use aliquot_client::adaptive::{
     RateAimd, RateBounds, RateController, RateGradient, RateVegas, Window,
 };
-use aliquot_client::{Clock, ManualClock, Span};
+use aliquot_client::clock::Span;
+use aliquot_client::{Clock, ManualClock};
 
 fn bounds(least: u64, most: u64) -> RateBounds {
     RateBounds::new(Limit::per_sec(least), Limit::per_sec(most)).expect("bounds")

@@ -3,7 +3,8 @@
 
 use crate::{bounds, secs};
 use aliquot_client::adaptive::{AdaptiveRate, RateAimd, RateCall, RateGradient, RateVegas};
-use aliquot_client::{Clock, Limit, Limiter, ManualClock, Span, Tick};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::{Clock, Limit, Limiter, ManualClock};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use std::collections::BTreeMap;

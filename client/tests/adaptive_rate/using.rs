@@ -4,9 +4,9 @@ use crate::bounds;
 use aliquot_client::adaptive::{
     AdaptiveRate, AdaptiveRateBuilder, RateAimd, RateBounds, RateCall, RateController, Window,
 };
-use aliquot_client::{
-    Client, Limit, LimitError, Limiter, ManualClock, Mode, Reason, ShapeError, Watch,
-};
+use aliquot_client::observe::{Mode, Watch};
+use aliquot_client::shape::ShapeError;
+use aliquot_client::{Client, Limit, LimitError, Limiter, ManualClock, Reason};
 use std::sync::Arc;
 use std::time::Duration;
 

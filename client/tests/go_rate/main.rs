@@ -8,7 +8,8 @@
 mod script;
 mod wait;
 
-use aliquot_client::{Limit, LimitError, Limiter, ManualClock, Span, Tick};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::{Limit, LimitError, Limiter, ManualClock};
 use script::check;
 use std::sync::Arc;
 use std::time::Duration;

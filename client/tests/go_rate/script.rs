@@ -1,7 +1,8 @@
 //! The rows, and their interpreter.
 
 use super::{TENTH, full, tick};
-use aliquot_client::{Limit, Reservation, Span};
+use aliquot_client::clock::Span;
+use aliquot_client::{Limit, Reservation};
 
 /// Creates a limiter of `per_sec` and `burst`, full at tenth `start`, and runs a script: one step per line,
 /// with the tenth at which it happens. `cancel` counts the granted reservations from 0.
@@ -20,6 +21,7 @@ pub(super) fn check(name: &str, (per_sec, burst, start): (u64, u64, u64), script
             }
             ["reserve", n, ref rest @ ..] => {
                 let (act, most) = expected(rest);
+                let most = std::time::Duration::from_nanos(most.nanos());
                 let reserved = limiter.reserve_within_at(number(n), most, now).ok();
                 let act_at = reserved.as_ref().map(Reservation::act_at);
                 assert_eq!(act_at, act.map(tick), "{name}: {line}");

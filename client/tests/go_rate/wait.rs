@@ -1,7 +1,8 @@
 //! Go's `Wait`, on a manual clock.
 
 use super::{TENTH, full};
-use aliquot_client::{Clock, Limit, Reason, Span};
+use aliquot_client::clock::Span;
+use aliquot_client::{Clock, Limit, Reason};
 use std::time::Duration;
 
 /// Rows of Go's `Wait`: (cost, maximum wait in tenths, wait in tenths; `None`: refused at once).

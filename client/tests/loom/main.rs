@@ -16,10 +16,11 @@ mod source {
     pub(crate) mod clock;
     pub(crate) mod limiter {
         pub(crate) mod key_state;
-        pub(crate) mod layers {
-            pub(crate) mod tier;
+        pub(crate) mod combined {
+            pub(crate) mod combine;
         }
         pub(crate) mod refused;
+        pub(crate) mod snapshot;
     }
     pub(crate) mod local {
         pub(crate) mod keyed;

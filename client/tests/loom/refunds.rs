@@ -6,7 +6,7 @@ use crate::bucket::Need;
 use crate::bucket::limit::Limit;
 use crate::bucket::reserve::BucketCharge;
 use crate::clock::ManualClock;
-use crate::limiter::layers::tier::Tier;
+use crate::limiter::combined::combine::Combine;
 use crate::local::keyed::Keyed;
 use crate::sync::Bug;
 use aliquot_core::client::{Decider, Right};
@@ -69,13 +69,13 @@ fn a_refund_of_a_key_uses_all_room_despite_concurrent_charges() {
             let builder = Keyed::builder(Limit::per_sec(1), 10, 1);
             let store = builder.clock(Arc::new(clock)).seed(7).build();
             let store = Arc::new(store.expect("a store"));
-            let four = || store.tier("a").take_at(4, START).expect("there are ten");
+            let four = || store.bucket("a").take_at(4, START).expect("there are ten");
             let [_, second] = [four(), four()];
             let charges = {
                 let store = Arc::clone(&store);
                 thread::spawn(move || store.try_acquire_at("a", 1, LATER).is_ok())
             };
-            assert_eq!(store.tier("a").put_back_at(&second, 4, LATER), 3);
+            assert_eq!(store.bucket("a").put_back_at(&second, 4, LATER), 3);
             assert!(charges.join().expect("no panic"));
         },
         &[Bug::SaidAgain],

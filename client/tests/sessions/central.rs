@@ -2,7 +2,10 @@
 
 use super::node::{FakeNode, budget};
 use super::{client, until};
-use aliquot_client::{Admission, Circuit, Client, Limiter, Mode, Reason, Tick};
+use aliquot_client::breaker::Circuit;
+use aliquot_client::clock::Tick;
+use aliquot_client::observe::Mode;
+use aliquot_client::{Admission, Client, Limiter, Reason};
 use aliquot_core::unit::Tokens;
 use std::time::Duration;
 

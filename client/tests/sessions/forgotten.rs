@@ -2,9 +2,9 @@
 
 use super::node::{FakeNode, budget, rate};
 use super::until;
-use aliquot_client::{
-    Client, DefaultRule, Frequency, KeyRefused, LimitLayer, LimiterState, Reason, Span, web,
-};
+use aliquot_client::http::key;
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::{Client, DefaultRule, KeyRefused, Limit, RateLimitLayer, Reason};
 use aliquot_core::budget::Budget;
 use axum::Router;
 use axum::body::Body;
@@ -118,10 +118,10 @@ async fn held_keys_stay_and_without_a_free_one_there_is_no_room() {
 #[tokio::test]
 async fn a_rule_of_ones_own_is_not_full_again_for_being_forgotten() {
     let node = FakeNode::start(1, vec![]).await;
-    let rate = Frequency::new(1, Span::from_secs(3_600)).expect("a rate");
+    let limit = Limit::per(1, Duration::from_secs(3_600));
     let client = Client::builder()
         .addresses([node.address.clone()])
-        .default_rule(DefaultRule::Local { rate, burst: 3 })
+        .default_rule(DefaultRule::Local { limit, burst: 3 })
         .keys_max(2)
         .connect()
         .expect("a client");
@@ -142,9 +142,9 @@ async fn a_rule_of_ones_own_is_not_full_again_for_being_forgotten() {
 async fn whatever_callers_say_they_are_others_are_still_served() {
     let node = FakeNode::start(1, vec![rate("user/known", 1_000)]).await;
     let client = client(&node, MOST);
-    let user = web::key::all((web::key::text("user"), web::key::header("x-user")));
+    let user = key::all((key::text("user"), key::header("x-user")));
     let app = Router::new().route("/", get(|| async { "hello" }));
-    let app = app.layer(LimitLayer::by_key(&client, user));
+    let app = app.layer(RateLimitLayer::by_key(&client, user));
     let ask = async |user: &str| {
         let mut request = Request::new(Body::empty());
         let value = http::HeaderValue::from_str(user).expect("a header");

@@ -2,7 +2,8 @@
 
 use super::node::{FakeNode, rate};
 use super::until;
-use aliquot_client::{Client, Clock, HostClock, Limiter, Span};
+use aliquot_client::clock::{HostClock, Span};
+use aliquot_client::{Client, Clock, Limiter};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

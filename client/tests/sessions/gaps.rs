@@ -3,10 +3,11 @@
 //! A client and a node in simulated time, without sockets: tokio's paused clock advances when both rest.
 
 use super::node::{FakeNode, budget, rate};
-use aliquot_client::{Client, Clock, LimitLayer, SharedClock, Tick, Tiers};
+use aliquot_client::clock::{SharedClock, Tick};
+use aliquot_client::http::RequestLimits;
+use aliquot_client::{Client, Clock, RateLimitLayer};
 use aliquot_core::budget::Budget;
 use http::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +16,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::transport::Endpoint;
 use tower::{Layer, ServiceExt, service_fn};
 
 /// The paused clock of tokio's runtime.
@@ -54,17 +54,9 @@ impl World {
     fn client(&self, seed: u64) -> Client {
         let dial = self.dial.clone();
         let connect = move |_: String| {
-            let dial = dial.clone();
-            let pipe = service_fn(move |_: http::Uri| {
-                let (ours, theirs) = tokio::io::duplex(1 << 16);
-                let sent = dial.send(theirs).map_err(std::io::Error::other);
-                async move { sent.map(|()| TokioIo::new(ours)) }
-            });
-            async move {
-                Endpoint::from_static("http://node:1")
-                    .connect_with_connector(pipe)
-                    .await
-            }
+            let (ours, theirs) = tokio::io::duplex(1 << 16);
+            let sent = dial.send(theirs).map_err(std::io::Error::other);
+            async move { sent.map(|()| ours) }
         };
         Client::builder()
             .addresses([self.node.address.clone()])
@@ -81,14 +73,14 @@ impl World {
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Layer,
-    Tiers,
+    RequestLimits,
     Check,
     Acquire,
     Permit,
 }
 
 /// Requests by one layer, and tells whether the request was served.
-async fn served(layer: &LimitLayer) -> Result<(), String> {
+async fn served(layer: &RateLimitLayer) -> Result<(), String> {
     let service = service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(())));
     let answer = layer.layer(service).oneshot(Request::new(())).await;
     let answer = answer.expect("it never fails");
@@ -103,13 +95,13 @@ async fn ask(verb: Verb, client: &Client, key: &'static str) -> Result<(), Strin
     let text = |refused: aliquot_client::Refused| format!("{refused:?}");
     match verb {
         Verb::Layer => {
-            let layer = LimitLayer::by_key(client, move |_| Some(key.into()));
+            let layer = RateLimitLayer::by_key(client, move |_| Some(key.into()));
             drop(limiter);
             served(&layer).await
         }
-        Verb::Tiers => {
-            let tiers = Tiers::new().limiter("fleet", limiter);
-            served(&LimitLayer::layered(tiers).expect("limits")).await
+        Verb::RequestLimits => {
+            let tiers = RequestLimits::new().limiter("fleet", limiter);
+            served(&RateLimitLayer::combined(tiers).expect("limits")).await
         }
         Verb::Check => limiter.check(1).await.map(|_| ()).map_err(text),
         Verb::Acquire => {
@@ -136,7 +128,7 @@ fn budgets() -> Vec<Budget> {
     ]
 }
 
-const TOKENS: [Verb; 4] = [Verb::Layer, Verb::Tiers, Verb::Check, Verb::Acquire];
+const TOKENS: [Verb; 4] = [Verb::Layer, Verb::RequestLimits, Verb::Check, Verb::Acquire];
 const ALL: [(&str, &[Verb]); 4] = [
     ("rate", &TOKENS),
     ("small", &TOKENS),

@@ -3,7 +3,9 @@
 use super::central::{kept, limiters, small};
 use super::node::{FakeNode, budget, rate};
 use super::{client, until};
-use aliquot_client::{Client, Limit, LimitLayer, Limiter, LimiterState, NoKey, Problems, Tiers};
+use aliquot_client::http::{NoKey, Problems, RequestLimits};
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::{Client, Limit, Limiter, RateLimitLayer};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
@@ -34,7 +36,7 @@ async fn the_layer_admits_what_the_limiter_does_and_says_429_with_when_to_retry(
     until("all of it", || limiter.peek().burst == 20).await;
     let admitted = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&admitted);
-    let layer = LimitLayer::by_key(&client, |request| {
+    let layer = RateLimitLayer::by_key(&client, |request| {
         (request.uri.path() != "/health").then(|| "a".into())
     })
     .without_key(NoKey::Admit)
@@ -89,12 +91,12 @@ async fn a_layer_waits_for_a_quota_that_was_not_dealt_here_yet() {
         let known = || limiter.peek().right == LimiterState::Leased;
         until("its terms are known", known).await;
         assert_eq!(limiter.peek().level, 0, "no caller wanted any");
-        let layer = LimitLayer::by_key(&client, |_| Some("a".into())).problems();
+        let layer = RateLimitLayer::by_key(&client, |_| Some("a".into())).problems();
         assert_eq!(says(&layer).await.0, StatusCode::OK, "{fresh}");
-        let tiers = Tiers::new()
+        let tiers = RequestLimits::new()
             .by_key("fleet", &client, |_| Some("a".into()))
             .limiter("user", own(10));
-        let layer = LimitLayer::layered(tiers).expect("limits").problems();
+        let layer = RateLimitLayer::combined(tiers).expect("limits").problems();
         assert_eq!(says(&layer).await.0, StatusCode::OK, "{fresh}");
     }
 }
@@ -104,7 +106,7 @@ async fn a_layer_refuses_a_spent_quota() {
     let few = budget("a", |draft| draft.quota = Some("3 per day".into()));
     let node = FakeNode::start(1, vec![few]).await;
     let client = client(&[&node]);
-    let layer = LimitLayer::by_key(&client, |_| Some("a".into())).problems();
+    let layer = RateLimitLayer::by_key(&client, |_| Some("a".into())).problems();
     let mut served = 0;
     for _ in 0..20 {
         served += u32::from(says(&layer).await.0 == StatusCode::OK);
@@ -112,7 +114,7 @@ async fn a_layer_refuses_a_spent_quota() {
     assert_eq!(served, 3);
 }
 
-async fn says(layer: &LimitLayer<Problems>) -> (StatusCode, String) {
+async fn says(layer: &RateLimitLayer<Problems>) -> (StatusCode, String) {
     let service = tower::service_fn(async |_: Request<()>| {
         Ok::<_, std::convert::Infallible>(Response::new(String::new()))
     });
@@ -134,10 +136,10 @@ async fn among_several_limits_a_cold_key_is_waited_for_after_the_others_admitted
         .connect()
         .expect("a client");
     let user = own(1);
-    let tiers = Tiers::new()
+    let tiers = RequestLimits::new()
         .by_key("fleet", &client, |_| Some("a".into()))
         .limiter("user", user.clone());
-    let layer = LimitLayer::layered(tiers).expect("limits").problems();
+    let layer = RateLimitLayer::combined(tiers).expect("limits").problems();
     let (status, said) = says(&layer).await;
     assert_eq!(status, StatusCode::OK, "{said}");
     assert_eq!(user.tokens(), 0.0);
@@ -153,10 +155,10 @@ async fn a_central_refusal_among_several_limits_costs_the_others_nothing() {
     kept(&node, &limiters, &mut Vec::new()).await;
     let user = own(10);
     let layer = |cost| {
-        let tiers = Tiers::new()
+        let tiers = RequestLimits::new()
             .by_key("fleet", &clients[0], |_| Some("a".into()))
             .limiter("user", user.clone());
-        let layer = LimitLayer::layered(tiers).expect("limits");
+        let layer = RateLimitLayer::combined(tiers).expect("limits");
         layer.cost(move |_| cost).problems()
     };
     let (one, three) = (layer(1), layer(3));
@@ -204,7 +206,7 @@ async fn a_service_that_no_node_answers_is_unavailable() {
         .cold_wait(Duration::from_millis(50))
         .connect()
         .expect("a client");
-    let layer = LimitLayer::by_key(&client, |_| Some("a".into()));
+    let layer = RateLimitLayer::by_key(&client, |_| Some("a".into()));
     let app = Router::new()
         .route("/", get(|| async { "hello" }))
         .layer(layer);

@@ -2,7 +2,8 @@
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
-use aliquot_client::{Admission, Client, DefaultRule, Frequency, Limiter, LimiterState, Refused};
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::{Admission, Client, DefaultRule, Limit, Limiter, Refused};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use proptest::prelude::*;
@@ -58,10 +59,10 @@ fn waiters_are_served_in_order_when_some_leave() {
         .expect("a runtime");
     let limiter = runtime.block_on(async {
         let node = FakeNode::start(1, vec![]).await;
-        let rate = Frequency::per_sec(2_000).expect("a rate");
+        let limit = Limit::per_sec(2_000);
         let client = Client::builder()
             .addresses([node.address.clone()])
-            .default_rule(DefaultRule::Local { rate, burst: 10 })
+            .default_rule(DefaultRule::Local { limit, burst: 10 })
             .connect()
             .expect("a client");
         let limiter = client.limiter("a").expect("a key");

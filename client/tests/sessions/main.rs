@@ -14,7 +14,8 @@ mod shares;
 mod silence;
 mod steady;
 
-use aliquot_client::{BuildError, Client, KeyRefused, Kind, LimiterState, Reason};
+use aliquot_client::limiter::{Kind, LimiterState};
+use aliquot_client::{BuildError, Client, KeyRefused, Reason};
 use aliquot_core::budget::{ExpiryDraft, PartDraft};
 use node::{FakeNode, budget, rate};
 use std::time::Duration;
@@ -123,13 +124,15 @@ async fn a_throttled_caller_is_told_when_and_is_then_admitted() {
     let client = client(&[&node]);
     let limiter = client.limiter("a").expect("a key");
     until("all of it", || limiter.peek().burst == 100).await;
-    let now = aliquot_client::Clock::now(&aliquot_client::HostClock);
+    let now = aliquot_client::Clock::now(&aliquot_client::clock::HostClock);
     while limiter.try_acquire_at(1, now).is_ok() {}
     let refused = limiter.try_acquire_at(1, now).expect_err("spent");
     assert_eq!(refused.reason, Reason::Throttled);
     let wait = refused.retry_after.expect("a wait");
     assert!(wait <= Duration::from_millis(10), "{wait:?}");
-    let later = now.after(aliquot_client::Span::from_nanos(wait.as_nanos() as u64));
+    let later = now.after(aliquot_client::clock::Span::from_nanos(
+        wait.as_nanos() as u64
+    ));
     limiter.try_acquire_at(1, later).expect("made by then");
     assert_eq!(
         limiter
@@ -235,7 +238,7 @@ async fn a_client_whose_node_dies_uses_its_lease_to_the_end_and_goes_on_with_ano
         other.with(|inner| !inner.opens.is_empty())
     })
     .await;
-    if client.status().lease > aliquot_client::Span::from_millis(300) {
+    if client.status().lease > Duration::from_millis(300) {
         assert_eq!(client.status().edge, former, "a lease that runs is used");
         limiter.acquire(1).await.expect("the share under it");
     }
@@ -372,11 +375,11 @@ async fn a_node_without_a_lease_is_left_for_another() {
 #[tokio::test]
 async fn the_default_rule_decides_for_keys_that_no_rule_names() {
     let node = FakeNode::start(1, vec![]).await;
-    let hour = aliquot_client::Span::from_secs(3_600);
-    let rate = aliquot_client::Frequency::new(1, hour).expect("a rate");
+    let hour = Duration::from_secs(3_600);
+    let limit = aliquot_client::Limit::per(1, hour);
     let client = Client::builder()
         .addresses([node.address.clone()])
-        .default_rule(aliquot_client::DefaultRule::Local { rate, burst: 3 })
+        .default_rule(aliquot_client::DefaultRule::Local { limit, burst: 3 })
         .connect()
         .expect("a client");
     let limiter = client.limiter("a").expect("a key");

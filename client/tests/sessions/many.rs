@@ -2,7 +2,8 @@
 
 use super::node::{FakeNode, rate};
 use super::until;
-use aliquot_client::{Client, KeyRefused, Limiter, LimiterState, Reason};
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::{Client, KeyRefused, Limiter, Reason};
 use aliquot_wire::session::KeyRefusal;
 use std::collections::BTreeSet;
 use std::time::Duration;

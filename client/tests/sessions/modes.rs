@@ -2,7 +2,10 @@
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
-use aliquot_client::{FixedWindow, LimiterState, Mode, Pacer, Reason};
+use aliquot_client::Reason;
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::observe::Mode;
+use aliquot_client::shape::{FixedWindow, Pacer};
 use std::time::Duration;
 
 #[tokio::test]
@@ -81,7 +84,7 @@ async fn a_dry_run_reports_demand_and_a_bypass_does_not() {
     let client = client(&[&node]);
     let limiter = client.limiter("a").expect("a key");
     until("all of it", || limiter.peek().burst == 20).await;
-    let watch = aliquot_client::Watch::new();
+    let watch = aliquot_client::observe::Watch::new();
     watch.client("fleet", &client);
     let refused = || watch.figures()[0].refused;
     client.set_mode(Mode::Bypass);

@@ -1,7 +1,7 @@
 //! A coordinator node in this process: the core's own state machine behind a real gRPC server, with a leader
 //! that grants what the test says.
 
-use aliquot_client::{HostClock, SharedClock};
+use aliquot_client::clock::{HostClock, SharedClock};
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::central::{DecisionReply, DecisionRequest};
 use aliquot_core::command::Command;

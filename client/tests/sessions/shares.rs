@@ -2,7 +2,9 @@
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
-use aliquot_client::{Client, Limiter, LimiterState, Tick};
+use aliquot_client::clock::Tick;
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::{Client, Limiter};
 
 /// Asks for all available tokens. Records when each was admitted.
 fn drain(limiter: &Limiter, admitted: &mut Vec<Tick>) {

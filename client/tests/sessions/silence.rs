@@ -2,8 +2,10 @@
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
-use aliquot_client::{Client, Clock, HostClock, Limiter, Span};
+use aliquot_client::clock::{HostClock, Span};
+use aliquot_client::{Client, Clock, Limiter};
 use aliquot_core::unit::Tick;
+use std::time::Duration;
 
 /// A client of two nodes with a long lease, the node in use, and the other one.
 struct Pair {
@@ -24,7 +26,7 @@ impl Pair {
         let limiter = client.limiter("a").expect("a key");
         until("a share", || limiter.try_acquire(1).is_ok()).await;
         until("a long lease", || {
-            client.status().lease > Span::from_secs(2)
+            client.status().lease > Duration::from_secs(2)
         })
         .await;
         let (used, other) = match client.status().node == Some(first.address.clone()) {
@@ -89,7 +91,7 @@ async fn after_a_switch_the_new_share_is_used_only_after_the_old() {
                 said, 0,
                 "what is there is not asked for while the lease runs"
             );
-            ends = ends.max(now.after(status.lease));
+            ends = ends.max(now.after(Span::from_nanos(status.lease.as_nanos() as u64)));
         }
         status.edge != former
     })

@@ -2,7 +2,7 @@
 
 use super::node::{FakeNode, rate};
 use super::{client, until};
-use aliquot_client::LimiterState;
+use aliquot_client::limiter::LimiterState;
 use aliquot_core::message::Report;
 use aliquot_core::unit::Seq;
 use aliquot_wire::Wire;

@@ -1,7 +1,7 @@
 //! The address of a request's client, and the key under which it is counted.
 
 use super::headers;
-use aliquot_client::web::{Proxies, key};
+use aliquot_client::http::{Proxies, key};
 use http::Request;
 use http::request::Parts;
 use proptest::prelude::*;

@@ -1,11 +1,10 @@
 //! Responses of the layer.
 
 use super::one;
-use aliquot_client::web::{key, retry_after};
-use aliquot_client::{
-    Answers, Client, Fields, Keyed, Limit, LimitLayer, Limiter, ManualClock, Misconfigured, NoKey,
-    Reset, Tiers,
+use aliquot_client::http::{
+    Answers, Fields, Misconfigured, NoKey, RequestLimits, Reset, key, retry_after,
 };
+use aliquot_client::{Client, Keyed, Limit, Limiter, ManualClock, RateLimitLayer};
 use http::{Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use tower::{Layer, ServiceExt, service_fn};
 pub(crate) type Answer = Response<String>;
 
 pub(crate) async fn asked<A: Answers<String> + 'static>(
-    layer: &LimitLayer<A>,
+    layer: &RateLimitLayer<A>,
     head: http::request::Builder,
 ) -> Answer {
     let service =
@@ -30,7 +29,7 @@ pub(crate) async fn asked<A: Answers<String> + 'static>(
 #[tokio::test]
 async fn a_refusal_is_a_problem() {
     let (clock, limiter) = one();
-    let layer = LimitLayer::new(limiter).problems();
+    let layer = RateLimitLayer::new(limiter).problems();
     let get = || Request::builder().uri("/");
     assert_eq!(asked(&layer, get()).await.into_body(), "served");
     let refused = asked(&layer, get()).await;
@@ -76,7 +75,7 @@ async fn a_refusal_is_a_problem() {
 #[tokio::test]
 async fn a_key_that_is_none_is_a_problem_that_does_not_repeat_it() {
     let client = Client::connect(["127.0.0.1:9"]).expect("a client");
-    let layer = LimitLayer::by_key(&client, |_| Some("a\"\\\u{1}b".into())).problems();
+    let layer = RateLimitLayer::by_key(&client, |_| Some("a\"\\\u{1}b".into())).problems();
     let refused = asked(&layer, Request::builder()).await;
     assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
     let problem: serde_json::Value = serde_json::from_str(refused.body()).expect("JSON");
@@ -85,7 +84,7 @@ async fn a_key_that_is_none_is_a_problem_that_does_not_repeat_it() {
         (&400.into(), &"invalid_key".into())
     );
     client.close().await;
-    let layer = LimitLayer::by_key(&client, |_| Some("a".into()));
+    let layer = RateLimitLayer::by_key(&client, |_| Some("a".into()));
     assert_eq!(
         asked(&layer, Request::builder()).await.status(),
         StatusCode::SERVICE_UNAVAILABLE
@@ -95,7 +94,7 @@ async fn a_key_that_is_none_is_a_problem_that_does_not_repeat_it() {
 #[tokio::test]
 async fn answers_say_what_they_are_told_to_say() {
     let says = async |fields: Fields| {
-        let layer = LimitLayer::new(one().1).fields(fields);
+        let layer = RateLimitLayer::new(one().1).fields(fields);
         let answer = asked(&layer, Request::builder()).await;
         let names = [
             "ratelimit",
@@ -135,7 +134,7 @@ async fn paths_are_left_out_and_keys_of_a_store_have_buckets_of_their_own() {
         .clock(Arc::new(clock.clone()))
         .build()
         .expect("a store");
-    let layer = LimitLayer::in_store(Arc::new(store), key::header("x-user"))
+    let layer = RateLimitLayer::in_store(Arc::new(store), key::header("x-user"))
         .cost(|head| if head.method == "POST" { 4 } else { 1 })
         .except(["/health", "/static/*"])
         .fields(Fields::Both);
@@ -187,7 +186,7 @@ fn limit(limit: Limit, burst: u64) -> (ManualClock, Limiter) {
 async fn a_request_without_a_key_is_refused_unless_the_layer_is_told_otherwise() {
     let store = || Arc::new(Keyed::new(Limit::ZERO, 1, 10).expect("a store"));
     let user = || key::header("x-user");
-    let layer = LimitLayer::in_store(store(), user());
+    let layer = RateLimitLayer::in_store(store(), user());
     let grpc = || Request::builder().header("content-type", "application/grpc");
     let refused = asked(&layer.clone().problems(), Request::builder()).await;
     assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
@@ -213,9 +212,9 @@ async fn a_request_without_a_key_is_refused_unless_the_layer_is_told_otherwise()
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     // Among several limits each has a setting of its own.
     let both = |no_key| {
-        let tiers = Tiers::new().in_store("user", store(), user());
+        let tiers = RequestLimits::new().in_store("user", store(), user());
         let tiers = tiers.without_key(no_key).limiter("all", one().1);
-        LimitLayer::layered(tiers).expect("limits").problems()
+        RateLimitLayer::combined(tiers).expect("limits").problems()
     };
     let refused = asked(&both(NoKey::Refuse), Request::builder()).await;
     assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
@@ -231,7 +230,7 @@ async fn a_request_without_a_key_is_refused_unless_the_layer_is_told_otherwise()
 
 #[tokio::test]
 async fn a_cost_that_can_never_be_served_is_told_as_that() {
-    let layer = LimitLayer::new(limit(Limit::per_sec(5), 5).1).cost(|_| 6);
+    let layer = RateLimitLayer::new(limit(Limit::per_sec(5), 5).1).cost(|_| 6);
     let refused = asked(&layer, Request::builder()).await;
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(field(&refused, "retry-after"), None);
@@ -269,8 +268,8 @@ async fn limits_are_told_as_they_were_written() {
         let store = Keyed::builder(rate, burst, 10).clock(Arc::new(ManualClock::new()));
         let store = Arc::new(store.build().expect("a store"));
         for layer in [
-            LimitLayer::new(limit(rate, burst).1),
-            LimitLayer::in_store(store, |_| Some("a".into())),
+            RateLimitLayer::new(limit(rate, burst).1),
+            RateLimitLayer::in_store(store, |_| Some("a".into())),
         ] {
             let answer = asked(&layer, Request::builder()).await;
             let expect = [policy, state].map(|text| format!("\"share\";{text}"));
@@ -285,7 +284,7 @@ async fn limits_are_told_as_they_were_written() {
 async fn a_wait_of_1_1_seconds_is_told_as_2() {
     let (_, limiter) = limit(Limit::every(Duration::from_millis(1_100)), 3);
     limiter.try_acquire(3).expect("three");
-    let layer = LimitLayer::new(limiter);
+    let layer = RateLimitLayer::new(limiter);
     let refused = asked(&layer, Request::builder()).await;
     assert_eq!(field(&refused, "retry-after"), Some("2"));
     assert_eq!(field(&refused, "ratelimit"), Some("\"share\";r=0;t=2"));
@@ -298,7 +297,7 @@ async fn a_limiter_that_can_owe_no_more_says_when_it_has_a_token() {
         .reserve(1)
         .is_ok_and(|place| place.delay() < Duration::from_secs(200_000))
     {}
-    let layer = LimitLayer::new(limiter);
+    let layer = RateLimitLayer::new(limiter);
     let refused = asked(&layer, Request::builder()).await;
     let wait: u64 = field(&refused, "retry-after")
         .expect("a wait")
@@ -312,7 +311,7 @@ async fn a_reset_is_told_from_now_or_from_the_epoch() {
     let reset = async |reset| {
         let (clock, limiter) = one();
         clock.set_wall_ms(1_000_000_500);
-        let layer = LimitLayer::new(limiter).fields(Fields::Legacy);
+        let layer = RateLimitLayer::new(limiter).fields(Fields::Legacy);
         let layer = layer.clock(Arc::new(clock)).reset(reset);
         let answer = asked(&layer, Request::builder()).await;
         field(&answer, "x-ratelimit-reset").map(str::to_owned)
@@ -325,7 +324,7 @@ async fn a_reset_is_told_from_now_or_from_the_epoch() {
 async fn jitter_is_added_to_waits_and_never_taken_from_them() {
     let (_, limiter) = one();
     limiter.try_acquire(1).expect("one");
-    let layer = LimitLayer::new(limiter).jitter(Duration::from_secs(1_000));
+    let layer = RateLimitLayer::new(limiter).jitter(Duration::from_secs(1_000));
     let mut waits = Vec::new();
     for _ in 0..20 {
         let refused = asked(&layer, Request::builder()).await;
@@ -347,7 +346,7 @@ async fn jitter_is_added_to_waits_and_never_taken_from_them() {
 #[tokio::test]
 async fn a_limit_that_is_not_set_up_is_no_excess() {
     let permits = Limiter::local_permits(5).expect("permits");
-    let layer = LimitLayer::new(permits);
+    let layer = RateLimitLayer::new(permits);
     let refused = asked(&layer, Request::builder()).await;
     assert_eq!(refused.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(field(&refused, "retry-after"), None);
@@ -362,7 +361,7 @@ async fn a_limit_that_is_not_set_up_is_no_excess() {
 async fn grpc_calls_are_known_in_every_spelling() {
     let (_, limiter) = one();
     limiter.try_acquire(1).expect("one");
-    let layer = LimitLayer::new(limiter);
+    let layer = RateLimitLayer::new(limiter);
     for (content, expect) in [
         ("application/grpc", "application/grpc"),
         ("Application/GRPC", "application/grpc"),

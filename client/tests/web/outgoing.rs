@@ -1,7 +1,7 @@
 //! Outgoing calls that wait when a server asks for it.
 
 use super::one;
-use aliquot_client::web::{Obeying, OutgoingError, RetryAfterLayer};
+use aliquot_client::http::{Obeying, OutgoingError, RetryAfterLayer};
 use aliquot_client::{Clock, ManualClock, Reason};
 use http::{HeaderValue, Request, Response, StatusCode};
 use std::convert::Infallible;

@@ -1,6 +1,7 @@
 //! The layer that limits requests in flight.
 
-use aliquot_client::{Limit, Limiter, PermitLayer};
+use aliquot_client::http::PermitLayer;
+use aliquot_client::{Limit, Limiter};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;

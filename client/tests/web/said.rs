@@ -1,7 +1,7 @@
 //! Parsing of the times at which servers ask for a retry.
 
 use super::headers;
-use aliquot_client::web::retry_after;
+use aliquot_client::http::retry_after;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use proptest::prelude::*;
 use std::time::{Duration, UNIX_EPOCH};

@@ -1,11 +1,11 @@
 //! Several limits in front of one service: all or nothing.
 
 use super::answers::{Answer, asked};
-use aliquot_client::web::key;
-use aliquot_client::{
-    Admission, Answers, FixedWindow, Keyed, Layers, Limit, LimitLayer, Limiter, ManualClock, Mode,
-    NoKey, SharedClock, Switched, Tiers, TiersError,
-};
+use aliquot_client::clock::SharedClock;
+use aliquot_client::http::{Answers, NoKey, RequestLimits, RequestLimitsError, key};
+use aliquot_client::observe::{Mode, Switched};
+use aliquot_client::shape::FixedWindow;
+use aliquot_client::{Admission, Combined, Keyed, Limit, Limiter, ManualClock, RateLimitLayer};
 use http::{Request, StatusCode};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -37,15 +37,15 @@ impl Limits {
         }
     }
 
-    fn tiers(&self) -> Tiers {
-        Tiers::new()
+    fn tiers(&self) -> RequestLimits {
+        RequestLimits::new()
             .in_store("address", Arc::clone(&self.addresses), key::header("x-ip"))
             .in_store("user", Arc::clone(&self.users), key::header("x-user"))
             .limiter("service", self.service.clone())
     }
 
-    fn layer(&self) -> LimitLayer {
-        LimitLayer::layered(self.tiers()).expect("limits")
+    fn layer(&self) -> RateLimitLayer {
+        RateLimitLayer::combined(self.tiers()).expect("limits")
     }
 
     /// Returns what is left for this address, this user and the service.
@@ -60,7 +60,11 @@ impl Limits {
     }
 }
 
-async fn from<A: Answers<String> + 'static>(layer: &LimitLayer<A>, ip: &str, user: &str) -> Answer {
+async fn from<A: Answers<String> + 'static>(
+    layer: &RateLimitLayer<A>,
+    ip: &str,
+    user: &str,
+) -> Answer {
     let head = Request::builder().uri("/");
     asked(layer, head.header("x-ip", ip).header("x-user", user)).await
 }
@@ -100,7 +104,7 @@ async fn of_several_that_refuse_the_one_to_wait_for_the_longest_is_named() {
     let clock: SharedClock = Arc::new(limits.clock.clone());
     let seldom = Limiter::local_with(hourly, 1, clock).expect("a limit");
     let tiers = limits.tiers().limiter("seldom", seldom.clone());
-    let layer = LimitLayer::layered(tiers.limiter("last", limits.service.clone()));
+    let layer = RateLimitLayer::combined(tiers.limiter("last", limits.service.clone()));
     let layer = layer.expect("limits").problems();
     // Each of the other limits has some left.
     seldom.try_acquire(1).expect("one");
@@ -129,7 +133,7 @@ async fn an_admitted_request_is_told_of_the_tightest() {
 #[tokio::test]
 async fn a_limit_for_which_a_request_has_no_key_can_be_skipped() {
     let limits = Limits::of(1, 1, 3);
-    let tiers = Tiers::new()
+    let tiers = RequestLimits::new()
         .in_store(
             "address",
             Arc::clone(&limits.addresses),
@@ -139,15 +143,16 @@ async fn a_limit_for_which_a_request_has_no_key_can_be_skipped() {
         .in_store("user", Arc::clone(&limits.users), key::header("x-user"))
         .without_key(NoKey::Admit)
         .limiter("service", limits.service.clone());
-    let layer = LimitLayer::layered(tiers).expect("limits");
+    let layer = RateLimitLayer::combined(tiers).expect("limits");
     let status = async |ip: &str, user: &str| from(&layer, ip, user).await.status().as_u16();
     assert_eq!(status("1", "a").await, 200);
     assert_eq!(status("", "a").await, 429);
     assert_eq!(status("", "").await, 200);
     assert_eq!(status("2", "").await, 200);
     assert_eq!(status("", "").await, 429);
-    let keys = Tiers::new().in_store("user", Arc::clone(&limits.users), key::header("x-user"));
-    let layer = LimitLayer::layered(keys.without_key(NoKey::Admit)).expect("a limit");
+    let keys =
+        RequestLimits::new().in_store("user", Arc::clone(&limits.users), key::header("x-user"));
+    let layer = RateLimitLayer::combined(keys.without_key(NoKey::Admit)).expect("a limit");
     let free = from(&layer, "1", "").await;
     assert_eq!(free.status(), StatusCode::OK);
     assert_eq!(field(&free, "ratelimit"), None);
@@ -159,10 +164,10 @@ async fn modes_hold_and_windows_refuse_without_saying_what_they_hold() {
     let clock: SharedClock = Arc::new(limits.clock.clone());
     let minute = FixedWindow::with_clock(2, Duration::from_secs(60), clock).expect("a window");
     let users = Switched::shadow(Arc::clone(&limits.users));
-    let tiers = Tiers::new()
+    let tiers = RequestLimits::new()
         .in_store("user", users.clone(), key::header("x-user"))
-        .tier("minute", minute);
-    let layer = LimitLayer::layered(tiers).expect("limits").problems();
+        .limit("minute", minute);
+    let layer = RateLimitLayer::combined(tiers).expect("limits").problems();
     for _ in 0..2 {
         assert_eq!(from(&layer, "1", "a").await.status(), StatusCode::OK);
     }
@@ -185,7 +190,7 @@ async fn each_limiter_that_admits_is_heard_of_and_none_where_one_refuses() {
     let heard: Arc<Mutex<Vec<Admission>>> = Arc::default();
     let hook = Arc::clone(&heard);
     let tiers = limits.tiers().limiter("twice", limits.service.clone());
-    let layer = LimitLayer::layered(tiers).expect("limits");
+    let layer = RateLimitLayer::combined(tiers).expect("limits");
     let layer = layer
         .cost(|_| 2)
         .on_admit(move |_, admission| hook.lock().expect("no panic").push(*admission));
@@ -209,17 +214,17 @@ async fn each_limiter_that_admits_is_heard_of_and_none_where_one_refuses() {
 fn invalid_limits_are_named() {
     let limiter = Limiter::local(Limit::per_sec(1), 1).expect("a limit");
     let layer = |names: &[&str]| {
-        let tiers = names.iter().fold(Tiers::new(), |tiers, name| {
+        let tiers = names.iter().fold(RequestLimits::new(), |tiers, name| {
             tiers.limiter(name, limiter.clone())
         });
-        LimitLayer::layered(tiers).err()
+        RateLimitLayer::combined(tiers).err()
     };
-    assert_eq!(layer(&[]), Some(TiersError::None));
+    assert_eq!(layer(&[]), Some(RequestLimitsError::None));
     let long = "a".repeat(65);
     for name in ["", "a b", "a\"", "a\\", "ä", "a\r\n", &long] {
         let error = layer(&["user", name]).expect("no name");
         assert!(
-            matches!(error, TiersError::Name { .. }),
+            matches!(error, RequestLimitsError::Name { .. }),
             "{name:?}: {error}"
         );
         assert!(error.to_string().contains("visible ASCII"), "{error}");
@@ -227,7 +232,7 @@ fn invalid_limits_are_named() {
     let error = layer(&["user", "route", "user"]).expect("twice");
     assert_eq!(
         error,
-        TiersError::Twice {
+        RequestLimitsError::Twice {
             name: "user".into()
         }
     );
@@ -235,7 +240,7 @@ fn invalid_limits_are_named() {
 }
 
 proptest! {
-    /// A layer of several limits admits and takes what `Layers` of the same limits do.
+    /// A layer of several limits admits and takes what `Combined` of the same limits do.
     #[test]
     fn a_layer_of_several_limits_is_those_layers(
         requests in prop::collection::vec((0..400_u64, 0..3_u8, 0..3_u8, 0..4_u64), 1..40),
@@ -251,8 +256,8 @@ proptest! {
             let (ip, user) = (format!("ip/{ip}").replace('/', ""), format!("u{user}"));
             let layer = mine.layer().cost(move |_| n).problems();
             let answer = runtime.block_on(from(&layer, &ip, &user));
-            let (address, named) = (theirs.addresses.tier(&ip), theirs.users.tier(&user));
-            let layers = Layers::of_any([
+            let (address, named) = (theirs.addresses.bucket(&ip), theirs.users.bucket(&user));
+            let layers = Combined::of_any([
                 ("address", &address),
                 ("user", &named),
                 ("service", &theirs.service),
@@ -260,7 +265,7 @@ proptest! {
             match layers.try_acquire(n) {
                 Ok(_) => prop_assert_eq!(answer.status(), StatusCode::OK),
                 Err(refused) => {
-                    let named = format!("\"layer\":\"{}\"", refused.layer);
+                    let named = format!("\"layer\":\"{}\"", refused.limit);
                     prop_assert!(answer.body().contains(&named), "{}", answer.body());
                     let wait = refused.refused.retry_after.map(|wait| wait.as_secs_f64().ceil().max(1.0));
                     let said = field(&answer, "retry-after").map(|text| text.parse::<f64>().expect("a number"));

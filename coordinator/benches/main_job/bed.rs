@@ -1,7 +1,8 @@
 //! A cluster of real processes, and measurements of them.
 
 use crate::Failed;
-use aliquot_client::{Client, Clock, HostClock, Span, Tick};
+use aliquot_client::clock::{HostClock, Span, Tick};
+use aliquot_client::{Client, Clock};
 use aliquot_coordinator::demo::cluster::{NODES, Nodes};
 use aliquot_coordinator::demo::supervisor::{Supervisor, parent_args};
 use aliquot_core::budget::{BudgetDraft, Written};

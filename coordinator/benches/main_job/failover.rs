@@ -5,7 +5,7 @@ use crate::Outcome;
 use crate::bed::{Bed, now, pass, rate};
 use crate::load::{Load, slack};
 use crate::table::{Samples, Table, load_average};
-use aliquot_client::{Span, Tick};
+use aliquot_client::clock::{Span, Tick};
 use aliquot_coordinator::demo::cluster::NODES;
 use aliquot_coordinator::demo::verdict::Admissions;
 

@@ -2,7 +2,8 @@
 
 use crate::Failed;
 use crate::bed::now;
-use aliquot_client::{Client, Tick};
+use aliquot_client::Client;
+use aliquot_client::clock::Tick;
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::check::{Envelope, Limit};
 use aliquot_core::unit::Drift;

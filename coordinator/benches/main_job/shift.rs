@@ -3,7 +3,8 @@
 use crate::bed::{Bed, now, rate};
 use crate::table::{Samples, Table, ms, tenths};
 use crate::{Failed, Outcome};
-use aliquot_client::{Client, Limiter, Span, Tick};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::{Client, Limiter};
 use aliquot_coordinator::demo::cluster::NODES;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Tables, the conditions of their measurements, and percentiles.
 
-use aliquot_client::Span;
+use aliquot_client::clock::Span;
 
 /// A table that is printed in the format of the documentation.
 pub(crate) struct Table {

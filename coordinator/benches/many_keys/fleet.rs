@@ -3,7 +3,8 @@
 use crate::Failed;
 use crate::bed::{Bed, Used, figure_at, now, pass};
 use crate::table::{Samples, ms};
-use aliquot_client::{Client, Limiter, Tick};
+use aliquot_client::clock::Tick;
+use aliquot_client::{Client, Limiter};
 use aliquot_coordinator::demo::cluster::NODES;
 use aliquot_core::budget::{BudgetDraft, Written};
 use std::fmt::Display;

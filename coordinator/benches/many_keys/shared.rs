@@ -6,7 +6,8 @@ use crate::fleet::{Fleet, NodeWatch, Usage, secs_since, template, until_all_admi
 use crate::options::Options;
 use crate::rows::Rows;
 use crate::table::{Samples, ms};
-use aliquot_client::{Limiter, Span};
+use aliquot_client::Limiter;
+use aliquot_client::clock::Span;
 use std::time::Duration;
 
 const FULL: [u64; 4] = [500, 700, 1_000, 10_000];

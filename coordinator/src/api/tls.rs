@@ -6,6 +6,7 @@
 
 use crate::api::connections::Cause;
 use crate::config::{ClientCerts, TlsConfig};
+use aliquot_client::ClientTls;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::fmt;
@@ -189,6 +190,16 @@ impl TlsFiles {
         match self.identity() {
             Some(identity) => config.identity(identity),
             None => config,
+        }
+    }
+
+    /// Returns the same settings for the client library.
+    #[must_use]
+    pub fn client_library(&self) -> ClientTls {
+        let tls = ClientTls::new(self.ca.clone());
+        match &self.identity {
+            Some((cert, key)) => tls.identity(cert.clone(), key.clone()),
+            None => tls,
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::connect::Connection;
 use super::{Failure, Out};
-use aliquot_client::{Client, Kind, Limiter, LimiterState, Reason, Refused};
+use aliquot_client::limiter::{Kind, LimiterState};
+use aliquot_client::{Client, Limiter, Reason, Refused};
 use aliquot_core::budget::Key;
 use serde_json::json;
 use std::process::ExitCode;

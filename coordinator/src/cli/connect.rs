@@ -4,7 +4,8 @@ use super::Failure;
 use crate::api::tls::TlsFiles;
 use crate::config::Address;
 use crate::raft::CHANGE_WITHIN;
-use aliquot_client::{Client, ClientBuilder, Clock, ConnectionError, HostClock, Span};
+use aliquot_client::clock::{HostClock, Span};
+use aliquot_client::{Client, ClientBuilder, Clock, ConnectionError};
 use aliquot_core::unit::RequestId;
 use aliquot_wire::Wire;
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
@@ -279,7 +280,7 @@ impl Connection {
         let addresses = self.endpoints.iter().map(ToString::to_string);
         let mut client = Client::builder().addresses(addresses);
         if let Some(tls) = self.tls()? {
-            client = client.tls(tls.client());
+            client = client.tls(tls.client_library());
         }
         if let Some(token) = self.token()? {
             client = client.token(token);

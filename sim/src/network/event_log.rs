@@ -1,6 +1,7 @@
 //! The log of a step: what happened on the hosts, in order. The observer gets it after the step.
 
-use aliquot_client::{LimiterState, Permit};
+use aliquot_client::Permit;
+use aliquot_client::limiter::LimiterState;
 use aliquot_coordinator::raft::{Committed, Outcome};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Edge, PeriodId, Span};

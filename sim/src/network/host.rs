@@ -231,7 +231,7 @@ impl aliquot_client::Clock for HostClock {
         self.0.wall()
     }
 
-    fn sleep(&self, span: Duration) -> aliquot_client::Sleep {
+    fn sleep(&self, span: Duration) -> aliquot_client::clock::Sleep {
         Arc::clone(&self.0).wait(span)
     }
 }

@@ -6,7 +6,7 @@ use super::service::is_booked;
 use crate::mark::Mark;
 use crate::observer::{Applied as Entry, Basis};
 use crate::oracle::{Admission, Flight, Flown, Right};
-use aliquot_client::LimiterState;
+use aliquot_client::limiter::LimiterState;
 use aliquot_core::command::Command;
 use aliquot_core::state::Effect;
 use aliquot_core::unit::{BudgetId, RequestId, Scale, Span, Tokens};

@@ -47,16 +47,14 @@ impl Reach {
         })
     }
 
-    /// Opens a channel for a session, with the endpoint that the client built.
-    pub(super) async fn session(
-        self,
-        endpoint: Endpoint,
-    ) -> std::result::Result<Channel, tonic::transport::Error> {
-        endpoint.connect_with_connector(self).await
+    /// Opens a connection for a session.
+    pub(super) async fn session(self, address: String) -> Result<Pipe> {
+        let to = address.parse::<Uri>().map_err(Error::other)?;
+        self.open(to).await
     }
 
     /// Opens a connection. Waits while the link is cut, as TCP would repeat the lost SYN.
-    async fn open(self, to: Uri) -> Result<TokioIo<Pipe>> {
+    async fn open(self, to: Uri) -> Result<Pipe> {
         let unknown = || Error::from(ErrorKind::NotFound);
         let host = to.host().ok_or_else(unknown)?;
         let number = host
@@ -73,11 +71,7 @@ impl Reach {
             recovered.await;
         }
         let socket = TcpStream::connect((host, to.port_u16().unwrap_or(0))).await?;
-        Ok(TokioIo::new(Pipe::opened(
-            &self.fabric,
-            socket,
-            [self.me, node],
-        )?))
+        Pipe::opened(&self.fabric, socket, [self.me, node])
     }
 }
 
@@ -91,7 +85,8 @@ impl tower::Service<Uri> for Reach {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        Box::pin(self.clone().open(to))
+        let opening = self.clone().open(to);
+        Box::pin(async move { opening.await.map(TokioIo::new) })
     }
 }
 

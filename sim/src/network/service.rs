@@ -7,8 +7,8 @@ use crate::clock::{MS, SEC};
 use crate::draw::{Draw, Of};
 use crate::scenario::{Group, Shape};
 use crate::world::host::Callers;
-use aliquot_client::{Client, Limiter, LimiterState, Permit, Refused};
-use aliquot_coordinator::raft;
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::{Client, Limiter, Permit, Refused};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Edge, PeriodId, Span};
 use futures_util::FutureExt;
@@ -146,18 +146,7 @@ impl ClientHost {
             .addresses(nodes)
             .clock(Arc::new(HostClock(Arc::clone(&self.host))))
             .seed(self.host.boot())
-            .connector(move |address| {
-                let reach = reach.clone();
-                async move {
-                    let endpoint = raft::endpoint("http", &address);
-                    let endpoint = endpoint.unwrap_or_else(|_| {
-                        tonic::transport::Endpoint::from_static("http://nobody:1")
-                    });
-                    reach
-                        .session(endpoint.connect_timeout(Duration::from_secs(1)))
-                        .await
-                }
-            })
+            .connector(move |address| reach.clone().session(address))
             .connect();
         // Cannot fail: the settings are fixed and valid.
         let Ok(client) = built else { return };

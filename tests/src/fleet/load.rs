@@ -4,7 +4,8 @@ mod record;
 
 pub use record::{Judged, Record};
 
-use aliquot_client::{Client, Clock, HostClock, Tick};
+use aliquot_client::clock::{HostClock, Tick};
+use aliquot_client::{Client, Clock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -2,7 +2,8 @@
 
 use super::Fleet;
 use super::load::now;
-use aliquot_client::{Client, Tick};
+use aliquot_client::Client;
+use aliquot_client::clock::Tick;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write;
 use std::process::Stdio;

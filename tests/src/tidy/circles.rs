@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Crates, each with its modules whose files are free of circles: all of them, if none is listed.
 const FREE: &[(&str, &[&str])] = &[
     ("proto/core/src", &[]),
+    ("client/src", &[]),
     (
         "coordinator/src",
         &[
@@ -24,6 +25,9 @@ const FREE: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Crates in which a file may import its parent, the file in whose folder it is, because it extends a type of it.
+const EXTENDING: &[&str] = &["client/src"];
+
 /// The files of these modules import each other in no circle.
 #[must_use]
 pub fn files_import_in_no_circle(tree: &Tree) -> Vec<Finding> {
@@ -35,9 +39,12 @@ pub fn files_import_in_no_circle(tree: &Tree) -> Vec<Finding> {
 fn circles(tree: &Tree, of: &str, free: &[&str]) -> Vec<Finding> {
     let modules = read(tree, of, free);
     let imports = modules.iter().map(|(name, module)| {
+        let parent = name.rsplit_once('/').map(|(parent, _)| parent);
+        let extends = |file: &String| EXTENDING.contains(&of) && parent == Some(file);
         let imports = module.imports.iter();
         let files = imports.filter_map(|path| file_of(path, &modules, 0));
-        (name.clone(), files.filter(|file| file != name).collect())
+        let files = files.filter(|file| file != name && !extends(file));
+        (name.clone(), files.collect())
     });
     let imports: BTreeMap<String, BTreeSet<String>> = imports.collect();
     let circular = imports.keys().filter(|file| in_circle(file, &imports));
@@ -181,9 +188,14 @@ mod tests {
 
     #[track_caller]
     fn check(files: &[(&str, &str)], expect: &[&str]) {
+        check_in(CRATE, files, expect);
+    }
+
+    #[track_caller]
+    fn check_in(of: &str, files: &[(&str, &str)], expect: &[&str]) {
         let paths: Vec<(String, &str)> = files
             .iter()
-            .map(|(path, text)| (format!("{CRATE}/{path}"), *text))
+            .map(|(path, text)| (format!("{of}/{path}"), *text))
             .collect();
         let files: Vec<(&str, &str)> = paths.iter().map(|(path, text)| (&**path, *text)).collect();
         super::super::check(files_import_in_no_circle, &files, expect);
@@ -205,6 +217,22 @@ mod tests {
             CIRCLE,
         );
         check(&[log, ("serve/types.rs", "use super::log::X;")], &[]);
+    }
+
+    #[test]
+    fn a_file_of_the_client_may_extend_its_parent() {
+        let parent = ("session.rs", "mod keys; use keys::Keys; struct Session;");
+        let keys = ("session/keys.rs", "use super::Session;");
+        check_in("client/src", &[parent, keys], &[]);
+        let expect = ["`session` imports itself", "`session/keys` imports itself"];
+        check(&[parent, keys], &expect);
+        let links = ("session/links.rs", "use super::keys::Keys;");
+        let keys = ("session/keys.rs", "use super::links::Link;");
+        let expect = [
+            "`session/keys` imports itself",
+            "`session/links` imports itself",
+        ];
+        check_in("client/src", &[parent, keys, links], &expect);
     }
 
     #[test]

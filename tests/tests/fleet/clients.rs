@@ -1,7 +1,8 @@
 //! Clients that are killed or closed, and limits that are lowered while clients hold shares.
 
 use crate::support::{LEASE, alone, ask_for, millis, setup, together};
-use aliquot_client::{Client, Limiter, Reason, Span};
+use aliquot_client::clock::Span;
+use aliquot_client::{Client, Limiter, Reason};
 use aliquot_tests::fleet::{Fleet, Load, Offer, Record, SOON, hold, now, until};
 use rustix::process::Signal;
 use std::time::Duration;

@@ -1,7 +1,9 @@
 //! A node that is cut off, and the admissions of its clients under each policy.
 
 use crate::support::{LEASE, ask_for, millis, only_at, setup, together};
-use aliquot_client::{Client, Limiter, LimiterState, Span, Tick};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::{Client, Limiter};
 use aliquot_tests::fleet::{Fleet, Record, SOON, Who, now, until};
 use std::collections::BTreeMap;
 

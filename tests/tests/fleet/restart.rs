@@ -1,7 +1,7 @@
 //! Nodes are restarted one by one, as an operator would.
 
 use crate::support::{alone, setup, together};
-use aliquot_client::Span;
+use aliquot_client::clock::Span;
 use aliquot_tests::fleet::{Judged, Load, Offer, SOON, now, until};
 use rustix::process::Signal;
 

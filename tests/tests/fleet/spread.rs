@@ -1,7 +1,8 @@
 //! Clients stay evenly spread over the nodes as clients and nodes come and go.
 
 use crate::support::{only_at, setup, together};
-use aliquot_client::{Client, Limiter, LimiterState};
+use aliquot_client::limiter::LimiterState;
+use aliquot_client::{Client, Limiter};
 use aliquot_tests::fleet::{Fleet, SOON, until};
 use std::time::Duration;
 

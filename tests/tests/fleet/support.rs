@@ -1,6 +1,7 @@
 //! Shared pieces of these tests.
 
-use aliquot_client::{Client, Limiter, Span, Tick};
+use aliquot_client::clock::{Span, Tick};
+use aliquot_client::{Client, Limiter};
 use aliquot_tests::fleet::{Fleet, Setup, now};
 use std::time::Duration;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};

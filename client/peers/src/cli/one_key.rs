@@ -3,7 +3,8 @@
 use crate::contenders::{PLENTY, floors, one_key};
 use crate::leased::Node;
 use crate::measure::{Contender, by_turns, median, tail, time, together};
-use aliquot_client::{Clock, CounterClock, Limit, Limiter, Span, Tick};
+use aliquot_client::clock::{CounterClock, Span, Tick};
+use aliquot_client::{Clock, Limit, Limiter};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::thread;

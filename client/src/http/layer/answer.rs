@@ -1,10 +1,10 @@
 //! Answers to refused requests.
 
-use super::decide::Refusal;
-use super::options::{Options, Reset, is_misconfigured};
+use super::options::{Fields, Options, Reset, is_misconfigured};
+use super::outcome::Refusal;
 use crate::bucket::described::Described;
+use crate::limiter::key_refused::KeyRefused;
 use crate::limiter::refused::Reason;
-use crate::session::error::KeyRefused;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
@@ -19,22 +19,6 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// <https://github.com/grpc/proposal/blob/master/A6-client-retries.md>.
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
-
-/// Header fields that describe the limit in an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Fields {
-    /// No fields; `Retry-After` is still sent.
-    None,
-    /// `RateLimit` and `RateLimit-Policy` of
-    /// [draft-ietf-httpapi-ratelimit-headers](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
-    #[default]
-    Standard,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the last in the form of
-    /// [`Reset`]. Many clients know them, but no standard defines them.
-    Legacy,
-    /// The fields of [`Fields::Standard`] and [`Fields::Legacy`].
-    Both,
-}
 
 /// gRPC's codes, <https://grpc.io/docs/guides/status-codes/>.
 #[derive(Clone, Copy)]

@@ -1,7 +1,6 @@
 //! Settings of a layer's answers.
 
 use crate::clock::{HostClock, SharedClock};
-use crate::http::layer::Fields;
 use crate::limiter::refused::{Reason, Refused};
 use http::StatusCode;
 use rand::RngExt;
@@ -28,6 +27,22 @@ pub enum Misconfigured {
     Refuse,
     /// It is admitted.
     Admit,
+}
+
+/// Header fields that describe the limit in an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fields {
+    /// No fields; `Retry-After` is still sent.
+    None,
+    /// `RateLimit` and `RateLimit-Policy` of
+    /// [draft-ietf-httpapi-ratelimit-headers](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
+    #[default]
+    Standard,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the last in the form of
+    /// [`Reset`]. Many clients know them, but no standard defines them.
+    Legacy,
+    /// The fields of [`Fields::Standard`] and [`Fields::Legacy`].
+    Both,
 }
 
 /// Form of the field `X-RateLimit-Reset`.

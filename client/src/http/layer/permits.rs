@@ -1,8 +1,9 @@
 //! A tower layer that limits how many requests are in flight.
 
 use super::answer::{Answers, Plain, Problems};
-use super::decide::{Meter, Refusal, RequestAction};
+use super::meter::Meter;
 use super::options::Options;
+use super::outcome::{Refusal, RequestAction};
 use crate::limiter::Limiter;
 use crate::limiter::permit::Permit;
 use crate::limiter::refused::Refused;
@@ -22,10 +23,11 @@ use tower_service::Service;
 /// or is dropped.
 ///
 /// The limiter counts permits: [`Limiter::local_permits`], or a leased concurrency budget. A request that finds
-/// none waits for one ([`PermitLayer::wait`]), and is then refused as [`LimitLayer`](crate::LimitLayer) refuses.
+/// none waits for one ([`PermitLayer::wait`]), and is then refused as [`RateLimitLayer`](crate::RateLimitLayer) refuses.
 ///
 /// ```
-/// use aliquot_client::{Limiter, PermitLayer};
+/// use aliquot_client::http::PermitLayer;
+/// use aliquot_client::Limiter;
 ///
 /// let layer = PermitLayer::new(Limiter::local_permits(100)?).problems();
 /// # Ok::<(), aliquot_client::LimitError>(())
@@ -67,7 +69,7 @@ impl PermitLayer {
     }
 
     /// Answers refusals with a body of type `application/problem+json`, as
-    /// [`LimitLayer::problems`](crate::LimitLayer::problems) does.
+    /// [`RateLimitLayer::problems`](crate::RateLimitLayer::problems) does.
     #[must_use]
     pub fn problems(self) -> PermitLayer<Problems> {
         PermitLayer::of(self.rules)

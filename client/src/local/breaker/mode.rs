@@ -36,7 +36,8 @@ impl Breaker {
     /// - [`Mode::Freeze`]: no call may be made, even if calls succeed.
     ///
     /// ```
-    /// use aliquot_client::{Breaker, Mode};
+    /// use aliquot_client::breaker::Breaker;
+    /// use aliquot_client::observe::Mode;
     /// use std::time::Duration;
     ///
     /// let breaker = Breaker::new(1, Duration::from_secs(1));

@@ -163,7 +163,7 @@ impl<K: Ord, V> Batch<(K, V)> for BTreeMap<K, V> {
 /// ```
 ///
 /// ```
-/// use aliquot_client::Tick;
+/// use aliquot_client::clock::Tick;
 /// use aliquot_client::debounce::{Debounce, Last, Rules};
 /// use std::time::Duration;
 ///

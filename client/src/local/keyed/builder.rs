@@ -37,7 +37,7 @@ impl KeyedBuilder {
         self
     }
 
-    /// Sets the clock that the store decides by. The default is the [`CounterClock`](crate::CounterClock).
+    /// Sets the clock that the store decides by. The default is the [`CounterClock`](crate::clock::CounterClock).
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
         self.clock = Source::Other(clock);

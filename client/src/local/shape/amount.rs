@@ -2,8 +2,8 @@
 
 use super::ShapeError;
 use crate::limiter::Limiter;
+use crate::limiter::combined::combine::Receipt;
 use crate::limiter::key_state::parts::Part;
-use crate::limiter::layers::tier::Receipt;
 use crate::limiter::refused::{Reason, Refused};
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};

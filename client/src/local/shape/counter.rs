@@ -4,7 +4,7 @@ use super::amount::Amount;
 use super::{EXCEEDS, ShapeError, limit_of, span_of};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
-use crate::limiter::layers::tier::{Receipt, Tier};
+use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::refused::Refused;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
@@ -23,7 +23,8 @@ use std::time::Duration;
 /// `prev + cur ≤ limit + prev · f`: less than `2 · limit`, and no more than `limit` at the start of a window.
 ///
 /// ```
-/// use aliquot_client::{SlidingCounter, Tick};
+/// use aliquot_client::clock::Tick;
+/// use aliquot_client::shape::SlidingCounter;
 /// use std::time::Duration;
 ///
 /// let counter = SlidingCounter::new(10, Duration::from_secs(1))?;
@@ -32,7 +33,7 @@ use std::time::Duration;
 /// assert!(counter.try_acquire_at(1, at(1_000)).is_err());
 /// assert!(counter.try_acquire_at(5, at(1_500)).is_ok());
 /// assert!(counter.try_acquire_at(1, at(1_500)).is_err());
-/// # Ok::<(), aliquot_client::ShapeError>(())
+/// # Ok::<(), aliquot_client::shape::ShapeError>(())
 /// ```
 #[derive(Debug)]
 pub struct SlidingCounter {
@@ -246,7 +247,7 @@ impl SlidingCounter {
     }
 }
 
-impl Tier for SlidingCounter {
+impl Combine for SlidingCounter {
     fn now(&self) -> Tick {
         self.clock.now()
     }

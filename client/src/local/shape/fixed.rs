@@ -4,7 +4,7 @@ use super::amount::Amount;
 use super::{EXCEEDS, ShapeError, limit_of, span_of};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
-use crate::limiter::layers::tier::{Receipt, Tier};
+use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::refused::Refused;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::Tick;
@@ -17,7 +17,8 @@ use std::time::Duration;
 /// around a boundary reach that. The window's number and its use are one atomic word.
 ///
 /// ```
-/// use aliquot_client::{FixedWindow, Tick};
+/// use aliquot_client::clock::Tick;
+/// use aliquot_client::shape::FixedWindow;
 /// use std::time::Duration;
 ///
 /// let window = FixedWindow::new(2, Duration::from_secs(1))?;
@@ -26,7 +27,7 @@ use std::time::Duration;
 /// let refused = window.try_acquire_at(1, at(900)).unwrap_err();
 /// assert_eq!(refused.retry_after, Some(Duration::from_millis(100)));
 /// assert!(window.try_acquire_at(2, at(1_000)).is_ok());
-/// # Ok::<(), aliquot_client::ShapeError>(())
+/// # Ok::<(), aliquot_client::shape::ShapeError>(())
 /// ```
 #[derive(Debug)]
 pub struct FixedWindow {
@@ -171,7 +172,7 @@ impl FixedWindow {
     }
 }
 
-impl Tier for FixedWindow {
+impl Combine for FixedWindow {
     fn now(&self) -> Tick {
         self.clock.now()
     }

@@ -6,7 +6,7 @@ use super::amount::Amount;
 use super::{EXCEEDS, ShapeError, limit_of, span_of};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
-use crate::limiter::layers::tier::{Receipt, Tier};
+use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::refused::Refused;
 use aliquot_core::unit::Tick;
 use ring::{Ring, Short};
@@ -19,7 +19,8 @@ use std::time::Duration;
 /// A window is closed at one end: an admission exactly `W` ago has left it.
 ///
 /// ```
-/// use aliquot_client::{SlidingLog, Tick};
+/// use aliquot_client::clock::Tick;
+/// use aliquot_client::shape::SlidingLog;
 /// use std::time::Duration;
 ///
 /// let log = SlidingLog::new(2, Duration::from_secs(1))?;
@@ -29,7 +30,7 @@ use std::time::Duration;
 /// let refused = log.try_acquire_at(1, at(900)).unwrap_err();
 /// assert_eq!(refused.retry_after, Some(Duration::from_millis(100)));
 /// assert!(log.try_acquire_at(1, at(1_000)).is_ok());
-/// # Ok::<(), aliquot_client::ShapeError>(())
+/// # Ok::<(), aliquot_client::shape::ShapeError>(())
 /// ```
 ///
 /// # Refunds
@@ -144,7 +145,7 @@ const fn refused(short: Short<Refused>) -> Refused {
     }
 }
 
-impl Tier for SlidingLog {
+impl Combine for SlidingLog {
     fn now(&self) -> Tick {
         self.clock.now()
     }

@@ -3,7 +3,7 @@
 use crate::bucket::limit::{Limit, LimitError};
 use crate::clock::SharedClock;
 use crate::limiter::Limiter;
-use crate::limiter::layers::tier::{Receipt, Tier};
+use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::refused::Refused;
 use aliquot_core::unit::Tick;
 
@@ -15,7 +15,8 @@ use aliquot_core::unit::Tick;
 /// measures the part of this process.
 ///
 /// ```
-/// use aliquot_client::{Limit, Limiter, ManualClock, Meter};
+/// use aliquot_client::shape::Meter;
+/// use aliquot_client::{Limit, Limiter, ManualClock};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
@@ -99,7 +100,7 @@ impl Meter {
     }
 }
 
-impl Tier for Meter {
+impl Combine for Meter {
     fn now(&self) -> Tick {
         self.limiter.now()
     }

@@ -6,8 +6,8 @@ use super::{FixedWindow, Pacer, ShapeError, SlidingCounter, SlidingLog};
 use crate::bucket::CellDecider;
 use crate::clock::{ManualClock, Source};
 use crate::limiter::Limiter;
+use crate::limiter::combined::combine::Combine;
 use crate::limiter::key_state::KeyState;
-use crate::limiter::layers::tier::Tier;
 use crate::limiter::refused::{Reason, Refused};
 use crate::limiter::shared::{ClockPolicy, Handle, Shared};
 use crate::observe::switch::Mode;
@@ -288,7 +288,7 @@ fn windows_over_a_share_obey_its_limiter_s_mode_and_its_client_s() {
     for set in sets {
         let process = Process::new(0);
         let at = process.at(0);
-        let tiers: [&dyn Tier; 3] = [&process.log, &process.counter, &process.fixed];
+        let tiers: [&dyn Combine; 3] = [&process.log, &process.counter, &process.fixed];
         for (tier, count) in tiers.into_iter().zip(1..) {
             let no = |answer: Result<(), Refused>| answer.err().map(|no| no.reason);
             let take = || tier.take_at(2, at).map(|receipt| receipt.tokens());

@@ -7,7 +7,6 @@ use crate::limiter::refused::{Reason, Refused};
 use crate::observe::counters::Counters;
 use crate::observe::mode_guard::ModeGuard;
 use crate::observe::switch::{Mode, ModeStats};
-use crate::observe::switched::FROZEN;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
 use std::collections::BTreeMap;
@@ -22,7 +21,8 @@ use tokio::sync::Notify;
 /// turn does not delay the next ones: they have ticks of their own.
 ///
 /// ```
-/// use aliquot_client::{Pacer, Tick};
+/// use aliquot_client::clock::Tick;
+/// use aliquot_client::shape::Pacer;
 /// use std::time::Duration;
 ///
 /// let pacer = Pacer::new(Duration::from_millis(100), 2)?;
@@ -31,7 +31,7 @@ use tokio::sync::Notify;
 /// assert_eq!(turns[0].as_ref().unwrap().at(), now);
 /// assert_eq!(turns[2].as_ref().unwrap().delay_at(now), Duration::from_millis(200));
 /// assert!(turns[3].is_err());
-/// # Ok::<(), aliquot_client::ShapeError>(())
+/// # Ok::<(), aliquot_client::shape::ShapeError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Pacer {
@@ -198,7 +198,7 @@ impl Pacer {
         let booked = match self.mode() {
             Mode::Enforce => self.next_turn(self.state.queue, now),
             Mode::DryRun | Mode::Bypass => self.next_turn(0, now),
-            Mode::Freeze => Err(FROZEN),
+            Mode::Freeze => Err(Refused::FROZEN),
         };
         let booked = self.state.interval.rule(booked)?;
         Ok(booked.unwrap_or_else(|| Turn {

@@ -2,10 +2,9 @@
 //!
 //! The mode is checked around the store, so a store without one pays nothing for it.
 
-use super::{FROZEN, Switched};
+use super::Switched;
 use crate::limiter::refused::Refused;
-use crate::local::keyed::Keyed;
-use crate::local::keyed::tier::KeyTier;
+use crate::local::keyed::{Keyed, KeyedBucket};
 use crate::observe::switch::Mode;
 use aliquot_core::unit::Tick;
 use std::borrow::Borrow;
@@ -14,7 +13,8 @@ use std::sync::Arc;
 /// A store whose keys all have the same mode.
 ///
 /// ```
-/// use aliquot_client::{Keyed, Limit, Mode, Switched};
+/// use aliquot_client::observe::{Mode, Switched};
+/// use aliquot_client::{Keyed, Limit};
 /// use std::time::Duration;
 ///
 /// let daily = Limit::per(1, Duration::from_secs(86_400));
@@ -66,7 +66,7 @@ impl<K: Borrow<Keyed>> Switched<K> {
         now: Tick,
     ) {
         match self.mode() {
-            Mode::Freeze => answers.fill(Err(FROZEN)),
+            Mode::Freeze => answers.fill(Err(Refused::FROZEN)),
             _ => self.store().try_each_at(asked, answers, now),
         }
         for ((_, n), answer) in asked.iter().zip(answers) {
@@ -74,30 +74,31 @@ impl<K: Borrow<Keyed>> Switched<K> {
         }
     }
 
-    /// [`Keyed::tier`] under the mode. [`Switched::tier`] returns the store itself instead, whose keys have
+    /// [`Keyed::bucket`] under the mode. [`Switched::inner`] returns the store itself instead, whose keys have
     /// no mode.
     ///
     /// ```
-    /// use aliquot_client::{Keyed, Layers, Limit, Limiter, Mode, Switched};
+    /// use aliquot_client::observe::{Mode, Switched};
+    /// use aliquot_client::{Combined, Keyed, Limit, Limiter};
     ///
     /// let users = Switched::new(Keyed::new(Limit::per_sec(1), 1, 1_000)?);
     /// let global = Limiter::local(Limit::per_sec(1_000), 1_000)?;
     /// users.set_mode(Mode::Freeze);
     /// let user = users.key("user/42");
-    /// let layers = Layers::of_any([("user", &user), ("global", &global)]);
-    /// assert_eq!(layers.try_acquire(1).unwrap_err().layer, "user");
+    /// let limits = Combined::of_any([("user", &user), ("global", &global)]);
+    /// assert_eq!(limits.try_acquire(1).unwrap_err().limit, "user");
     /// # Ok::<(), aliquot_client::LimitError>(())
     /// ```
     #[must_use]
-    pub fn key<'a>(&'a self, key: &'a str) -> Switched<KeyTier<'a>> {
+    pub fn key<'a>(&'a self, key: &'a str) -> Switched<KeyedBucket<'a>> {
         self.key_of(0, key)
     }
 
-    /// [`Keyed::tier_of`] under the mode.
+    /// [`Keyed::bucket_of`] under the mode.
     #[must_use]
-    pub fn key_of<'a>(&'a self, class: u16, key: &'a str) -> Switched<KeyTier<'a>> {
+    pub fn key_of<'a>(&'a self, class: u16, key: &'a str) -> Switched<KeyedBucket<'a>> {
         Switched {
-            tier: self.store().tier_of(class, key),
+            limit: self.store().bucket_of(class, key),
             guard: Arc::clone(self.mode_guard()),
         }
     }
@@ -112,7 +113,7 @@ impl<K: Borrow<Keyed>> Switched<K> {
     }
 
     fn store(&self) -> &Keyed {
-        self.tier().borrow()
+        self.inner().borrow()
     }
 }
 

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A component that a [`Watch`] can register under a name: a [`Breaker`], a [`Throttle`], an [`Adaptive`], an
-/// [`AdaptiveRate`], a [`Pacer`], or a [`Switched`] tier or store.
+/// [`AdaptiveRate`], a [`Pacer`], or a [`Switched`] limit or store.
 #[derive(Clone, Debug)]
 pub struct Component(Kind);
 
@@ -115,7 +115,8 @@ impl Watch {
     /// Watches a component that is not a limiter: see [`Component`] for the types.
     ///
     /// ```
-    /// use aliquot_client::{Breaker, Watch};
+    /// use aliquot_client::breaker::Breaker;
+    /// use aliquot_client::observe::Watch;
     /// use std::time::Duration;
     ///
     /// let (watch, breaker) = (Watch::new(), Breaker::new(5, Duration::from_secs(1)));
@@ -142,7 +143,7 @@ impl Watch {
         let entries = self.entries().clone();
         let components = entries.iter().filter_map(|entry| match &entry.what {
             What::Component(component) => Some(component.look(&entry.counters)),
-            What::Limiter(_) | What::Client(_) => None,
+            _ => None,
         });
         components.collect()
     }

@@ -1,6 +1,6 @@
 //! Figures for the `metrics` facade.
 
-use super::{ComponentState, ComponentStatus, Figures, Health, Watch};
+use super::{ComponentState, ComponentStatus, Figures, Watch};
 use crate::limiter::refused::Reason;
 use crate::local::adaptive::{Criticality, Shown};
 use crate::local::breaker::Circuit;
@@ -52,14 +52,19 @@ impl Watch {
             let waiting: u64 = own.map(|line| line.waiting).sum();
             gauge!("aliquot_waiting_tokens", "limit" => limit).set(waiting as f64);
         }
+        #[cfg(feature = "cluster")]
+        self.publish_clients();
+        self.components().iter().for_each(tell);
+    }
+
+    #[cfg(feature = "cluster")]
+    fn publish_clients(&self) {
         for (name, client) in self.clients() {
             let (limit, health) = (name.to_string(), client.health());
-            let lease = client.status().lease.nanos() as f64 / 1e9;
+            let lease = client.status().lease.as_secs_f64();
             gauge!("aliquot_lease_seconds", "limit" => limit.clone()).set(lease);
-            gauge!("aliquot_well", "limit" => limit)
-                .set(f64::from(u8::from(Health::is_well(health))));
+            gauge!("aliquot_well", "limit" => limit).set(f64::from(u8::from(health.is_well())));
         }
-        self.components().iter().for_each(tell);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Progress of a long operation, for the person at the terminal.
 
 use super::super::Out;
-use aliquot_client::{Clock, HostClock, Span, Tick};
+use aliquot_client::Clock;
+use aliquot_client::clock::{HostClock, Span, Tick};
 use crossterm::terminal::{Clear, ClearType};
 use serde_json::json;
 use std::io::{IsTerminal, Write};

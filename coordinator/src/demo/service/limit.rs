@@ -2,7 +2,8 @@
 
 use super::audit::{Audit, RequestAction};
 use super::{Holding, ReadHolding};
-use aliquot_client::{Client, LimitLayer, Limiter, NoKey};
+use aliquot_client::http::NoKey;
+use aliquot_client::{Client, Limiter, RateLimitLayer};
 use axum::Router;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 /// audit.
 pub fn limit(routes: Router, audit: &Arc<Audit>, client: &Client) -> Router {
     let shared = audit.shared().to_owned();
-    let by_key = LimitLayer::by_key(client, move |request| {
+    let by_key = RateLimitLayer::by_key(client, move |request| {
         RequestAction::of(&request.uri, &shared).map(|(key, _)| key)
     });
     let (book, shared) = (Arc::clone(audit), audit.shared().to_owned());
@@ -29,7 +30,7 @@ pub fn holding_reader(client: &Client, key: &str) -> ReadHolding {
     Arc::new(move || {
         let status = client.status();
         let held = limiter.as_ref().map(Limiter::peek);
-        let lease_ms = status.lease.nanos() / 1_000_000;
+        let lease_ms = u64::try_from(status.lease.as_millis()).unwrap_or(u64::MAX);
         Holding {
             share: held.as_ref().map(|held| as_f64(held.rate)),
             level: held.as_ref().map(|held| as_f64(held.level)),

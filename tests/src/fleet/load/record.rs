@@ -1,9 +1,10 @@
 //! A record of requests and admissions, and its judgement.
 
-use aliquot_client::{Reason, Span, Tick};
+use aliquot_client::Reason;
+use aliquot_client::clock::{Span, Tick};
 use aliquot_core::budget::{Budget, BudgetDraft};
 use aliquot_core::check::{Envelope, LaggedEnvelope, Limit, Limits};
-use aliquot_core::unit::{Drift, Tokens};
+use aliquot_core::unit::{Drift, Frequency, Tokens};
 use std::collections::BTreeMap;
 
 /// Requests and admissions, in the order of time.
@@ -117,7 +118,7 @@ impl Record {
         // Both limits are counted in the scale of the old one.
         let scale = rate(&format!("{}/s", from.0), from.1).scale();
         let limit = |(per_second, burst): (u64, u64)| {
-            let every = aliquot_client::Frequency::new(per_second, Span::from_secs(1));
+            let every = Frequency::new(per_second, Span::from_secs(1));
             let every = every.expect("a rate a second");
             let rate = scale.rate(every).expect("a rate in the scale");
             Limit::new(rate, scale.tokens(burst).expect("a burst in the scale"))

@@ -2,7 +2,7 @@
 
 use super::Limiter;
 use crate::bucket::{Need, No};
-use crate::limiter::layers::tier::{Receipt, Tier};
+use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::refused::Refused;
 use aliquot_core::unit::{Span, Tick};
 
@@ -58,7 +58,7 @@ impl Limiter {
     }
 }
 
-impl Tier for Limiter {
+impl Combine for Limiter {
     fn now(&self) -> Tick {
         self.handle.shared.now()
     }
@@ -84,7 +84,7 @@ impl Tier for Limiter {
     }
 
     fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
-        let put_back = |charge| self.restore(charge, n, || Tier::now(self));
+        let put_back = |charge| self.restore(charge, n, || Combine::now(self));
         receipt.charge().map_or(0, put_back)
     }
 

@@ -25,7 +25,7 @@ use tower_service::Service;
 /// retry. Put tower's `retry` layer *around* it, and each retry waits as the server asked.
 ///
 /// ```
-/// use aliquot_client::web::RetryAfterLayer;
+/// use aliquot_client::http::RetryAfterLayer;
 /// use aliquot_client::{Limit, Limiter};
 /// use std::time::Duration;
 ///

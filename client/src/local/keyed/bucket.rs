@@ -4,14 +4,14 @@ use super::ask::{Price, no_room};
 use super::name::by_words;
 use super::{Class, Keyed};
 use crate::bucket::step::Next;
-use crate::limiter::layers::tier::{Receipt, Tier};
+use crate::limiter::combined::combine::{Combine, KeyCharge, Receipt};
 use crate::limiter::refused::Refused;
 use crate::sync::{self, Bug, Ordering};
 use aliquot_core::unit::Tick;
 
-/// The bucket of one key of a store, as a [`Tier`].
+/// The bucket of one key of a store, as a [`Combine`].
 ///
-/// It borrows the store and the key, and is made for one request. The key is looked up when the tier is
+/// It borrows the store and the key, and is made for one request. The key is looked up when the limit is
 /// asked.
 ///
 /// A refund made at once is exact, and a later one is as exact as a limiter's. If other keys of the store put
@@ -22,7 +22,7 @@ use aliquot_core::unit::Tick;
 /// key has its slot by then.
 ///
 /// ```
-/// use aliquot_client::{Keyed, Layers, Limit, Limiter};
+/// use aliquot_client::{Combined, Keyed, Limit, Limiter};
 ///
 /// // The cheapest and the likeliest to refuse first.
 /// let addresses = Keyed::new(Limit::per_sec(5), 10, 10_000)?;
@@ -33,53 +33,39 @@ use aliquot_core::unit::Tick;
 /// let route = Limiter::local(Limit::per_sec(2_000), 2_000)?;
 /// let global = Limiter::local(Limit::per_sec(10_000), 10_000)?;
 ///
-/// let (address, user) = (addresses.tier("203.0.113.7"), users.tier("user/42"));
-/// let tenant = tenants.tier_of(1, "tenant/paying");
-/// let layers = Layers::of_any([
+/// let (address, user) = (addresses.bucket("203.0.113.7"), users.bucket("user/42"));
+/// let tenant = tenants.bucket_of(1, "tenant/paying");
+/// let limits = Combined::of_any([
 ///     ("address", &address),
 ///     ("user", &user),
 ///     ("tenant", &tenant),
 ///     ("route", &route),
 ///     ("global", &global),
 /// ]);
-/// assert!(layers.try_acquire(10).is_ok());
-/// let refused = layers.try_acquire(1).unwrap_err();
-/// assert_eq!(refused.layer, "address");
+/// assert!(limits.try_acquire(10).is_ok());
+/// let refused = limits.try_acquire(1).unwrap_err();
+/// assert_eq!(refused.limit, "address");
 /// assert_eq!(users.tokens_at("user/42", users.now()), 30);
 /// # Ok::<(), aliquot_client::LimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct KeyTier<'a> {
+pub struct KeyedBucket<'a> {
     store: &'a Keyed,
     class: u16,
     key: &'a str,
 }
 
-/// Tokens that were taken from a key, and its slot.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Charged {
-    place: usize,
-    owner: u64,
-    /// Cost in units of the key's class, as are all amounts here.
-    cost: u64,
-    /// Debt just after the charge.
-    debt: u64,
-    /// Tokens put back before that, by all keys that share the counter; it wraps.
-    back: u64,
-    at: Tick,
-}
-
 impl Keyed {
-    /// Returns a key of class 0 as a tier of [`Layers`](crate::Layers).
+    /// Returns a key of class 0 as one of the limits of a [`Combined`](crate::Combined).
     #[must_use]
-    pub const fn tier<'a>(&'a self, key: &'a str) -> KeyTier<'a> {
-        self.tier_of(0, key)
+    pub const fn bucket<'a>(&'a self, key: &'a str) -> KeyedBucket<'a> {
+        self.bucket_of(0, key)
     }
 
-    /// Returns a key of a class as a tier. The first class is 0.
+    /// Returns a key of a class as one of several limits. The first class is 0.
     #[must_use]
-    pub const fn tier_of<'a>(&'a self, class: u16, key: &'a str) -> KeyTier<'a> {
-        KeyTier {
+    pub const fn bucket_of<'a>(&'a self, class: u16, key: &'a str) -> KeyedBucket<'a> {
+        KeyedBucket {
             store: self,
             class,
             key,
@@ -87,7 +73,13 @@ impl Keyed {
     }
 
     /// Takes tokens and returns a record of them; `None` for a class without a limit.
-    fn charge(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<Option<Charged>, Refused> {
+    fn charge(
+        &self,
+        class: u16,
+        key: &str,
+        n: u64,
+        now: Tick,
+    ) -> Result<Option<KeyCharge>, Refused> {
         let Some(price) = self.price(class, n)? else {
             return Ok(None);
         };
@@ -102,7 +94,7 @@ impl Keyed {
                     let debt = answer?;
                     let (place, owner) = found.identity();
                     let cost = price.cost;
-                    return Ok(Some(Charged { place, owner, cost, debt, back, at: now }));
+                    return Ok(Some(KeyCharge { place, owner, cost, debt, back, at: now }));
                 }
                 found = Some(self.claim(&name, now)?);
             }
@@ -135,7 +127,7 @@ impl Keyed {
         &self,
         class: u16,
         key: &str,
-        charged: &Charged,
+        charged: &KeyCharge,
         (n, of): (u64, u64),
         clock: impl Fn() -> Tick,
     ) -> u64 {
@@ -241,7 +233,7 @@ impl Keyed {
     }
 }
 
-impl KeyTier<'_> {
+impl KeyedBucket<'_> {
     fn put_back_by(&self, receipt: &Receipt, n: u64, clock: impl Fn() -> Tick) -> u64 {
         let (n, of) = (n.min(receipt.tokens()), receipt.tokens());
         // A class without a limit took nothing, so all tokens are free.
@@ -252,7 +244,7 @@ impl KeyTier<'_> {
     }
 }
 
-impl Tier for KeyTier<'_> {
+impl Combine for KeyedBucket<'_> {
     fn now(&self) -> Tick {
         self.store.now()
     }

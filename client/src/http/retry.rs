@@ -15,7 +15,7 @@ use std::time::{Duration, UNIX_EPOCH};
 ///   ([gRFC A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)), or else `Retry-After`.
 ///
 /// ```
-/// use aliquot_client::web::retry_after;
+/// use aliquot_client::http::retry_after;
 /// use http::{HeaderMap, HeaderValue, StatusCode};
 /// use std::time::Duration;
 ///

@@ -1,53 +1,55 @@
 //! Several limits in front of one service.
 
 use super::Hook;
-use super::decide::{Meter, Meters, Outcome, Refusal, RequestAction, Which};
+use super::meter::Which;
 use super::options::NoKey;
-use crate::limiter::layers::layer_set::{ClockSource, LayerSet};
-use crate::limiter::layers::tier::{Receipt, Tier};
+use super::outcome::{Meters, Outcome, Refusal, RequestAction};
+use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::combined::limit_set::{ClockSource, LimitSet};
 use crate::limiter::refused::Refused;
 use crate::limiter::{Limiter, Reservation};
 use crate::local::keyed::Keyed;
 use crate::observe::switched::Switched;
+#[cfg(feature = "cluster")]
 use crate::session::client::Client;
 use http::request::Parts;
 use std::fmt;
 use std::sync::Arc;
 
 /// Limits that a request must all pass, each with a name, for
-/// [`LimitLayer::layered`](crate::LimitLayer::layered).
+/// [`RateLimitLayer::combined`](crate::RateLimitLayer::combined).
 ///
 /// The limits are asked in the order given, so put the cheapest and the likeliest to refuse first. All of
-/// them admit, or nothing is taken from any, as in [`Layers`](crate::Layers). A request without a key for one
-/// of the limits is refused, unless that limit is to be skipped then ([`Tiers::without_key`]).
+/// them admit, or nothing is taken from any, as in [`Combined`](crate::Combined). A request without a key for one
+/// of the limits is refused, unless that limit is to be skipped then ([`RequestLimits::without_key`]).
 ///
 /// A leased limit that has to wait for a node, because its budget is not known yet or is in central mode, is
 /// asked after all others have admitted. If it refuses, or if the request is dropped, the others put back
 /// what they took.
 ///
-/// A refusal reports the limit with the longest wait: `Retry-After`, the fields ([`Fields`](crate::Fields))
+/// A refusal reports the limit with the longest wait: `Retry-After`, the fields ([`Fields`](crate::http::Fields))
 /// and the member `layer` of a problem are that limit's. The fields of an admitted request describe the limit
 /// with the fewest tokens left.
 ///
 /// ```
-/// use aliquot_client::web::{Proxies, key};
-/// use aliquot_client::{Keyed, Limit, LimitLayer, Limiter, NoKey, Tiers};
+/// use aliquot_client::http::{NoKey, Proxies, RequestLimits, key};
+/// use aliquot_client::{Keyed, Limit, Limiter, RateLimitLayer};
 /// use std::sync::Arc;
 ///
 /// let store = |per_sec, burst| Keyed::new(Limit::per_sec(per_sec), burst, 10_000).map(Arc::new);
-/// let tiers = Tiers::new()
+/// let tiers = RequestLimits::new()
 ///     .in_store("address", store(5, 10)?, key::ip(key::peer, Proxies::none()))
 ///     .in_store("user", store(20, 40)?, key::header("x-user"))
 ///     .without_key(NoKey::Admit)
 ///     .in_store("route", store(2_000, 2_000)?, key::path())
 ///     .limiter("service", Limiter::local(Limit::per_sec(10_000), 10_000)?);
-/// let layer = LimitLayer::layered(tiers)?.except(["/health"]).problems();
+/// let layer = RateLimitLayer::combined(tiers)?.except(["/health"]).problems();
 /// # let _ = tower_layer::Layer::layer(&layer, ());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
 #[must_use = "they limit nothing until a layer has them"]
-pub struct Tiers {
+pub struct RequestLimits {
     named: Vec<Named>,
 }
 
@@ -62,7 +64,7 @@ pub(super) struct Named {
 /// Invalid limits of a layer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TiersError {
+pub enum RequestLimitsError {
     /// There are no limits.
     #[error("tiers: there are none; at least one limit is needed")]
     None,
@@ -84,14 +86,14 @@ pub enum TiersError {
     },
 }
 
-impl fmt::Debug for Tiers {
+impl fmt::Debug for RequestLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.named.iter().map(|named| &named.name);
         f.debug_list().entries(names).finish()
     }
 }
 
-impl Tiers {
+impl RequestLimits {
     /// Maximum number of characters of a name.
     pub const NAME_MAX: usize = 64;
 
@@ -105,7 +107,8 @@ impl Tiers {
         self.and(name, Which::Limiter(limiter))
     }
 
-    /// Adds a limiter for each key, as [`LimitLayer::by_key`](crate::LimitLayer::by_key) does.
+    /// Adds a limiter for each key, as [`RateLimitLayer::by_key`](crate::RateLimitLayer::by_key) does.
+    #[cfg(feature = "cluster")]
     pub fn by_key<F>(self, name: &str, client: &Client, key: F) -> Self
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -113,7 +116,7 @@ impl Tiers {
         self.and(name, Which::of_keys(client, key))
     }
 
-    /// Adds a bucket for each key of a store, as [`LimitLayer::in_store`](crate::LimitLayer::in_store) does.
+    /// Adds a bucket for each key of a store, as [`RateLimitLayer::in_store`](crate::RateLimitLayer::in_store) does.
     pub fn in_store<F>(self, name: &str, store: impl Into<Switched<Arc<Keyed>>>, key: F) -> Self
     where
         F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -123,8 +126,8 @@ impl Tiers {
 
     /// Adds a limit of another kind for all requests: a window, a shadow, or a tier of your own. Its state
     /// cannot be read, so header fields never describe it.
-    pub fn tier(self, name: &str, tier: impl Tier + 'static) -> Self {
-        self.and(name, Which::Tier(Arc::new(tier)))
+    pub fn limit(self, name: &str, limit: impl Combine + 'static) -> Self {
+        self.and(name, Which::Other(Arc::new(limit)))
     }
 
     fn and(mut self, name: &str, which: Which) -> Self {
@@ -147,19 +150,19 @@ impl Tiers {
         self
     }
 
-    pub(super) fn checked(self) -> Result<Arc<[Named]>, TiersError> {
+    pub(super) fn checked(self) -> Result<Arc<[Named]>, RequestLimitsError> {
         if self.named.is_empty() {
-            return Err(TiersError::None);
+            return Err(RequestLimitsError::None);
         }
         for (at, Named { name, .. }) in self.named.iter().enumerate() {
             let sent = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
             let most = Self::NAME_MAX;
             if name.is_empty() || name.len() > most || !name.bytes().all(sent) {
                 let name = name.chars().take(most).collect();
-                return Err(TiersError::Name { name, most });
+                return Err(RequestLimitsError::Name { name, most });
             }
             if self.named.iter().take(at).any(|other| other.name == *name) {
-                return Err(TiersError::Twice { name: name.clone() });
+                return Err(RequestLimitsError::Twice { name: name.clone() });
             }
         }
         Ok(self.named.into())
@@ -168,7 +171,7 @@ impl Tiers {
 
 /// Tokens taken so far; put back when dropped, unless they were kept.
 struct Charges<'r, 'a> {
-    layers: LayerSet<'r, 'a>,
+    layers: LimitSet<'r, 'a>,
     receipts: Vec<Receipt>,
     late: Vec<Reservation>,
     tokens: u64,
@@ -240,14 +243,14 @@ async fn take_all(
     });
     let tiers = here.iter().map(|&at| {
         let RequestAction { name, meter } = &asked[at];
-        (name.unwrap_or_default(), meter as &dyn Tier)
+        (name.unwrap_or_default(), meter as &dyn Combine)
     });
-    let tiers: Vec<(&str, &dyn Tier)> = tiers.collect();
+    let tiers: Vec<(&str, &dyn Combine)> = tiers.collect();
     let mut receipts = vec![Receipt::NOTHING; tiers.len()];
-    let took = LayerSet(&tiers).take(&mut receipts, n, ClockSource::Own);
+    let took = LimitSet(&tiers).take(&mut receipts, n, ClockSource::Own);
     took.map_err(|no| (here[no.index], no.refused))?;
     let mut charges = Charges {
-        layers: LayerSet(&tiers),
+        layers: LimitSet(&tiers),
         receipts,
         late: Vec::with_capacity(late.len()),
         tokens: n,
@@ -272,13 +275,4 @@ async fn take_all(
             .for_each(|(limiter, admission)| hook(limiter, &admission));
     }
     Ok(())
-}
-
-impl RequestAction<'_> {
-    const fn limiter(&self) -> Option<&Limiter> {
-        match &self.meter {
-            Meter::Limiter(limiter) => Some(limiter),
-            Meter::Key(..) | Meter::Tier(_) => None,
-        }
-    }
 }

@@ -1,12 +1,12 @@
-//! Layers with different clocks: each decides by its own, and no other clock prolongs a lease.
+//! Combined with different clocks: each decides by its own, and no other clock prolongs a lease.
 
-use super::Layers;
+use super::Combined;
 use crate::bucket::CellDecider;
 use crate::bucket::limit::Limit;
 use crate::clock::{ManualClock, Source};
 use crate::limiter::Limiter;
+use crate::limiter::combined::combine::Combine;
 use crate::limiter::key_state::KeyState;
-use crate::limiter::layers::tier::Tier;
 use crate::limiter::refused::Reason;
 use crate::limiter::shared::{ClockPolicy, Handle};
 use crate::local::shape::{FixedWindow, Meter, SlidingCounter, SlidingLog};
@@ -74,12 +74,12 @@ fn leased(clock: &ManualClock, right: Right) -> (Limiter, Windows, CellDecider) 
     (limiter, windows, decider)
 }
 
-/// Checks the answers of a tier under a lease, during the lease and after it. The layer before it has a clock
+/// Checks the answers of a limit under a lease, during the lease and after it. The limit before it has a clock
 /// that stands still.
-fn check(name: &str, now: &ManualClock, tier: &dyn Tier) {
+fn check(name: &str, now: &ManualClock, tier: &dyn Combine) {
     let still = clock();
     let first = local(&still, 100);
-    let layers = Layers::of_any([("first", &first), (name, tier)]);
+    let layers = Combined::of_any([("first", &first), (name, tier)]);
     now.set(START.after(Span::from_millis(1_999)));
     assert!(layers.peek(1).is_ok(), "{name} under its lease");
     assert!(layers.try_acquire(1).is_ok(), "{name} under its lease");
@@ -92,7 +92,7 @@ fn check(name: &str, now: &ManualClock, tier: &dyn Tier) {
     ];
     for refused in refusals {
         let refused = refused.expect_err("the lease is over");
-        assert_eq!((refused.layer, refused.index), (name, 1));
+        assert_eq!((refused.limit, refused.index), (name, 1));
         assert_eq!(refused.refused.reason, Reason::Lapsed, "{name}");
     }
     assert_eq!(first.tokens(), 99.0, "what was refused was put back");
@@ -118,7 +118,7 @@ fn no_lease_lasts_longer_behind_a_layer_whose_clock_stands_still() {
 fn no_window_over_a_share_outlives_its_lease_behind_another_clock() {
     let now = clock();
     let (_, windows, _keep) = leased(&now, Right::Leased);
-    let tiers: [(&str, &dyn Tier); 3] = [
+    let tiers: [(&str, &dyn Combine); 3] = [
         ("log", &windows.log),
         ("counter", &windows.counter),
         ("fixed", &windows.fixed),
@@ -132,18 +132,18 @@ fn no_window_over_a_share_outlives_its_lease_behind_another_clock() {
 fn a_layer_replenishes_by_its_own_clock_only() {
     let (ahead, behind) = (clock(), clock());
     let (first, second) = (local(&ahead, 5), local(&behind, 5));
-    let layers = Layers::of([("ahead", &first), ("behind", &second)]);
+    let layers = Combined::of([("ahead", &first), ("behind", &second)]);
     assert!(layers.try_acquire(5).is_ok());
     ahead.advance(60 * SECOND);
     let refused = layers.try_acquire(1).expect_err("its clock stands");
     assert_eq!(
-        (refused.layer, refused.refused.retry_after),
+        (refused.limit, refused.refused.retry_after),
         ("behind", Some(SECOND))
     );
     behind.advance(SECOND);
     let charge = layers.try_acquire(1).expect("one was made");
     assert_eq!((first.tokens(), second.tokens()), (4.0, 0.0));
-    // Each layer settles by its own clock, too.
+    // Each limit settles by its own clock, too.
     behind.advance(2 * SECOND);
     charge.refund();
     assert_eq!((first.tokens(), second.tokens()), (5.0, 3.0));

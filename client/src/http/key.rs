@@ -2,21 +2,21 @@
 //!
 //! Each function here returns a function from a request's head to a part of a key, or to `None` if the
 //! request has no such key. A layer refuses requests without a key unless it is told otherwise
-//! ([`LimitLayer::without_key`](crate::LimitLayer::without_key)); [`or`] falls back to another key.
+//! ([`RateLimitLayer::without_key`](crate::RateLimitLayer::without_key)); [`or`] falls back to another key.
 //!
 //! Text from the request is escaped: each byte that is not visible ASCII, and each `/`, `*` and `%`, becomes
 //! `%` and two hexadecimal digits.
 //!
 //! ```no_run
-//! use aliquot_client::web::{Proxies, key};
-//! use aliquot_client::{Client, LimitLayer};
+//! use aliquot_client::http::{Proxies, key};
+//! use aliquot_client::{Client, RateLimitLayer};
 //!
 //! # fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::connect(["a:7001"])?;
 //! let proxies = Proxies::x_forwarded_for(["10.0.0.0/8"])?;
 //! // "tenant/acme/ip/203.0.113.7"
 //! let by = key::all((key::text("tenant"), key::header("x-tenant"), key::text("ip"), key::ip(key::peer, proxies)));
-//! let layer = LimitLayer::by_key(&client, by);
+//! let layer = RateLimitLayer::by_key(&client, by);
 //! # Ok(())
 //! # }
 //! ```
@@ -26,6 +26,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+#[cfg(feature = "cluster")]
 use tonic::transport::server::TcpConnectInfo;
 
 /// Returns this text for each request: the fixed part of a key.
@@ -64,7 +65,7 @@ pub fn path() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
 /// ```
 /// # struct MatchedPath(String);
 /// # impl MatchedPath { fn as_str(&self) -> &str { &self.0 } }
-/// use aliquot_client::web::key;
+/// use aliquot_client::http::key;
 ///
 /// // With `axum::extract::MatchedPath`:
 /// let route = key::route(|parts| Some(parts.extensions.get::<MatchedPath>()?.as_str()));
@@ -95,10 +96,10 @@ pub fn method() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
 ///
 /// A request without a token, or with one that `claim` rejects, has no key. To count such requests by their
 /// address, combine this with [`or`]. If the service behind the layer refuses them, the layer may admit them
-/// ([`NoKey::Admit`](crate::NoKey::Admit)).
+/// ([`NoKey::Admit`](crate::http::NoKey::Admit)).
 ///
 /// ```
-/// use aliquot_client::web::key;
+/// use aliquot_client::http::key;
 ///
 /// # fn verified(token: &str) -> Option<String> { Some(token.to_owned()) }
 /// // `verified` uses any crate that verifies tokens.
@@ -132,7 +133,7 @@ where
 }
 
 /// [`ip`] with another prefix length for IPv6, at most 128. A provider may give a customer a `/56` or a `/48`,
-/// so limits on several lengths, each with a name of its own in [`Tiers`](crate::Tiers), find a customer that
+/// so limits on several lengths, each with a name of its own in [`RequestLimits`](crate::http::RequestLimits), find a customer that
 /// uses many networks.
 pub fn ip_prefix<P>(
     peer: P,
@@ -172,12 +173,12 @@ const fn inside(v6: Ipv6Addr) -> Option<Ipv4Addr> {
 /// A user can therefore not have the key of an address.
 ///
 /// ```
-/// use aliquot_client::web::{Proxies, key};
-/// use aliquot_client::{Keyed, Limit, LimitLayer};
+/// use aliquot_client::http::{Proxies, key};
+/// use aliquot_client::{Keyed, Limit, RateLimitLayer};
 /// use std::sync::Arc;
 ///
 /// let store = Arc::new(Keyed::new(Limit::per_sec(5), 10, 100_000)?);
-/// let layer = LimitLayer::in_store(store, key::user_or_ip("x-user", key::peer, Proxies::none()));
+/// let layer = RateLimitLayer::in_store(store, key::user_or_ip("x-user", key::peer, Proxies::none()));
 /// # Ok::<(), aliquot_client::LimitError>(())
 /// ```
 pub fn user_or_ip<P>(
@@ -203,7 +204,8 @@ where
     move |parts| first(parts).or_else(|| second(parts))
 }
 
-/// Returns the address at the other end of the connection: from tonic's extension, or from a [`SocketAddr`]
+/// Returns the address at the other end of the connection: from tonic's extension (with the
+/// feature `cluster`), or from a [`SocketAddr`]
 /// or [`IpAddr`] among the request's extensions.
 ///
 /// This crate does not depend on axum. For axum, write a function that reads its extension:
@@ -219,9 +221,12 @@ where
 #[must_use]
 pub fn peer(parts: &Parts) -> Option<IpAddr> {
     let noted = &parts.extensions;
+    #[cfg(feature = "cluster")]
     let tonics = noted
         .get::<TcpConnectInfo>()
         .and_then(TcpConnectInfo::remote_addr);
+    #[cfg(not(feature = "cluster"))]
+    let tonics: Option<SocketAddr> = None;
     let socket = tonics.or_else(|| noted.get::<SocketAddr>().copied());
     let address = socket.map(|socket| socket.ip());
     address.or_else(|| noted.get::<IpAddr>().copied())

@@ -1,15 +1,15 @@
 //! Asks any number of limits, all or nothing.
 
-use super::LayerRefused;
+use super::CombinedRefused;
 use crate::limiter::Settled;
-use crate::limiter::layers::tier::{Receipt, Tier};
+use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::refused::Refused;
 use aliquot_core::unit::Tick;
 use std::time::Duration;
 
 /// Limits and their names, in the order in which they are asked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LayerSet<'r, 'a>(pub(crate) &'r [(&'a str, &'a dyn Tier)]);
+pub(crate) struct LimitSet<'r, 'a>(pub(crate) &'r [(&'a str, &'a dyn Combine)]);
 
 /// The clock reading at which a limit is asked.
 #[derive(Clone, Copy, Debug)]
@@ -21,40 +21,40 @@ pub(crate) enum ClockSource {
 }
 
 impl ClockSource {
-    fn now(self, tier: &dyn Tier) -> Tick {
+    fn now(self, limit: &dyn Combine) -> Tick {
         match self {
-            Self::Own => tier.now(),
+            Self::Own => limit.now(),
             Self::Given(now) => now,
         }
     }
 
-    fn put_back(self, tier: &dyn Tier, receipt: &Receipt, n: u64) -> u64 {
+    fn put_back(self, limit: &dyn Combine, receipt: &Receipt, n: u64) -> u64 {
         match self {
-            Self::Own => tier.put_back(receipt, n),
-            Self::Given(now) => tier.put_back_at(receipt, n, now),
+            Self::Own => limit.put_back(receipt, n),
+            Self::Given(now) => limit.put_back_at(receipt, n, now),
         }
     }
 }
 
-impl<'a> LayerSet<'_, 'a> {
+impl<'a> LimitSet<'_, 'a> {
     /// Takes `n` tokens from each limit and stores a receipt for each, or takes nothing from any.
     pub(crate) fn take(
         self,
         receipts: &mut [Receipt],
         n: u64,
         clock: ClockSource,
-    ) -> Result<(), LayerRefused<'a>> {
-        for (index, &(layer, tier)) in self.0.iter().enumerate() {
-            match tier.take_at(n, clock.now(tier)) {
+    ) -> Result<(), CombinedRefused<'a>> {
+        for (index, &(name, limit)) in self.0.iter().enumerate() {
+            match limit.take_at(n, clock.now(limit)) {
                 Ok(receipt) => receipts[index] = receipt,
                 Err(refused) => {
                     // Read the clocks again: other threads may have decided since, at later readings than
                     // this one.
-                    for (&(_, tier), receipt) in self.0.iter().zip(&*receipts).take(index).rev() {
-                        clock.put_back(tier, receipt, n);
+                    for (&(_, limit), receipt) in self.0.iter().zip(&*receipts).take(index).rev() {
+                        clock.put_back(limit, receipt, n);
                     }
-                    let first = LayerRefused {
-                        layer,
+                    let first = CombinedRefused {
+                        limit: name,
                         index,
                         refused,
                     };
@@ -65,12 +65,12 @@ impl<'a> LayerSet<'_, 'a> {
         Ok(())
     }
 
-    /// Answers as [`LayerSet::take`] would, but takes nothing.
-    pub(crate) fn look(self, n: u64, clock: ClockSource) -> Result<(), LayerRefused<'a>> {
-        for (index, &(layer, tier)) in self.0.iter().enumerate() {
-            if let Err(refused) = tier.peek_at(n, clock.now(tier)) {
-                let first = LayerRefused {
-                    layer,
+    /// Answers as [`LimitSet::take`] would, but takes nothing.
+    pub(crate) fn look(self, n: u64, clock: ClockSource) -> Result<(), CombinedRefused<'a>> {
+        for (index, &(name, limit)) in self.0.iter().enumerate() {
+            if let Err(refused) = limit.peek_at(n, clock.now(limit)) {
+                let first = CombinedRefused {
+                    limit: name,
                     index,
                     refused,
                 };
@@ -81,12 +81,17 @@ impl<'a> LayerSet<'_, 'a> {
     }
 
     /// Returns the refusal with the longest wait, of the first one and the limits behind it.
-    fn longest(self, first: LayerRefused<'a>, n: u64, clock: ClockSource) -> LayerRefused<'a> {
+    fn longest(
+        self,
+        first: CombinedRefused<'a>,
+        n: u64,
+        clock: ClockSource,
+    ) -> CombinedRefused<'a> {
         let behind = self.0.iter().enumerate().skip(first.index + 1);
-        behind.fold(first, |longest, (index, &(layer, tier))| {
-            match tier.peek_at(n, clock.now(tier)) {
-                Err(refused) if wait(&refused) > wait(&longest.refused) => LayerRefused {
-                    layer,
+        behind.fold(first, |longest, (index, &(name, limit))| {
+            match limit.peek_at(n, clock.now(limit)) {
+                Err(refused) if wait(&refused) > wait(&longest.refused) => CombinedRefused {
+                    limit: name,
                     index,
                     refused,
                 },
@@ -106,12 +111,12 @@ impl<'a> LayerSet<'_, 'a> {
         let less = tokens.saturating_sub(actual);
         let more = actual.saturating_sub(tokens);
         let (mut restored, mut taken) = (less, more);
-        for ((_, tier), receipt) in self.0.iter().zip(receipts).rev() {
+        for ((_, limit), receipt) in self.0.iter().zip(receipts).rev() {
             if less > 0 {
-                restored = restored.min(clock.put_back(*tier, receipt, less));
+                restored = restored.min(clock.put_back(*limit, receipt, less));
             }
             if more > 0 {
-                taken = taken.min(tier.owe_at(receipt, more, clock.now(*tier)));
+                taken = taken.min(limit.owe_at(receipt, more, clock.now(*limit)));
             }
         }
         Settled { restored, taken }

@@ -1,9 +1,11 @@
-//! The state of a key in a store, as that of a limiter.
+//! The state of a key in a store: as that of a limiter, and as answers tell it.
 
-use super::{LimiterState, Snapshot};
-use crate::local::keyed::Keyed;
+use super::Keyed;
+use crate::bucket::described::Described;
+use crate::limiter::snapshot::{LimiterState, Snapshot};
 use aliquot_core::share::Kind;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::unit::Tick;
+use std::time::Duration;
 
 impl Keyed {
     /// Returns the state of a key of class 0; a full bucket if the key is not remembered. Takes nothing.
@@ -19,7 +21,14 @@ impl Keyed {
                 Some(_) => LimiterState::Forever,
                 None => LimiterState::Open,
             },
-            remaining: Span::MAX,
+            remaining: Duration::MAX,
         }
+    }
+
+    /// Describes the bucket of a key of class 0; `None` if there is no limit.
+    pub(crate) fn describe(&self, key: &str, now: Tick) -> Option<Described> {
+        self.bucket_at(key, now)
+            .filter(|bucket| bucket.burst >= bucket.scale)
+            .map(|bucket| bucket.describe(Some(self.first_limit())))
     }
 }

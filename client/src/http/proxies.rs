@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// unchanged.
 ///
 /// ```
-/// use aliquot_client::web::Proxies;
+/// use aliquot_client::http::Proxies;
 /// use http::{HeaderMap, HeaderValue};
 ///
 /// let proxies = Proxies::x_forwarded_for(["10.0.0.0/8", "2001:db8::/32"])?;

@@ -2,20 +2,19 @@
 
 use crate::bucket::reserve::BucketCharge;
 use crate::limiter::refused::{Admission, Refused};
-use crate::local::keyed::Charged;
 use aliquot_core::unit::Tick;
 use std::fmt;
 
 /// One of several limits that a request must all pass: it takes tokens, and puts back what it took.
 ///
-/// Limiters, buckets, meters and windows are tiers. An implementation of your own must be as exact as they
+/// Limiters, buckets, meters and windows are limits. An implementation of your own must be as exact as they
 /// are: tokens put back at the tick at which they were taken leave no trace, unless another caller was
 /// decided on them.
 ///
-/// Each method takes a reading of the tier's own clock. A tier under a lease does not rely on that reading:
+/// Each method takes a reading of the limit's own clock. A limit under a lease does not rely on that reading:
 /// before it admits it also checks the lease against its own clock.
-pub trait Tier: fmt::Debug + Send + Sync {
-    /// Returns a reading of the clock that the tier decides by.
+pub trait Combine: fmt::Debug + Send + Sync {
+    /// Returns a reading of the clock that the limit decides by.
     fn now(&self) -> Tick;
 
     /// Takes `n` tokens if they are there.
@@ -25,19 +24,19 @@ pub trait Tier: fmt::Debug + Send + Sync {
     /// [`Refused`]; nothing was taken.
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused>;
 
-    /// Answers as [`Tier::take_at`] would, but takes nothing.
+    /// Answers as [`Combine::take_at`] would, but takes nothing.
     ///
     /// # Errors
     ///
-    /// As [`Tier::take_at`].
+    /// As [`Combine::take_at`].
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused>;
 
     /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
     fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64;
 
-    /// [`Tier::put_back_at`] now.
+    /// [`Combine::put_back_at`] now.
     ///
-    /// A tier whose answer depends on the time should override this and read its clock after it has seen what
+    /// A limit whose answer depends on the time should override this and read its clock after it has seen what
     /// other callers took. Otherwise a thread that is held up in between puts back at a reading behind
     /// theirs.
     fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
@@ -47,25 +46,39 @@ pub trait Tier: fmt::Debug + Send + Sync {
     /// Takes `n` more tokens, whether they are there or not, and returns how many it took. For a cost that
     /// turned out higher than its estimate; later requests wait for these tokens.
     ///
-    /// A tier that cannot owe tokens, such as a window, takes none and returns 0.
+    /// A limit that cannot owe tokens, such as a window, takes none and returns 0.
     fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
         let _ = (receipt, n, now);
         0
     }
 }
 
-/// Record of what a [`Tier`] took, needed to put it back.
+/// Record of what a [`Combine`] took, needed to put it back.
 #[derive(Clone, Copy, Debug)]
 pub struct Receipt {
     tokens: u64,
     from: From,
 }
 
+/// Tokens that were taken from a key, and its slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyCharge {
+    pub(crate) place: usize,
+    pub(crate) owner: u64,
+    /// Cost in units of the key's class, as are all amounts here.
+    pub(crate) cost: u64,
+    /// Debt just after the charge.
+    pub(crate) debt: u64,
+    /// Tokens put back before that, by all keys that share the counter; it wraps.
+    pub(crate) back: u64,
+    pub(crate) at: Tick,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum From {
     Cell(BucketCharge),
-    Key(Charged),
-    /// A number that the tier chose: for example, which window it was.
+    Key(KeyCharge),
+    /// A number that the limit chose: for example, which window it was.
     Window(u64),
 }
 
@@ -73,7 +86,7 @@ impl Receipt {
     /// The receipt of nothing.
     pub(crate) const NOTHING: Self = Self::of_window(0, 0);
 
-    /// Makes the receipt of a tier of your own: the tokens taken, and a number that says where.
+    /// Makes the receipt of a limit of your own: the tokens taken, and a number that says where.
     #[must_use]
     pub const fn of_window(tokens: u64, window: u64) -> Self {
         Self {
@@ -89,7 +102,7 @@ impl Receipt {
         }
     }
 
-    pub(crate) const fn of_key(tokens: u64, charged: Charged) -> Self {
+    pub(crate) const fn of_key(tokens: u64, charged: KeyCharge) -> Self {
         Self {
             tokens,
             from: From::Key(charged),
@@ -124,7 +137,7 @@ impl Receipt {
         Some(Admission::of(self.tokens, charge))
     }
 
-    pub(crate) const fn charged(&self) -> Option<&Charged> {
+    pub(crate) const fn charged(&self) -> Option<&KeyCharge> {
         match &self.from {
             From::Key(charged) => Some(charged),
             From::Cell(_) | From::Window(_) => None,

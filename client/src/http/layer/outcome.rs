@@ -1,0 +1,81 @@
+//! The outcome of a request: admitted by these limits, or refused by one.
+
+use super::meter::Meter;
+use crate::bucket::described::Described;
+use crate::limiter::Limiter;
+use crate::limiter::key_refused::KeyRefused;
+use crate::limiter::refused::{Reason, Refused};
+
+/// Outcome of a request.
+pub(super) enum Outcome<'a> {
+    /// No limit applies.
+    Free,
+    Admitted(Meters<'a>),
+    Refused(Refusal<'a>),
+    /// The key is invalid, or there are too many keys.
+    NoKey(KeyRefused),
+    /// There is no key for a limit; with the limit's name, if there are several.
+    Missing(Option<&'a str>),
+}
+
+/// A refused request.
+pub(super) struct Refusal<'a> {
+    pub(super) asked: RequestAction<'a>,
+    pub(super) refused: Refused,
+    /// Tokens that were asked for.
+    pub(super) cost: u64,
+}
+
+/// A limit that a request was counted against; its state is read for the answer.
+pub(super) struct RequestAction<'a> {
+    /// Name of the limit, if there are several.
+    pub(super) name: Option<&'a str>,
+    pub(super) meter: Meter,
+}
+
+/// All limits that admitted a request.
+pub(super) struct Meters<'a> {
+    pub(super) first: RequestAction<'a>,
+    pub(super) others: Vec<RequestAction<'a>>,
+}
+
+impl Refusal<'_> {
+    /// Returns true if waiting does not help, because the cost is more than there can ever be.
+    pub(super) fn is_final(&self) -> bool {
+        let exceeds = self.refused.reason == Reason::ExceedsBurst;
+        exceeds
+            && match &self.asked.meter {
+                Meter::Limiter(limiter) => limiter.never_serves(self.cost),
+                Meter::Key(..) | Meter::Other(_) => true,
+            }
+    }
+}
+
+impl RequestAction<'_> {
+    /// Returns the name and the state of the limit; `None` if the state is not known or there is no limit in
+    /// force.
+    pub(super) fn read(&self) -> Option<(&str, Described)> {
+        let held = match &self.meter {
+            Meter::Limiter(limiter) => limiter.describe(),
+            Meter::Key(store, key) => store.inner().describe(key, store.inner().now()),
+            Meter::Other(_) => None,
+        };
+        held.map(|held| (self.name.unwrap_or("share"), held))
+    }
+
+    pub(super) const fn limiter(&self) -> Option<&Limiter> {
+        match &self.meter {
+            Meter::Limiter(limiter) => Some(limiter),
+            Meter::Key(..) | Meter::Other(_) => None,
+        }
+    }
+}
+
+impl Meters<'_> {
+    /// Returns the limit with the fewest tokens left; the first one of those if several have as few.
+    pub(super) fn tightest(&self) -> Option<(&str, Described)> {
+        let all = std::iter::once(&self.first).chain(&self.others);
+        let read = all.filter_map(RequestAction::read);
+        read.min_by_key(|(_, held)| held.remaining)
+    }
+}

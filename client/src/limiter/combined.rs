@@ -1,0 +1,173 @@
+//! Several limits at once, all or nothing.
+
+#[cfg(test)]
+mod clocks;
+pub(crate) mod combine;
+pub(crate) mod limit_set;
+
+pub use combine::{Combine, Receipt};
+
+use crate::limiter::Settled;
+use crate::limiter::refused::Refused;
+use aliquot_core::unit::Tick;
+use limit_set::{ClockSource, LimitSet};
+
+/// Several limits that a request must all pass: of the whole service, its route, its tenant, its user.
+///
+/// The limits are asked in the order given, so put the cheapest and the likeliest to refuse first. If one
+/// refuses, those before it put back what they took, as if they had not been asked. Those behind it are only
+/// peeked at. The refusal names the limit with the longest wait, because that one decides when a retry may
+/// succeed. Nothing is allocated.
+///
+/// Each limit decides by its own clock, which is read when its turn comes: a reading of one clock is
+/// meaningless on another, above all for a lease. The twins that take the time as an argument ask all limits
+/// at that reading.
+///
+/// ```
+/// use aliquot_client::{Combined, Limit, Limiter};
+///
+/// let service = Limiter::local(Limit::per_sec(1_000), 100)?;
+/// let tenant = Limiter::local(Limit::per_sec(10), 5)?;
+/// let limits = Combined::of([("tenant", &tenant), ("service", &service)]);
+/// assert!(limits.try_acquire(5).is_ok());
+/// let refused = limits.try_acquire(5).unwrap_err();
+/// assert_eq!(refused.limit, "tenant");
+/// // The service's tokens are all there but those of the first.
+/// assert!(service.try_acquire(95).is_ok());
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Combined<'a, const N: usize> {
+    limits: [(&'a str, &'a dyn Combine); N],
+}
+
+/// The tokens that all limits took.
+#[derive(Debug)]
+#[must_use = "the tokens are taken; dropping this keeps them so"]
+pub struct Charge<'a, const N: usize> {
+    limits: [(&'a str, &'a dyn Combine); N],
+    receipts: [Receipt; N],
+    tokens: u64,
+}
+
+/// A refusal by one of several limits. Nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{limit}: {refused}")]
+pub struct CombinedRefused<'a> {
+    /// Name of the limit with the longest wait.
+    pub limit: &'a str,
+    /// Position of that limit, from 0.
+    pub index: usize,
+    /// Refusal of that limit.
+    pub refused: Refused,
+}
+
+impl<'a, const N: usize> Combined<'a, N> {
+    /// Combines limits of one type, in the order in which they are asked.
+    #[must_use]
+    pub fn of<T: Combine>(limits: [(&'a str, &'a T); N]) -> Self {
+        Self {
+            limits: limits.map(|(name, limit)| (name, limit as &dyn Combine)),
+        }
+    }
+
+    /// Combines limits of several types, in the order in which they are asked.
+    ///
+    /// ```
+    /// use aliquot_client::shape::FixedWindow;
+    /// use aliquot_client::{Combined, Limit, Limiter};
+    /// use std::time::Duration;
+    ///
+    /// let bucket = Limiter::local(Limit::per_sec(10), 5)?;
+    /// let window = FixedWindow::new(100, Duration::from_secs(60))?;
+    /// let limits = Combined::of_any([("user", &bucket), ("minute", &window)]);
+    /// assert!(limits.try_acquire(1).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn of_any(limits: [(&'a str, &'a dyn Combine); N]) -> Self {
+        Self { limits }
+    }
+
+    /// Takes `n` tokens from each limit, or nothing from any. Each limit decides by its own clock.
+    ///
+    /// # Errors
+    ///
+    /// [`CombinedRefused`]; nothing was taken.
+    pub fn try_acquire(&self, n: u64) -> Result<Charge<'a, N>, CombinedRefused<'a>> {
+        self.take(n, ClockSource::Own)
+    }
+
+    /// [`Combined::try_acquire`] at `now`, a reading of the clock that all limits share.
+    ///
+    /// A limit with another clock admits what it would admit if its clock showed `now`. If `now` is ahead of
+    /// that clock, the limit gives out tokens early. Leases are the exception: a limit under a lease also
+    /// checks the lease against its own clock, so no reading prolongs it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Combined::try_acquire`].
+    pub fn try_acquire_at(&self, n: u64, now: Tick) -> Result<Charge<'a, N>, CombinedRefused<'a>> {
+        self.take(n, ClockSource::Given(now))
+    }
+
+    fn take(&self, n: u64, clock: ClockSource) -> Result<Charge<'a, N>, CombinedRefused<'a>> {
+        let mut receipts = [Receipt::NOTHING; N];
+        LimitSet(&self.limits).take(&mut receipts, n, clock)?;
+        Ok(Charge {
+            limits: self.limits,
+            receipts,
+            tokens: n,
+        })
+    }
+
+    /// Answers as [`Combined::try_acquire`] would, but takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Combined::try_acquire`].
+    pub fn peek(&self, n: u64) -> Result<(), CombinedRefused<'a>> {
+        LimitSet(&self.limits).look(n, ClockSource::Own)
+    }
+
+    /// [`Combined::peek`] at `now`, a reading of the clock that all limits share; see
+    /// [`Combined::try_acquire_at`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Combined::try_acquire`].
+    pub fn peek_at(&self, n: u64, now: Tick) -> Result<(), CombinedRefused<'a>> {
+        LimitSet(&self.limits).look(n, ClockSource::Given(now))
+    }
+}
+
+impl<const N: usize> Charge<'_, N> {
+    /// Returns the number of tokens taken from each limit.
+    #[must_use]
+    pub const fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Puts back all tokens, except those that later decisions depend on.
+    pub fn refund(self) {
+        self.settle(0);
+    }
+
+    /// Settles the charge for its actual cost in each limit, by the limit's own clock: see
+    /// [`Reservation::settle`](crate::Reservation::settle).
+    ///
+    /// Combined that cannot owe tokens, such as windows, take no more than they took. Returns the amounts that
+    /// every limit put back or took at least.
+    pub fn settle(self, actual: u64) -> Settled {
+        LimitSet(&self.limits).settle(&self.receipts, (self.tokens, actual), ClockSource::Own)
+    }
+
+    /// [`Charge::settle`] at `now`, a reading of the clock that all limits share.
+    pub fn settle_at(self, actual: u64, now: Tick) -> Settled {
+        LimitSet(&self.limits).settle(
+            &self.receipts,
+            (self.tokens, actual),
+            ClockSource::Given(now),
+        )
+    }
+}
