@@ -15,7 +15,7 @@ const FREE: &[(&str, &[&str])] = &[
     (
         "coordinator/src",
         &[
-            "api", "cli", "config", "demo", "gossip", "node", "raft", "session", "store",
+            "api", "cli", "config", "demo", "gossip", "node", "raft", "serve", "session", "store",
         ],
     ),
     (
@@ -204,7 +204,7 @@ mod tests {
             &[log, ("raft/types.rs", "fn f() { super::log::g() }")],
             CIRCLE,
         );
-        check(&[log, ("serve/types.rs", "use super::log::X;")], &[]);
+        check(&[log, ("timer/types.rs", "use super::log::X;")], &[]);
     }
 
     #[test]
