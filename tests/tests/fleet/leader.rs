@@ -1,7 +1,7 @@
 //! Leaders are killed and stopped under load.
 
 use crate::support::{LEASE, alone, ask_for, millis, only_at, setup, together};
-use aliquot_client::{Client, LimiterState, Span};
+use aliquot_client::{LimiterState, Span};
 use aliquot_tests::fleet::{Fleet, Load, Offer, Operator, SOON, Who, now, until};
 use rustix::process::Signal;
 
