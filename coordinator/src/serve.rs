@@ -7,6 +7,7 @@
 mod accept;
 mod connect;
 mod descriptors;
+mod error;
 mod listen;
 mod members;
 pub mod port;
@@ -14,17 +15,18 @@ mod removal;
 mod wall_clock;
 
 pub use connect::TlsConnector;
+pub use error::ServeError;
 
 use crate::api::actor::ActorBackend;
-use crate::api::auth::{Auth, AuthError, keep_reading};
-use crate::api::tls::{TlsError, TlsFiles};
+use crate::api::auth::{Auth, keep_reading};
+use crate::api::tls::TlsFiles;
 use crate::api::watch::readiness;
 use crate::clock::HostClock;
 use crate::config::{Config, Security};
 use crate::node::{self, ActorControl, InitialContents, NodeHandle};
 use crate::raft::{self, Halt, Raft, RaftError, Skips, TcpConnector};
 use crate::session::{Gate, GateLimits};
-use crate::store::{DataDir, DataDirError, SledDisk, StoreError};
+use crate::store::{DataDir, SledDisk};
 use crate::timer;
 use aliquot_core::budget::Budget;
 use aliquot_core::command::Command;
@@ -33,7 +35,7 @@ use aliquot_core::unit::{NodeId, Span};
 use aliquot_wire::Wire;
 use aliquot_wire::log::LogEntry;
 use bytes::Bytes;
-use listen::{ListenError, Listeners};
+use listen::Listeners;
 use members::Members;
 use rand::RngExt;
 use removal::Removal;
@@ -42,51 +44,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-
-/// Reason for which a node did not start, or stopped.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The node cannot listen on an address. Nothing was started.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// This node must not use the data directory. Nothing was started.
-    #[error(transparent)]
-    DataDir(#[from] DataDirError),
-    /// The store in the data directory cannot be used, or cannot be written any more.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A certificate or key cannot be used. Nothing was started.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The tokens cannot be used. Nothing was started.
-    #[error(transparent)]
-    Auth(#[from] AuthError),
-    /// The log cannot be opened.
-    #[error(transparent)]
-    Raft(#[from] RaftError),
-    /// This version cannot read an entry or a snapshot of the log, or `skip_entry` does not fit the log.
-    #[error(transparent)]
-    Halted(#[from] Halt),
-    /// The log has failed. Everything that was acknowledged is on the disk.
-    #[error("this node stopped because its log has failed: {0}")]
-    Failed(String),
-}
-
-impl ServeError {
-    /// Returns true if starting the node again may help, without a change to its files.
-    #[must_use]
-    pub const fn may_pass(&self) -> bool {
-        match self {
-            Self::DataDir(error) => error.may_pass(),
-            Self::Store(StoreError::Io { .. }) | Self::Listen(_) | Self::Failed(_) => true,
-            Self::Raft(RaftError::Stopped) => true,
-            Self::Store(_) | Self::Tls(_) | Self::Auth(_) | Self::Raft(_) | Self::Halted(_) => {
-                false
-            }
-        }
-    }
-}
 
 /// Report interval of clients, unless that of nodes is shorter.
 const CLIENT_REPORT: Span = Span::from_millis(200);

@@ -207,12 +207,21 @@ async fn a_key_shows_its_limit_its_use_and_its_holders() {
         .into_inner()
         .holders;
     assert_eq!((holders.len(), holders[0].node), (1, 1));
-    let top = pb::TopKeysRequest { skip: 0, limit: 1 };
-    let top = client.top_keys(top).await.unwrap().into_inner();
-    let top = BusyKeys::from_message(top).unwrap();
-    assert_eq!((top.total, top.keys.len()), (2, 1));
-    assert_eq!(top.keys[0].usage.key.to_string(), "b");
-    assert_eq!(top.keys[0].admitted_milli, Some(950_500));
+    for (skip, limit, expect) in [
+        (0, 1, &["b"][..]),
+        (0, 2, &["b", "a"]),
+        (1, 1, &["a"]),
+        (1, 9, &["a"]),
+        (2, 9, &[]),
+    ] {
+        let top = pb::TopKeysRequest { skip, limit };
+        let top = client.top_keys(top).await.unwrap().into_inner();
+        let top = BusyKeys::from_message(top).unwrap();
+        assert_eq!(top.total, 2);
+        let keys: Vec<String> = top.keys.iter().map(|it| it.usage.key.to_string()).collect();
+        assert_eq!(keys, expect, "{skip} {limit}");
+        assert!(top.keys.iter().all(|it| it.admitted_milli == Some(950_500)));
+    }
 }
 
 #[tokio::test]

@@ -45,6 +45,10 @@ pub(crate) struct Inner {
     pub(crate) down: bool,
     /// True if no report is answered.
     pub(crate) mute: bool,
+    /// Set while new streams wait for the reply to their open.
+    pub(crate) opens_late: bool,
+    /// Number of streams that have waited for it.
+    pub(crate) late: u64,
     pub(crate) lease: Span,
     /// Number of reports.
     pub(crate) reports: u64,
@@ -126,6 +130,8 @@ impl FakeNode {
             renewing: true,
             down: false,
             mute: false,
+            opens_late: false,
+            late: 0,
             lease: Span::from_millis(1_500),
             reports: 0,
             last: None,
@@ -399,6 +405,11 @@ impl pb::session_server::Session for FakeNode {
         let Ok(ClientMessage::Open(open)) = ClientMessage::from_message(first) else {
             return Err(Status::invalid_argument("no open"));
         };
+        let is_late = |inner: &mut Inner| inner.opens_late;
+        self.with(|inner| inner.late += u64::from(inner.opens_late));
+        while self.with(is_late) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
         let (outgoing, stream) = mpsc::channel(1_024);
         let client = self.with(|inner| inner.open(open, outgoing));
         let client = client.ok_or_else(|| Status::resource_exhausted("no lives"))?;

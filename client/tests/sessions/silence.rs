@@ -132,6 +132,39 @@ async fn a_redirect_to_the_node_being_dialled_is_followed_at_once() {
     until("a share there", || pair.limiter.try_acquire(1).is_ok()).await;
 }
 
+/// A connection that was given up opens late, and leads to the edge in use. Closing it would hand back
+/// everything that the client holds.
+#[tokio::test]
+async fn a_late_open_of_the_edge_in_use_is_not_closed() {
+    let node = FakeNode::start(1, vec![rate("a", 1_000)]).await;
+    let other = FakeNode::start(2, Vec::new()).await;
+    other.cut(true);
+    node.with(|inner| inner.lease = Span::from_secs(3));
+    let client = client(&[&node]);
+    let limiter = client.limiter("a").expect("a key");
+    until("a share", || limiter.try_acquire(1).is_ok()).await;
+    node.with(|inner| (inner.mute, inner.opens_late) = (true, true));
+    until("another connection", || node.with(|inner| inner.late) == 1).await;
+    // This outranks the doubt, so the connection is given up before it has opened.
+    node.send_away(&other.address);
+    until("it is refused there", || {
+        let failure = client.status().failure;
+        failure.is_some_and(|text| text.contains(&other.address))
+    })
+    .await;
+    node.with(|inner| (inner.mute, inner.opens_late) = (false, false));
+    until("the late reply", || {
+        node.with(|inner| inner.opens.len()) > 1
+    })
+    .await;
+    let reports = node.with(|inner| inner.reports);
+    until("it goes on reporting", || {
+        node.with(|inner| inner.reports) > reports + 2
+    })
+    .await;
+    assert_eq!(node.with(|inner| inner.leaves), 0);
+}
+
 #[tokio::test]
 async fn a_client_with_one_node_redials_it_and_keeps_its_edge() {
     let node = FakeNode::start(1, vec![rate("a", 1_000)]).await;

@@ -283,6 +283,19 @@ mod tests {
     }
 
     #[test]
+    fn sessions_are_read_while_fewer_keys_than_the_maximum_wait() {
+        let has_room = |unresolved_keys| {
+            let names = KeyNames {
+                unresolved_keys,
+                ..KeyNames::default()
+            };
+            names.has_room()
+        };
+        assert!(has_room(KeyNames::UNRESOLVED_MAX - 1));
+        assert!(!has_room(KeyNames::UNRESOLVED_MAX));
+    }
+
+    #[test]
     fn a_change_during_a_sweep_leads_to_another_sweep() {
         let mut stale = StaleKeys::default();
         stale.all();

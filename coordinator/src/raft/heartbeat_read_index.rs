@@ -30,7 +30,7 @@ impl Shared {
 
     async fn confirmed_by_heartbeat(&self, term: u64) -> Result<(), BarrierError> {
         let mut metrics = self.core.metrics();
-        let mut proof = Proof::begun(term, InstantOf::<Types>::now());
+        let mut proof = Proof::begin(term);
         let proven = async {
             loop {
                 if let Some(known) = proof.look(&metrics.borrow_and_update()) {
@@ -63,10 +63,11 @@ struct Proof {
 }
 
 impl Proof {
-    const fn begun(term: u64, begun: InstantOf<Types>) -> Self {
+    /// Begins a proof now.
+    fn begin(term: u64) -> Self {
         Self {
             term,
-            begun,
+            begun: InstantOf::<Types>::now(),
             heard: None,
         }
     }
@@ -119,16 +120,32 @@ mod tests {
         metrics
     }
 
+    /// Returns a proof of term 7 that was begun then.
+    fn begun(span: u64) -> Proof {
+        Proof {
+            term: 7,
+            begun: at(span),
+            heard: None,
+        }
+    }
+
+    #[test]
+    fn a_barrier_begins_when_it_is_asked_for_and_not_before() {
+        let before = InstantOf::<Types>::now();
+        let begun = Proof::begin(7).begun;
+        assert!(before <= begun && begun <= InstantOf::<Types>::now());
+    }
+
     #[test]
     fn a_call_that_was_made_before_says_nothing() {
-        let mut proof = Proof::begun(7, at(100));
+        let mut proof = begun(100);
         assert_eq!(proof.look(&seen(99, (7, 5), (7, 5))), None);
         assert_eq!(proof.look(&seen(100, (7, 5), (7, 5))), Some(true));
     }
 
     #[test]
     fn what_was_committed_when_the_quorum_was_heard_must_be_applied() {
-        let mut proof = Proof::begun(7, at(100));
+        let mut proof = begun(100);
         assert_eq!(proof.look(&seen(100, (7, 5), (7, 4))), None);
         assert_eq!(proof.look(&seen(200, (7, 9), (7, 4))), None);
         assert_eq!(proof.look(&seen(200, (7, 9), (7, 5))), Some(true));
@@ -136,14 +153,14 @@ mod tests {
 
     #[test]
     fn an_entry_of_the_term_itself_must_be_applied() {
-        let mut proof = Proof::begun(7, at(100));
+        let mut proof = begun(100);
         assert_eq!(proof.look(&seen(100, (6, 5), (6, 5))), None);
         assert_eq!(proof.look(&seen(100, (7, 6), (7, 6))), Some(true));
     }
 
     #[test]
     fn a_deposed_leader_fails_at_once() {
-        let mut proof = Proof::begun(7, at(100));
+        let mut proof = begun(100);
         let mut deposed = seen(100, (7, 5), (7, 5));
         deposed.state = ServerState::Follower;
         assert_eq!(proof.look(&deposed), Some(false));

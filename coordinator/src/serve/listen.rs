@@ -1,7 +1,7 @@
 //! The ports of a node and the services on each.
 
-use super::ServeError;
 use super::descriptors::{self, PortsLimits};
+use super::error::{ListenError, ServeError};
 use super::port::{self, Protocol};
 use crate::api::actor::ActorBackend;
 use crate::api::admin::AdminService;
@@ -32,15 +32,6 @@ use tokio::task::JoinHandle;
 use tonic::Status;
 use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
-
-/// The node cannot listen on an address, or not serve it.
-#[derive(Debug, thiserror::Error)]
-#[error("{setting} = {address}: {reason}")]
-pub struct ListenError {
-    setting: &'static str,
-    address: String,
-    reason: String,
-}
 
 /// The bound ports of a node.
 #[derive(Debug)]

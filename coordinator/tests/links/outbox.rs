@@ -4,6 +4,7 @@ use aliquot_coordinator::session::{KEYS_MAX, Outbox, Outgoing, Refused};
 use aliquot_core::allocate;
 use aliquot_core::budget::{Key, OnLeaseExpiry};
 use aliquot_core::central::{DecisionReply, Outcome, Reason};
+use aliquot_core::decision_requests::DecisionRequests;
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::ledger::Ledger;
@@ -257,6 +258,24 @@ fn questions_never_keep_an_answer_to_a_report_waiting_for_more_than_one() {
         in_order.is_sorted() && in_order[0].is_some(),
         "{in_order:?}"
     );
+}
+
+#[test]
+fn of_decisions_that_are_not_read_the_oldest_are_dropped() {
+    let (outbox, mut outgoing) = Outbox::new();
+    outbox.send(opened(Vec::new()));
+    drain(&mut outgoing);
+    let told = |request| DecisionReply {
+        edge: EDGE,
+        request: RequestId::new(request),
+        outcome: Outcome::refused(Reason::Busy, None),
+    };
+    let most = DecisionRequests::PENDING_MAX as u64;
+    for request in 1..=most + 3 {
+        outbox.send(NodeMessage::DecisionReply(told(request)));
+    }
+    let expect = (4..=most + 3).map(|request| NodeMessage::DecisionReply(told(request)));
+    assert_eq!(drain(&mut outgoing), expect.collect::<Vec<_>>());
 }
 
 #[test]

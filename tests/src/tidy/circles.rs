@@ -16,7 +16,7 @@ const FREE: &[(&str, &[&str])] = &[
     (
         "coordinator/src",
         &[
-            "api", "cli", "config", "demo", "gossip", "node", "raft", "session", "store",
+            "api", "cli", "config", "demo", "gossip", "node", "raft", "serve", "session", "store",
         ],
     ),
     (
@@ -216,7 +216,7 @@ mod tests {
             &[log, ("raft/types.rs", "fn f() { super::log::g() }")],
             CIRCLE,
         );
-        check(&[log, ("serve/types.rs", "use super::log::X;")], &[]);
+        check(&[log, ("timer/types.rs", "use super::log::X;")], &[]);
     }
 
     #[test]

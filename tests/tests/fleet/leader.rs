@@ -1,7 +1,6 @@
 //! Leaders are killed and stopped under load.
 
 use crate::support::{LEASE, alone, ask_for, millis, only_at, setup, together};
-use aliquot_client::Client;
 use aliquot_client::clock::Span;
 use aliquot_client::limiter::LimiterState;
 use aliquot_tests::fleet::{Fleet, Load, Offer, Operator, SOON, Who, now, until};

@@ -177,6 +177,10 @@ fn a_message_of_a_session_with_too_many_keys_is_not_made() {
             ..SessionOpen::default()
         })
     });
+    let expect = list("NodeMessage.members.addresses", MEMBERS_MAX);
+    check(MEMBERS_MAX, &expect, |n| {
+        NodeMessage::Members(vec!["a:1".to_owned(); n])
+    });
     let expect = list("ClientMessage.open.labels", LABELS_MAX);
     check(LABELS_MAX, &expect, |n| {
         let labels = (0..n).map(|label| (format!("l{label:03}"), "x".to_owned()));

@@ -15,6 +15,7 @@ use aliquot_core::unit::{
 };
 use aliquot_wire::gossip::Record;
 use aliquot_wire::log::LogEntry;
+use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpen};
 use aliquot_wire::{Sealed, Wire};
 
 #[track_caller]
@@ -70,6 +71,17 @@ fn a_report_has_these_bytes() {
         "0a 04 08 01 10 02 10 03 1a 04 08 04 10 05 20 06 28 02 3a 10 08 07 12 04 08 \
          01 10 02 1a 06 08 01 10 02 18 03 40 02 4a 04 08 04 10 06",
     );
+}
+
+#[test]
+fn a_list_of_members_has_these_bytes() {
+    let members = NodeMessage::Members(vec!["a:1".to_owned(), "b:2".to_owned()]);
+    check(&members, "32 0a 0a 03 61 3a 31 0a 03 62 3a 32");
+    let open = ClientMessage::Open(SessionOpen {
+        wants_members: true,
+        ..SessionOpen::default()
+    });
+    check(&open, "0a 02 28 01");
 }
 
 #[test]

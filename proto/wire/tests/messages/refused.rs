@@ -185,6 +185,14 @@ fn keys_labels_and_requests_are_refused_where_they_stand() {
         open(&["a", "b", "a"], &[]),
         "ClientMessage.open.labels[2].name = a: must be a name that no other label has",
     );
+    let addresses = vec!["a:1".to_owned(), String::new()];
+    let members = pb::node_message::Kind::Members(pb::Members { addresses });
+    check::<session::NodeMessage>(
+        pb::NodeMessage {
+            kind: Some(members),
+        },
+        "NodeMessage.members.addresses[1] = nothing: must be an address",
+    );
     check::<admin::ListBudgets>(
         pb::ListBudgetsRequest::default(),
         "ListBudgetsRequest.limit = 0: must be 1 to 1024",

@@ -79,6 +79,7 @@ proptest! {
         check(&ClientMessage::Intern(keys.clone()));
         check(&ClientMessage::Open(SessionOpen { labels, keys, resume: former.first().copied(), former, wants_members: true }));
         check(&NodeMessage::Move(format!("node-{}:7001", edge.child.get())));
+        check(&NodeMessage::Members(vec![format!("node-{}:7001", edge.child.get()), "b:1".into()]));
         check(&Presence { incarnation: edge.child, number: Number::new(7), address: "a:7001".into(), sessions: 3 });
         check(&NodeMessage::Interned(interned.clone()));
         let report_every = Span::from_nanos(every);
