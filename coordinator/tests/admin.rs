@@ -91,11 +91,18 @@ async fn one_wrong_budget_keeps_the_whole_set_out() {
         rate("a", "100/s"),
         rate("b", "100 parsecs"),
         rate("a", "7/s"),
+        BudgetDraft {
+            key: "c".into(),
+            quota: Some("5 per day".into()),
+            zone: Some("Mars/Olympus".into()),
+            ..BudgetDraft::default()
+        },
     ];
     let told = client.apply_budgets(apply(1, pb::Mode::Commit, &set)).await;
     let told = outcome(told.unwrap());
     let indices: Vec<_> = told.refusals.iter().map(|refusal| refusal.index).collect();
-    assert_eq!(indices, [1, 2]);
+    assert_eq!(indices, [1, 2, 3]);
+    assert_eq!(told.refusals[2].errors[0].field, "zone");
     assert!(
         told.refusals[0].errors[0]
             .to_string()

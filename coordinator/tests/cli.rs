@@ -52,6 +52,7 @@ budgets:
     burst: 200
   - key: tenant/*/reads
     quota: 50000 per day
+    zone: Europe/Berlin
   - {key: jobs, concurrency: 20}
 ";
 
@@ -126,13 +127,18 @@ async fn budgets_are_applied_shown_and_withdrawn() {
         &[
             "KEY ",
             "rate 1000/s, burst 200",
-            "quota 50000 per day",
+            "quota 50000 per day in Europe/Berlin",
             "20 in flight",
         ],
         &[],
     );
     let get = node.run(&["budget", "get", "tenant/*/reads"], "").await;
-    check(&get, 0, &["quota: 50000 per day", "keys in use: 0"], &[]);
+    let fields = [
+        "quota: 50000 per day",
+        "zone: Europe/Berlin",
+        "keys in use: 0",
+    ];
+    check(&get, 0, &fields, &[]);
     let usage = node.run(&["budget", "usage", "checkout/charge"], "").await;
     check(&usage, 0, &["held:   1000/s, burst 200"], &[]);
     let usage = node.json(&["budget", "usage", "tenant/7/reads"]).await;
@@ -164,6 +170,11 @@ async fn budgets_are_applied_shown_and_withdrawn() {
 async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
     let node = Node::new().await;
     let before = node.fake.entries();
+    let zone = "key: a\nquota: 5 per day\nzone: Berlin\n";
+    let zone = node.run(&["budget", "apply", "-"], zone).await;
+    let meant = "standard input:3, budget \"a\": zone = \"Berlin\": must be a name of the IANA time zone \
+                 database, such as \"Europe/Berlin\"; did you mean \"Europe/Berlin\"?";
+    check(&zone, 2, &[], &[meant]);
     let field = node
         .run(&["budget", "apply", "-"], "key: a\nrat: 3/s\n")
         .await;

@@ -43,7 +43,10 @@ pub(super) fn limit(budget: &Budget) -> String {
     };
     match budget.limit() {
         Limit::Rate { .. } => format!("rate {}, burst {}", said(&draft.rate), said(&draft.burst)),
-        Limit::Quota { .. } => format!("quota {}", said(&draft.quota)),
+        Limit::Quota { .. } => match &draft.zone {
+            Some(zone) => format!("quota {} in {zone}", said(&draft.quota)),
+            None => format!("quota {}", said(&draft.quota)),
+        },
         Limit::Concurrency { .. } => format!("{} in flight", said(&draft.concurrency)),
     }
 }

@@ -14,8 +14,7 @@ pub enum CentralPlacement {
 }
 
 impl CentralPlacement {
-    /// Returns the number of whole tokens of burst that a rate budget needs for each claimant, or it is too
-    /// small to divide.
+    /// Returns the number of whole tokens of burst per claimant below which a rate budget is in central mode.
     ///
     /// A client with one token can serve a waiting request without loss. A node serves many clients, each at
     /// its own time. With a single token it would lose the tokens made while no client asks (a quarter, at

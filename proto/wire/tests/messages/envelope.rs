@@ -1,10 +1,11 @@
 //! Data of a newer version is not lost when an older one passes it on.
 
 use crate::strategies as any;
+use aliquot_core::budget::BudgetDraft;
 use aliquot_core::command::Command;
 use aliquot_core::message::{Answer, Report};
-use aliquot_core::state::Snapshot;
-use aliquot_core::unit::Incarnation;
+use aliquot_core::state::{Snapshot, State};
+use aliquot_core::unit::{Incarnation, RequestId};
 use aliquot_wire::gossip::{GossipMessage, Record, Topic};
 use aliquot_wire::log::{APPLY_VERSION, LogEntry, SnapshotFile};
 use aliquot_wire::{Sealed, Wire, WireError, pb};
@@ -117,8 +118,53 @@ fn an_entry_of_later_rules_is_refused_before_it_is_read() {
     let error = LogEntry::from_bytes(entry.encode_to_vec().into()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "LogEntry.needs = 4: must be 1 to 3, the versions of the log that are known here"
+        "LogEntry.needs = 5: must be 1 to 4, the versions of the log that are known here"
     );
+}
+
+/// An older version would read the budget as one of UTC.
+#[test]
+fn entries_and_snapshots_with_a_time_zone_need_version_4() {
+    let budget = |zone: Option<&str>| {
+        let draft = BudgetDraft {
+            key: "mail".into(),
+            quota: Some("5 per day".into()),
+            zone: zone.map(Into::into),
+            ..BudgetDraft::default()
+        };
+        draft.validate().unwrap()
+    };
+    let needs = |zone| {
+        let (request, creator) = (RequestId::new(1), None);
+        let put = Command::PutRule {
+            request,
+            budget: budget(zone),
+            creator,
+        };
+        let apply = Command::Apply {
+            request,
+            deletes: Vec::new(),
+            puts: vec![budget(zone)],
+            creator,
+        };
+        let mut state = State::new();
+        state.apply(1, Some(&put));
+        let snapshot = SnapshotFile {
+            snapshot: state.snapshot(),
+        };
+        let of = |command| {
+            pb::LogEntry::from(&LogEntry {
+                command: Some(command),
+            })
+        };
+        (
+            of(put).needs,
+            of(apply).needs,
+            pb::SnapshotFile::from(&snapshot).needs,
+        )
+    };
+    assert_eq!(needs(None), (1, 2, 1));
+    assert_eq!(needs(Some("Europe/Berlin")), (4, 4, 4));
 }
 
 #[test]
