@@ -47,7 +47,7 @@ fn run(ops: &[(u64, Op)], per_sec: u64, burst: u64) -> Vec<(u64, u64)> {
                 }
             }
             Op::Reserve(n, most) => {
-                let within = std::time::Duration::from_millis(most);
+                let within = Duration::from_millis(most);
                 held.extend(limiter.reserve_within_at(n, within, now).ok().map(Some));
             }
             Op::Cancel(which) => {

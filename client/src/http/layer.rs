@@ -156,7 +156,7 @@ impl RateLimitLayer {
     /// # Errors
     ///
     /// [`RequestLimitsError`] if there are no limits, or if a name is invalid or used twice.
-    pub fn layered(tiers: RequestLimits) -> Result<Self, RequestLimitsError> {
+    pub fn combined(tiers: RequestLimits) -> Result<Self, RequestLimitsError> {
         Ok(Self::with_limits(Limits::All(tiers.checked()?)))
     }
 

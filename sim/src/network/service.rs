@@ -108,7 +108,10 @@ impl ClientHost {
     pub(super) fn edge(&self) -> (Option<Edge>, Span) {
         let session = self.session();
         let status = session.as_ref().map(Client::status);
-        status.map_or((None, Span::ZERO), |status| (status.edge, status.lease))
+        let nanos = |lease: Duration| u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
+        status.map_or((None, Span::ZERO), |status| {
+            (status.edge, Span::from_nanos(nanos(status.lease)))
+        })
     }
 
     /// Locks the client. It has a lock of its own, because a step holds the lock of [`Inner`] while it
