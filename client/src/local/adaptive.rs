@@ -57,7 +57,8 @@
 //! calls delay the next ones by themselves, and a step down suffices. A rate that is too high builds up a
 //! queue for as long as it lasts. Lowering it by steps, or as the inverse of latency, would overshoot
 //! downwards while that queue drains. So these controllers follow the rate of completed calls, which is the
-//! capacity of a dependency that has a queue.
+//! capacity of a dependency that has a queue. They also compare mean logarithms, and take a difference of less
+//! than two standard errors for noise.
 //!
 //! Prefer permits if calls may hang. Prefer a rate if the dependency counts calls rather than calls in
 //! flight: third-party quotas, costs, writes.
@@ -67,6 +68,7 @@
 //! [`Throttle`] needs no limit: it rejects locally the calls that the dependency would probably reject.
 
 mod control;
+mod log_mean;
 mod rate;
 mod throttle;
 

@@ -50,7 +50,7 @@ enum What {
     Rejected,
 }
 
-/// What happens next; compared by time, then by number.
+/// An event to come, ordered by time, then by number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     at: Tick,

@@ -24,6 +24,7 @@ fn windows() -> impl Strategy<Value = Vec<Window>> {
             served: succeeded * cost,
             failed,
             latency,
+            error: Span::from_nanos(latency.nanos() / 8),
             usual,
         }
     });

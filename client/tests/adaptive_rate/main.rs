@@ -34,6 +34,7 @@ fn well(calls: u64) -> Window {
         served: calls,
         failed: 0,
         latency: Span::from_millis(10),
+        error: Span::from_nanos(0),
         usual: Span::from_millis(10),
     }
 }

@@ -8,6 +8,7 @@ use aliquot_client::{Clock, Limit, Limiter, ManualClock};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,19 +18,42 @@ struct Dependency {
     capacity: f64,
     patience: Span,
     takes: Span,
+    noise: Noise,
     free: Tick,
+}
+
+/// Draws the latency that is added to a call, as a part of the usual one.
+type Noise = fn(&mut Pcg64) -> f64;
+
+fn little(rng: &mut Pcg64) -> f64 {
+    rng.random_range(0.8..=1.2)
+}
+
+/// Log-normal, with a median of one and a standard deviation of the logarithm of one.
+fn unequal(rng: &mut Pcg64) -> f64 {
+    // Box and Muller's method.
+    let (a, b): (f64, f64) = (rng.random(), rng.random());
+    ((-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()).exp()
+}
+
+fn bimodal(rng: &mut Pcg64) -> f64 {
+    if rng.random_bool(0.1) { 10.0 } else { 0.1 }
+}
+
+fn lucky(rng: &mut Pcg64) -> f64 {
+    if rng.random_bool(0.01) { 0.1 } else { 1.0 }
 }
 
 impl Dependency {
     /// Returns when a call is answered, and whether it failed.
-    fn answer(&mut self, now: Tick, noise: u64) -> (Tick, bool) {
+    fn answer(&mut self, now: Tick, rng: &mut Pcg64) -> (Tick, bool) {
         if self.free.since(now) > self.patience {
             return (now.after(Span::from_millis(2)), true);
         }
         let start = self.free.max(now);
         self.free = start.after(Span::from_nanos((1e9 / self.capacity) as u64));
-        let takes = self.takes.nanos() / 100 * noise;
-        (self.free.after(Span::from_nanos(takes)), false)
+        let takes = self.takes.nanos() as f64 * (self.noise)(rng);
+        (self.free.after(Span::from_nanos(takes as u64)), false)
     }
 }
 
@@ -69,6 +93,7 @@ impl Callers {
                 capacity: 1.0,
                 patience,
                 takes,
+                noise: little,
                 free: clock.now(),
             },
             clock,
@@ -121,8 +146,7 @@ impl Callers {
         let now = self.clock.now();
         let wait = match self.rate.try_call(1) {
             Ok(call) => {
-                let noise = self.rng.random_range(80..=120);
-                let (end, failed) = self.dependency.answer(now, noise);
+                let (end, failed) = self.dependency.answer(now, &mut self.rng);
                 self.begun += 1;
                 self.under_way.insert((end, self.begun), (call, failed));
                 Span::from_nanos(1)
@@ -188,4 +212,33 @@ fn a_drop_to_a_tenth_is_followed_down_and_up() {
     let capacities = [1_000.0, 100.0, 1_000.0];
     check(&["aimd"], (HURRIED, takes), 300, &capacities);
     check(&["vegas", "gradient"], (PATIENT, takes), 300, &capacities);
+}
+
+#[test]
+fn unequal_latencies_hide_no_rate() {
+    let noises: [(&str, Noise); 3] = [("unequal", unequal), ("bimodal", bimodal), ("lucky", lucky)];
+    let mut table = String::new();
+    let mut failed = false;
+    for (noise, draw) in noises {
+        for name in ["aimd", "vegas", "gradient"] {
+            for takes in [10, 900].map(Span::from_millis) {
+                let patience = if name == "aimd" { HURRIED } else { PATIENT };
+                let mut callers = Callers::new(name, 5, patience, takes);
+                callers.dependency.noise = draw;
+                for capacity in [100.0, 50.0, 100.0] {
+                    let held = callers.live(capacity, Duration::from_secs(400));
+                    let is_near = (0.75..=1.25).contains(&held.mean) && held.served > 0.7;
+                    let fault = if is_near { "" } else { "  FAULT" };
+                    writeln!(
+                        table,
+                        "{name:9} {noise:9} {takes:?} {capacity:5}: {held:.2?}{fault}"
+                    )
+                    .expect("a string");
+                    failed |= !is_near;
+                }
+            }
+        }
+    }
+    eprintln!("{table}");
+    assert!(!failed, "{table}");
 }

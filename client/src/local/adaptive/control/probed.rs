@@ -1,5 +1,6 @@
 //! A limit beside the latency that calls have without a queue.
 
+use super::super::log_mean::LogMean;
 use super::{Bounds, KEEP, Led, Sample, is_used};
 use aliquot_core::unit::Span;
 
@@ -85,15 +86,12 @@ impl Probed {
     }
 }
 
-/// Mean and variance of the logarithm of latency over a block of calls (Welford's method, 1962).
+/// Latencies of a block of calls.
 #[derive(Clone, Debug)]
 struct Block {
     /// Calls before it that may have begun under another limit.
     early: f64,
-    calls: f64,
-    mean: f64,
-    /// Sum of the squares of the deviations from the mean.
-    squares: f64,
+    logs: LogMean,
 }
 
 impl Block {
@@ -104,12 +102,8 @@ impl Block {
 
     /// Returns a block that begins after this many calls.
     const fn after(early: f64) -> Self {
-        Self {
-            early,
-            calls: 0.0,
-            mean: 0.0,
-            squares: 0.0,
-        }
+        let logs = LogMean::new();
+        Self { early, logs }
     }
 
     /// Counts a call down if it comes before the block, and returns true.
@@ -121,13 +115,9 @@ impl Block {
 
     /// Adds a call. Returns the mean logarithm if the block is complete.
     fn add(&mut self, latency: Span, limit: f64) -> Option<f64> {
-        let log = (latency.nanos().max(1) as f64).ln();
-        self.calls += 1.0;
-        let off = log - self.mean;
-        self.mean += off / self.calls;
-        self.squares += off * (log - self.mean);
-        let error = self.squares.max(0.0).sqrt() / self.calls;
-        let is_precise = error <= Self::ERROR || self.calls >= Self::MOST;
-        (is_precise && self.calls >= limit.max(Self::LEAST)).then_some(self.mean)
+        self.logs.add(latency);
+        let calls = self.logs.calls();
+        let is_precise = self.logs.error() <= Self::ERROR || calls >= Self::MOST;
+        (is_precise && calls >= limit.max(Self::LEAST)).then_some(self.logs.mean())
     }
 }

@@ -120,6 +120,13 @@ impl Led {
     }
 }
 
+/// Returns the window's latency in nanoseconds, less and plus two standard errors: about nineteen in twenty
+/// means are in between.
+fn latency(seen: &Window) -> [f64; 2] {
+    let (mean, error) = (seen.latency.nanos() as f64, seen.error.nanos() as f64);
+    [(mean - 2.0 * error).max(0.0), mean + 2.0 * error]
+}
+
 fn secs(seen: &Window) -> f64 {
     seen.span.nanos().max(1) as f64 / 1e9
 }
@@ -184,8 +191,8 @@ impl RateController for RateAimd {
 /// Rate derived from the queue that latency reveals (Brakmo and Peterson's TCP Vegas, 1994).
 ///
 /// By Little's law (1961), on average `served ÷ span · (latency − best)` calls are waiting in a queue and
-/// `served ÷ span · best` are being served. `latency` is the mean of the window, and `best` the lowest mean
-/// of any window.
+/// `served ÷ span · best` are being served. `latency` is the mean of the window, less two standard errors.
+/// `best` is the lowest mean of any window, plus two standard errors of that.
 ///
 /// - If the queue is below three calls, or below a fifth of those being served, the rate grows as that of
 ///   [`RateAimd`] does.
@@ -268,21 +275,22 @@ impl RateController for RateVegas {
         if self.led.fail(seen, KEEP) || seen.succeeded == 0 {
             return;
         }
-        let latency = seen.latency.nanos() as f64;
+        let [low, high] = latency(seen);
         if let Some(before) = measured {
-            (self.best, self.led.rate) = (latency, before);
+            (self.best, self.led.rate) = (high, before);
             return;
         }
         self.seen += u64::from(self.led.is_used(seen));
-        self.best = self.best.min(latency);
-        let is_long = self.follow(seen, latency);
+        self.best = self.best.min(high);
+        let is_long = self.follow(seen, low);
         self.measure_anew(is_long);
     }
 }
 
 /// Rate derived from the ratio of usual latency to present latency.
 ///
-/// Let `g = 1.5 · usual ÷ latency`, with the window's mean latency and the [usual](Window::usual) one. Below
+/// Let `g = 1.5 · usual ÷ latency`, with the [usual](Window::usual) latency, and the window's mean latency less
+/// two standard errors. Below
 /// one, the rate becomes `g · rate`, but at least half of the rate, and at least four fifths of the rate
 /// served: a dependency with a queue can serve that much, and so can one that only became slower. Otherwise
 /// the rate grows as that of [`RateAimd`] does.
@@ -316,8 +324,8 @@ impl RateController for RateGradient {
         if self.led.fail(seen, KEEP) || seen.succeeded == 0 {
             return;
         }
-        let (usual, latency) = (seen.usual.nanos() as f64, seen.latency.nanos() as f64);
-        let gradient = (Self::TOLERANCE * usual / latency.max(1.0)).min(1.0);
+        let [low, _] = latency(seen);
+        let gradient = (Self::TOLERANCE * seen.usual.nanos() as f64 / low.max(1.0)).min(1.0);
         if gradient < 1.0 {
             self.led.shrink(gradient * self.led.rate, seen, Self::DRAIN);
         } else {

@@ -1,5 +1,6 @@
 //! Windows of calls: a pure state machine that observes calls and tells when a window is complete.
 
+use super::super::log_mean::LogMean;
 use aliquot_core::unit::{Span, Tick};
 
 /// Observations of the calls of one window.
@@ -21,8 +22,10 @@ pub struct Window {
     /// Number of calls that ended in it with a sign of overload. Calls that began before the limit was last
     /// lowered are not counted: their failure caused that.
     pub failed: u64,
-    /// Mean latency of the successful calls; zero if there were none.
+    /// Geometric mean of the latencies of the successful calls; zero if there were none.
     pub latency: Span,
+    /// Standard error of that mean.
+    pub error: Span,
     /// Usual latency: a moving mean of the windows' latencies. A shorter latency has a weight of a quarter. A
     /// longer one has a tenth, and counts as at most twice the mean. So the mean follows a dependency that
     /// becomes slower for good, but not a queue.
@@ -57,8 +60,8 @@ pub(super) struct Windows {
     succeeded: u64,
     served: u64,
     failed: u64,
-    /// Sum over the successful calls.
-    latency: u64,
+    /// Latencies of the successful calls.
+    logs: LogMean,
     /// In nanoseconds; zero until a call succeeds.
     usual: f64,
 }
@@ -78,7 +81,7 @@ impl Windows {
             succeeded: 0,
             served: 0,
             failed: 0,
-            latency: 0,
+            logs: LogMean::new(),
             usual: 0.0,
         }
     }
@@ -87,10 +90,9 @@ impl Windows {
     /// it; the next one begins then.
     pub(super) fn hear(&mut self, ended: Ended, begun: Begun) -> Option<Window> {
         if !ended.failed {
-            let latency = ended.now.since(ended.began).nanos().max(1);
             self.succeeded += 1;
             self.served = self.served.saturating_add(ended.tokens);
-            self.latency = self.latency.saturating_add(latency);
+            self.logs.add(ended.now.since(ended.began));
         } else if ended.began >= self.lowered {
             self.failed += 1;
         }
@@ -106,9 +108,10 @@ impl Windows {
     }
 
     fn end(&mut self, now: Tick, span: Span, begun: Begun) -> Window {
-        let latency = self.latency.checked_div(self.succeeded).unwrap_or(0);
-        if latency > 0 {
-            self.usual = usual(self.usual, latency as f64);
+        let mut latency = 0.0;
+        if self.succeeded > 0 {
+            latency = self.logs.mean().exp().round();
+            self.usual = usual(self.usual, latency);
         }
         let window = Window {
             span: span.max(Span::from_nanos(1)),
@@ -117,11 +120,13 @@ impl Windows {
             succeeded: self.succeeded,
             served: self.served,
             failed: self.failed,
-            latency: Span::from_nanos(latency),
+            latency: Span::from_nanos(latency as u64),
+            error: Span::from_nanos((latency * self.logs.error()) as u64),
             usual: Span::from_nanos(self.usual as u64),
         };
         (self.since, self.before) = (now, begun);
-        (self.succeeded, self.served, self.failed, self.latency) = (0, 0, 0, 0);
+        (self.succeeded, self.served, self.failed) = (0, 0, 0);
+        self.logs = LogMean::new();
         window
     }
 }
