@@ -113,7 +113,10 @@ impl Raw {
                     }
                 }
             }
-            NodeMessage::Opened(_) | NodeMessage::Move(_) | NodeMessage::DecisionReply(_) => {}
+            NodeMessage::Opened(_)
+            | NodeMessage::Move(_)
+            | NodeMessage::DecisionReply(_)
+            | NodeMessage::Members(_) => {}
         }
     }
 

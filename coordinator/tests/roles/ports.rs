@@ -1,12 +1,14 @@
 //! Every call of every service, on both ports of a real node, by every kind of caller.
 
-use super::Authority;
+use super::{Auth, Authority};
+use aliquot_coordinator::api::auth::Role;
 use aliquot_coordinator::api::tls::TlsFiles;
 use aliquot_coordinator::config::{Config, Sources};
 use aliquot_coordinator::demo::supervisor::ReservedPort;
 use aliquot_coordinator::serve::{self, Apart};
 use http::uri::PathAndQuery;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tonic::transport::{Channel, Endpoint};
@@ -236,13 +238,12 @@ fn without_tls_a_token_is_needed_for_the_clients_port_alone() {
     let mut sources = Sources::default();
     sources.file("node.toml", "tokens = \"/dev/null\"\n");
     let config = Config::load(&sources).unwrap().config;
-    let (auth, _) = super::Auth::load(&config).unwrap();
-    let auth = std::sync::Arc::new(auth);
+    let (auth, _) = Auth::load(&config).unwrap();
+    let auth = Arc::new(auth);
     let passes = |role| {
         let request = Request::new(());
         tonic::service::Interceptor::call(&mut auth.guard(role), request).is_ok()
     };
-    use aliquot_coordinator::api::auth::Role;
     let passed = [Role::Client, Role::Admin, Role::Peer].map(passes);
     assert_eq!(passed, [false, false, true]);
 }
