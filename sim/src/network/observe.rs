@@ -154,7 +154,7 @@ impl Network<'_> {
         Health {
             leaders: up
                 .filter(|&node| self.node_hosts[node].lock().snapshot.is_ready)
-                .count(),
+                .collect(),
             unleased: clients
                 .filter(|&client| !leased(client))
                 .map(|client| self.hosts.nodes + client)
@@ -163,7 +163,8 @@ impl Network<'_> {
                 .state
                 .members()
                 .filter(|(incarnation, _)| !incarnations.contains(incarnation))
-                .count(),
+                .map(|(_, member)| member.node.get() as usize - 1)
+                .collect(),
         }
     }
 
