@@ -205,7 +205,7 @@ fn mark(fleet: &mut impl Fleet, kind: &FaultKind, leads: bool) {
     if !leads {
         return;
     }
-    marks.hit(Mark::StruckLeader);
+    marks.hit(Mark::FaultAtLeader);
     if let FaultEffect::Host(effect) = kind.effect {
         match effect {
             OnHost::Crash | OnHost::Restart => marks.hit(Mark::LeaderCrashed),

@@ -151,7 +151,7 @@ impl ClientHost {
                 async move {
                     let endpoint = raft::endpoint("http", &address);
                     let endpoint = endpoint.unwrap_or_else(|_| {
-                        tonic::transport::Endpoint::from_static("http://nobody:1")
+                        tonic::transport::Endpoint::from_static("http://unknown:1")
                     });
                     reach
                         .session(endpoint.connect_timeout(Duration::from_secs(1)))
