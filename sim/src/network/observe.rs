@@ -54,7 +54,7 @@ impl Network<'_> {
         if let Some(leader) = leader {
             self.observer.became_ready(self.now, leader, ready.len());
             self.observer
-                .show(self.now, "office", Some(leader), String::new);
+                .show(self.now, "ready", Some(leader), String::new);
         }
         self.leader = leader;
     }
