@@ -176,7 +176,7 @@ fn shares(body: &mut String, key: &KeyTimeline, timeline: &Timeline, scenario: &
 }
 
 fn leaders(body: &mut String, timeline: &Timeline, nodes: usize) {
-    let mut plot = plot("Who was in office", "node", timeline);
+    let mut plot = plot("Ready leaders", "node", timeline);
     let end = timeline.ends.1 as f64 / 1e9;
     for node in 0..nodes {
         let mut lane = Vec::new();

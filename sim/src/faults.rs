@@ -3,7 +3,7 @@
 //! The table `scenario/kinds.rs` says what a kind of fault does and when it is over. The functions here carry that
 //! out on a [`Fleet`], which each tier implements for its hosts. A fault counts only if it took effect.
 //!
-//! The tiers differ in five points:
+//! The tiers differ in four points:
 //!
 //! | | kernel | network |
 //! |---|---|---|
@@ -11,7 +11,6 @@
 //! | a crash and a restart | connections are reset | a crash leaves connections open and silent, a restart resets them |
 //! | a black hole | only cuts links | connections that cross it are never read again |
 //! | a failed disk | refuses writes until the fault is over | the node stops at its next write, and is started when the fault is over |
-//! | a cut between hosts that do not reach each other | has no effect | counts |
 
 use crate::clock::{Clock, QUANTUM, quantised};
 use crate::draw::{Draw, Of};
@@ -81,9 +80,6 @@ impl Lasting {
 
 /// The hosts, links and budgets of a tier, as faults affect them.
 pub(crate) trait Fleet {
-    /// Set if a cut counts even if the hosts do not reach each other without it.
-    const COUNTS_EVERY_CUT: bool;
-
     /// Returns the true time.
     fn now(&self) -> u64;
     /// Returns the plan, with its faults.
@@ -205,7 +201,7 @@ fn mark(fleet: &mut impl Fleet, kind: &FaultKind, leads: bool) {
     if !leads {
         return;
     }
-    marks.hit(Mark::StruckLeader);
+    marks.hit(Mark::FaultAtLeader);
     if let FaultEffect::Host(effect) = kind.effect {
         match effect {
             OnHost::Crash | OnHost::Restart => marks.hit(Mark::LeaderCrashed),
@@ -340,8 +336,8 @@ fn pause(fleet: &mut impl Fleet, host: usize, span: u64) -> bool {
     took
 }
 
-fn harm_links<F: Fleet>(
-    fleet: &mut F,
+fn harm_links(
+    fleet: &mut impl Fleet,
     index: usize,
     (effect, fault): (OnLinks, &Fault),
     targets: &[usize],
@@ -379,7 +375,7 @@ fn harm_links<F: Fleet>(
     let took = fleet.with_net(|net| {
         let reaches = |&from: &usize| to.iter().any(|&to| from != to && net.reaches(from, to));
         let took = match harm {
-            Harm::Cut if !F::COUNTS_EVERY_CUT => side.iter().any(reaches),
+            Harm::Cut => side.iter().any(reaches),
             _ => !side.is_empty() && !to.is_empty(),
         };
         net.harm(index as u64, harmed);

@@ -36,6 +36,7 @@ mod sections;
 
 pub use assert::{Assert, Bound, What};
 pub use fault::{Fault, Swarm, Target};
+pub(crate) use load::KEYS as LOAD_KEYS;
 pub use load::{Group, Shape};
 pub use problem::{Problem, Problems};
 pub use sections::{ClockRule, Lease, Run, Spread, Tier, Topology};

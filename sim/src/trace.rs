@@ -162,33 +162,3 @@ impl Hasher for Fold {
         self.0
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn trace(what: &str, at: u64, from: &str) -> String {
-        let mut trace = Trace::default();
-        trace.record(&TraceEvent {
-            at,
-            kind: "message",
-            host: "n1",
-            from,
-            what: &what.to_owned(),
-        });
-        trace.hash()
-    }
-
-    #[test]
-    fn whatever_differs_tells() {
-        let first = trace("something", 7, "n2");
-        assert_eq!(first, trace("something", 7, "n2"));
-        for other in [
-            trace("something else", 7, "n2"),
-            trace("something", 8, "n2"),
-            trace("something", 7, "n3"),
-        ] {
-            assert_ne!(first, other);
-        }
-    }
-}

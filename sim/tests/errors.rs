@@ -210,3 +210,33 @@ fn a_template_cannot_be_deleted() {
         ],
     );
 }
+
+#[test]
+fn a_key_without_effect_is_refused() {
+    let with = |lines: &str, expect: &Expect| check(&format!("{WHOLE}{lines}"), expect);
+    with(
+        "[[fault]]\nkind = \"membership\"\ntarget = \"n1\"\nfor = \"2s\"\n",
+        &expect![[
+            r#"fault[1].for = "2s": has no effect here: membership takes at, every, times, target, change"#
+        ]],
+    );
+    with(
+        "[[fault]]\nkind = \"crash\"\namount = 0.5\n",
+        &expect![[
+            r#"fault[1].amount = 0.5: has no effect here: crash takes at, every, times, for, target"#
+        ]],
+    );
+    with(
+        "over = \"3s\"\nswing = 0.5\nshape = \"step\"\nto = \"9/s\"\nflows = 3\n",
+        &expect![[r#"
+            clients[1].flows = 3: has no effect here: an open loop takes waiting
+            clients[1].over = "3s": has no effect here: step takes to, at
+            clients[1].swing = 0.5: has no effect here: step takes to, at"#]],
+    );
+    with(
+        "[[assert]]\nsometimes = \"full-use\"\nat_least = 1\n",
+        &expect![[
+            r#"assert[1].at_least = 1: has no effect here: sometimes takes none of at_least, at_most, from, to, group, key"#
+        ]],
+    );
+}

@@ -115,17 +115,17 @@ fn the_real_code_passes_under_faults_and_the_same_way_each_time() {
     assert_eq!(first, run(folder.path(), "faults", FAULTS, &hash).1);
 }
 
-/// A budget is deleted and written again while a client does not run for longer than a lease.
+/// A budget is deleted and written again, then a client does not run for longer than a lease.
 const MARKED: &str = r#"
 [lease]
 lease = "2s"
 [[fault]]
 kind = "budget_delete"
 at = "3s"
-for = "300ms"
+for = "1500ms"
 [[fault]]
 kind = "pause"
-at = "4s"
+at = "4500ms"
 for = "3s"
 target = "c-1"
 [[assert]]
@@ -146,6 +146,36 @@ fn marks_are_counted_as_in_the_kernel_tier() {
     let folder = tempfile::tempdir().expect("a folder");
     let (passed, said) = run(folder.path(), "marked", MARKED, &["run", "--seeds", "0"]);
     assert!(passed, "{said}");
+}
+
+#[test]
+fn commands_run_the_tier_of_a_file_in_the_current_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = HEAD.replace("8s", "2s").replace("20s", "0s");
+    std::fs::write(folder.path().join("mine.toml"), text).expect("it can be written");
+    let said = |command: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_aliquot-sim"))
+            .args(command)
+            .current_dir(folder.path())
+            .output()
+            .expect("the program runs");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).expect("it speaks UTF-8");
+        assert!(output.status.success(), "{command:?}: {said}");
+        said
+    };
+    // The seed is judged in a process of its own, which is told the folder.
+    assert!(said(&["run", "mine.toml", "--seeds", "0"]).contains("pass"));
+    assert!(said(&["explain", "mine.toml", "--seed", "0"]).contains("no invariant was broken"));
+    let replayed = said(&["replay", "mine.toml", "--hash", "--seed", "0"]);
+    let replayed: serde_json::Value = serde_json::from_str(&replayed).expect("it is JSON");
+    let events = replayed["events"].as_u64().expect("a number");
+    said(&["report", "mine.toml", "--seed", "0"]);
+    let report = std::fs::read_to_string(folder.path().join("report.html")).expect("written");
+    assert!(
+        report.contains(&format!("<li>{events} events")),
+        "{report:.900}"
+    );
 }
 
 /// Leadership is transferred while a third of all messages is lost.

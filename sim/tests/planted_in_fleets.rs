@@ -254,7 +254,7 @@ fn planted_bugs_are_caught_and_shrunk() {
 }
 
 #[test]
-#[ignore = "lives networks through: minutes"]
+#[ignore = "runs networks: minutes"]
 fn planted_bugs_of_the_real_code_are_caught() {
     check(Tier::Network, false);
 }
@@ -293,7 +293,7 @@ fn asked(variable: &str) -> Vec<(Bug, Scenario)> {
 
 /// Finds out which scenarios catch which bugs, from `BUG=SCENARIO,…` in `ALIQUOT_TRY`. Helps to add rows.
 #[test]
-#[ignore = "for whoever adds rows"]
+#[ignore = "a tool for adding rows"]
 fn what_shows_a_bug() {
     let tries = asked("ALIQUOT_TRY");
     let next = AtomicUsize::new(0);

@@ -43,7 +43,15 @@ pub(super) fn scenario(name: &str) -> Result<Scenario, Usage> {
             let stem = path
                 .file_stem()
                 .map(|stem| stem.to_string_lossy().into_owned());
-            (stem.unwrap_or_else(|| name.to_owned()), text, path.parent())
+            // A file without a folder in its path lies in the current one.
+            let folder = path.parent().map(|folder| {
+                if folder.as_os_str().is_empty() {
+                    Path::new(".")
+                } else {
+                    folder
+                }
+            });
+            (stem.unwrap_or_else(|| name.to_owned()), text, folder)
         }
         None => {
             let near = aliquot_budgets::nearest(name, library::names());

@@ -22,33 +22,24 @@ pub(super) struct Args {
     seed: u64,
 }
 
-/// Events around the breach.
+/// Events of a run, as far as an explanation needs them.
 #[derive(Debug, Default)]
 struct Story {
-    /// Faults and their ends, elections and entries of the log: time and text.
+    /// Faults and their ends, and entries of the log: time and text.
     events: Vec<(u64, String)>,
     /// Entries that are already listed: each counts when the first replica applies it.
     entries: BTreeSet<String>,
-    /// Number of admissions of each host in the window of the breach.
-    admitted: BTreeMap<String, u64>,
-    /// Latest state of each client, up to the end of the window.
-    states: BTreeMap<String, String>,
+    /// Admissions: time, host, and the lease of the host by its latest state.
+    admitted: Vec<(u64, String, Rc<str>)>,
+    /// The lease of each client by its latest state.
+    leases: BTreeMap<String, Rc<str>>,
 }
 
-struct Listener {
-    story: Rc<RefCell<Story>>,
-    /// Time of the first event to keep.
-    since: u64,
-    /// Window of the breach.
-    within: (u64, u64),
-}
+struct Listener(Rc<RefCell<Story>>);
 
 impl Tracer for Listener {
     fn record(&mut self, event: &TraceEvent<'_>) {
-        if event.at < self.since || event.at > self.within.1 {
-            return;
-        }
-        let mut story = self.story.borrow_mut();
+        let mut story = self.0.borrow_mut();
         match event.kind {
             "fault" | "over" => {
                 let text = format!("{:<8} {}", event.kind, event.what);
@@ -61,24 +52,30 @@ impl Tracer for Listener {
                     story.events.push((event.at, text));
                 }
             }
-            "admitted" if event.at >= self.within.0 => {
-                *story.admitted.entry(event.host.to_owned()).or_default() += 1;
+            "admitted" => {
+                let host = event.host.to_owned();
+                let lease = story.leases.get(&host).cloned().unwrap_or_default();
+                story.admitted.push((event.at, host, lease));
             }
             "state" if event.host.contains('-') => {
-                story
-                    .states
-                    .insert(event.host.to_owned(), event.what.to_string());
+                let lease = lease(&event.what.to_string()).unwrap_or_default();
+                story.leases.insert(event.host.to_owned(), lease.into());
             }
             _ => {}
         }
     }
 }
 
-/// Extracts the end of the lease and the client's own time from a client's state.
+/// Extracts the lease from a client's state: its end by the client's own clock, or in the network tier the time
+/// until then.
 fn lease(state: &str) -> Option<String> {
-    let now = state.split_whitespace().next()?;
-    let until = state.split("until: ").nth(1)?.split([',', ' ']).next()?;
-    Some(format!("lease until {until}, its clock shows {now}"))
+    let word = |text: &str| text.split([',', ' ']).next().map(str::to_owned);
+    if let Some(until) = state.split("until: ").nth(1).and_then(word) {
+        let now = state.split_whitespace().next()?;
+        return Some(format!("lease until {until}, its clock shows {now}"));
+    }
+    let left = state.split("lease: ").nth(1).and_then(word)?;
+    Some(format!("lease for {left}"))
 }
 
 fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, usize)]) -> String {
@@ -101,12 +98,16 @@ fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, us
         text,
         "\nadmissions in the window of the breach, by host, with its last known lease:"
     );
-    for (host, count) in &story.admitted {
-        let lease = story
-            .states
-            .get(host)
-            .and_then(|state| lease(state))
-            .unwrap_or_default();
+    // A breach at one instant gets a window of one second that ends there.
+    let (from, to) = breach.within;
+    let from = from.min(to.saturating_sub(1_000_000_000));
+    let mut hosts: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+    let admitted = story.admitted.iter();
+    for (_, host, lease) in admitted.filter(|(at, ..)| (from..=to).contains(at)) {
+        let (count, last) = hosts.entry(host).or_default();
+        (*count, *last) = (*count + 1, &**lease);
+    }
+    for (host, (count, lease)) in hosts {
         let _ = writeln!(text, "  {host:<12} {count:>7}  {lease}");
     }
     text
@@ -114,8 +115,12 @@ fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, us
 
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
-    let plan = Plan::draw(&scenario, args.seed);
-    let result = tier::live(plan.clone(), Observe::default());
+    let story = Rc::new(RefCell::new(Story::default()));
+    let observe = Observe {
+        tracer: Some(Box::new(Listener(Rc::clone(&story)))),
+        bytes: false,
+    };
+    let result = tier::live(Plan::draw(&scenario, args.seed), observe);
     let Some(breach) = result
         .breaches
         .iter()
@@ -128,31 +133,11 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         ));
         return Ok(Verdict::Pass);
     };
-    let story = Rc::new(RefCell::new(Story::default()));
-    let before = 2 * scenario.lease.lease;
-    let listener = Listener {
-        story: Rc::clone(&story),
-        since: breach.within.0.saturating_sub(before),
-        // A breach at one instant gets a window of one second that ends there.
-        within: (
-            breach
-                .within
-                .0
-                .min(breach.within.1.saturating_sub(1_000_000_000)),
-            breach.within.1,
-        ),
-    };
-    // Run the same seed again, with an observer.
-    let observe = Observe {
-        tracer: Some(Box::new(listener)),
-        bytes: false,
-    };
-    let again = tier::live(plan, observe);
     say(&told(
         &scenario,
         breach,
         &story.borrow(),
-        &again.timeline.ready_leaders,
+        &result.timeline.ready_leaders,
     ));
     Ok(if result.breaches.is_empty() {
         Verdict::Pass

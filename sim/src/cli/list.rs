@@ -27,7 +27,7 @@ pub(super) fn marks() -> String {
         } else {
             ""
         };
-        let _ = writeln!(text, "{:<28} {}{tier}", mark.name(), mark.says());
+        let _ = writeln!(text, "{:<30} {}{tier}", mark.name(), mark.says());
     }
     text
 }

@@ -83,8 +83,6 @@ impl Network<'_> {
 }
 
 impl Fleet for Network<'_> {
-    const COUNTS_EVERY_CUT: bool = true;
-
     fn now(&self) -> u64 {
         self.now
     }

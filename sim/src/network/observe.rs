@@ -54,7 +54,7 @@ impl Network<'_> {
         if let Some(leader) = leader {
             self.observer.became_ready(self.now, leader, ready.len());
             self.observer
-                .show(self.now, "office", Some(leader), String::new);
+                .show(self.now, "ready", Some(leader), String::new);
         }
         self.leader = leader;
     }
@@ -154,7 +154,7 @@ impl Network<'_> {
         Health {
             leaders: up
                 .filter(|&node| self.node_hosts[node].lock().snapshot.is_ready)
-                .count(),
+                .collect(),
             unleased: clients
                 .filter(|&client| !leased(client))
                 .map(|client| self.hosts.nodes + client)
@@ -163,7 +163,8 @@ impl Network<'_> {
                 .state
                 .members()
                 .filter(|(incarnation, _)| !incarnations.contains(incarnation))
-                .count(),
+                .map(|(_, member)| member.node.get() as usize - 1)
+                .collect(),
         }
     }
 

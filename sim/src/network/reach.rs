@@ -42,7 +42,7 @@ impl Reach {
         Arc::new(move |address| match raft::endpoint("http", address) {
             Ok(endpoint) => endpoint.connect_with_connector_lazy(reach.clone()),
             Err(_) => {
-                Endpoint::from_static("http://nobody:1").connect_with_connector_lazy(reach.clone())
+                Endpoint::from_static("http://unknown:1").connect_with_connector_lazy(reach.clone())
             }
         })
     }

@@ -7,17 +7,44 @@ const NAME: (u8, &str) = (8, "healing");
 /// The state of a whole simulation at an instant, as far as recovery is concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// Number of ready leaders: elected, with an entry of their own term applied.
-    pub(crate) leaders: usize,
+    /// Ready leaders: elected, with an entry of their own term applied.
+    pub(crate) leaders: Vec<usize>,
     /// Clients that should have a lease and have none.
     pub(crate) unleased: Vec<usize>,
-    /// Number of incarnations in the book that are not the current incarnation of any node.
-    pub(crate) orphans: usize,
+    /// The node of each incarnation in the book that is not the current incarnation of any node.
+    pub(crate) orphans: Vec<usize>,
 }
 
 impl Health {
     pub(crate) fn is_well(&self) -> bool {
-        self.leaders == 1 && self.unleased.is_empty() && self.orphans == 0
+        self.leaders.len() == 1 && self.unleased.is_empty() && self.orphans.is_empty()
+    }
+
+    /// Returns what is not well, in words.
+    fn troubles(&self, name: &dyn Fn(usize) -> String) -> Vec<String> {
+        let listed = |hosts: &[usize]| {
+            let some: Vec<String> = hosts.iter().take(5).map(|&host| name(host)).collect();
+            match hosts.len().saturating_sub(5) {
+                0 => some.join(", "),
+                more => format!("{} and {more} more", some.join(", ")),
+            }
+        };
+        let mut troubles = Vec::new();
+        match &self.leaders[..] {
+            [] => troubles.push("no node is the ready leader".to_owned()),
+            [_] => {}
+            leaders => troubles.push(format!("several ready leaders: {}", listed(leaders))),
+        }
+        if !self.unleased.is_empty() {
+            troubles.push(format!("without a lease: {}", listed(&self.unleased)));
+        }
+        if !self.orphans.is_empty() {
+            troubles.push(format!(
+                "still booked to former processes of: {}",
+                listed(&self.orphans)
+            ));
+        }
+        troubles
     }
 }
 
@@ -48,16 +75,11 @@ impl Healing {
         }
         self.well = None;
         if now > self.by {
-            let after = (now - since) as f64 / 1e9;
+            let seconds = |span: u64| span as f64 / 1e9;
+            let (after, within) = (seconds(now - since), seconds(self.by - since));
             self.found.fail(NAME, now, || {
-                let Health { leaders, unleased, orphans } = health;
-                let some: Vec<String> = unleased.iter().take(5).map(|&host| name(host)).collect();
-                format!(
-                    "{after:.2} s after the last fault: {leaders} leaders in office, {} clients without a lease ({}), \
-                     {orphans} lives booked that nobody lives",
-                    unleased.len(),
-                    some.join(", ")
-                )
+                let troubles = health.troubles(name).join("; ");
+                format!("{after:.2} s after the last fault ({within:.2} s are allowed): {troubles}")
             });
         }
     }
@@ -72,5 +94,31 @@ impl Healing {
     /// Returns the time from the last fault until everything was well for good, in nanoseconds.
     pub(crate) fn took(&self) -> Option<u64> {
         Some(self.well?.saturating_sub(self.since?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_seconds_and_hosts() {
+        const SEC: u64 = 1_000_000_000;
+        let mut healing = Healing::default();
+        healing.begin(10 * SEC, 5 * SEC);
+        let health = Health {
+            leaders: Vec::new(),
+            unleased: (3..10).collect(),
+            orphans: vec![1],
+        };
+        healing.look(15 * SEC, &health, &|host| format!("h{host}"));
+        assert_eq!(healing.found.breach, None);
+        healing.look(16 * SEC, &health, &|host| format!("h{host}"));
+        let breach = healing.found.breach.expect("it is too late");
+        assert_eq!(
+            breach.what,
+            "6.00 s after the last fault (5.00 s are allowed): no node is the ready leader; without a lease: h3, h4, \
+             h5, h6, h7 and 2 more; still booked to former processes of: h1"
+        );
     }
 }

@@ -23,7 +23,7 @@ impl Check {
         if !changes.reclaims.is_empty() && since.is_none_or(|since| since < lease) {
             self.found.fail(NAME, now, || {
                 format!(
-                    "{:?} was to be reclaimed {since:?} into the office; a lease is {lease}",
+                    "{:?} was to be reclaimed {since:?} after its leader became ready; a lease is {lease}",
                     changes.reclaims
                 )
             });

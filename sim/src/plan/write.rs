@@ -3,7 +3,8 @@
 //! All values drawn for the plan become explicit. Only messages and arrivals are still drawn at random.
 
 use super::Plan;
-use crate::scenario::{Fault, Group, Scenario, Shape, Target};
+use crate::scenario::kinds::{FaultKind, KEYS};
+use crate::scenario::{Fault, Group, LOAD_KEYS, Scenario, Shape, Target};
 use aliquot_core::unit::Span;
 use toml::{Table, Value};
 
@@ -60,11 +61,24 @@ pub fn fault(fault: &Fault) -> Table {
     if !fault.set.is_empty() {
         put("set", Value::Table(fault.set.clone()));
     }
+    let used = FaultKind::named(fault.kind).map(FaultKind::keys);
+    for name in KEYS {
+        if used.as_ref().is_some_and(|used| !used.contains(name)) {
+            table.remove(*name);
+        }
+    }
     table
 }
 
 /// Writes a group's load into its table.
 fn load(table: &mut Table, group: &Group) {
+    // The keys of the original's shape and loop have no effect on others.
+    if !matches!(group.shape, Shape::Trace(_)) {
+        LOAD_KEYS.iter().for_each(|name| drop(table.remove(*name)));
+    }
+    for name in ["flows", "waiting"] {
+        table.remove(name);
+    }
     let mut put = |name: &str, value: Value| drop(table.insert(name.to_owned(), value));
     let word = |text: &str| Value::String(text.to_owned());
     put("name", word(&group.name));
@@ -77,13 +91,15 @@ fn load(table: &mut Table, group: &Group) {
         "arrivals",
         word(if group.in_step { "constant" } else { "poisson" }),
     );
-    put("waiting", Value::Integer(group.waiting as i64));
     match group.flows {
         Some(flows) => {
             put("loop", word("closed"));
             put("flows", Value::Integer(flows as i64));
         }
-        None => put("loop", word("open")),
+        None => {
+            put("loop", word("open"));
+            put("waiting", Value::Integer(group.waiting as i64));
+        }
     }
     for (name, value) in shape(&group.shape) {
         put(name, value);

@@ -73,6 +73,14 @@ impl Assert {
                 return None;
             }
         };
+        let all = ["at_least", "at_most", "from", "to", "group", "key"];
+        let used: &[&str] = match name {
+            "metric" => &all,
+            "after_heal" => &["at_least", "at_most", "group", "key"],
+            "never" => &["from", "to"],
+            _ => &[],
+        };
+        fields.refuse_unused(name, &all, used);
         let (at_least, at_most) = (bound(fields, "at_least"), bound(fields, "at_most"));
         let figure = matches!(what, What::AfterHeal(_) | What::Metric(_));
         if figure && !fields.has("at_least") && !fields.has("at_most") {

@@ -1,7 +1,7 @@
 //! `[[fault]]` and `[swarm]`, and the targets of faults.
 
 use super::fields::Fields;
-use super::kinds::{FAULTS, FaultEffect, FaultKind};
+use super::kinds::{FAULTS, FaultEffect, FaultKind, KEYS};
 use super::load::node_number;
 use aliquot_budgets::nearest;
 use toml::Table;
@@ -193,12 +193,9 @@ impl Fault {
         fields: &Fields<'_>,
         targets: &dyn Fn(&str) -> Result<Target, String>,
     ) -> Self {
-        let kind = fields.word("kind");
-        let kind = FAULTS
-            .iter()
-            .find(|known| **known == kind)
-            .copied()
-            .unwrap_or(FAULTS[0]);
+        let word = fields.word("kind");
+        let known = FAULTS.iter().find(|known| **known == word).copied();
+        let kind = known.unwrap_or(FAULTS[0]);
         let read = |name: &str| -> Vec<Target> {
             let texts = fields.texts(name).into_iter();
             texts
@@ -228,6 +225,13 @@ impl Fault {
             joins: fields.word("change") == "join",
             set: fields.table("set"),
         };
+        if let Some(row) = known.and_then(FaultKind::named) {
+            let used: Vec<&str> = ["at", "every", "times"]
+                .into_iter()
+                .chain(row.keys())
+                .collect();
+            fields.refuse_unused(kind, KEYS, &used);
+        }
         if kind == "budget_change" && fault.set.is_empty() {
             fields.refuse(
                 "set",

@@ -76,6 +76,19 @@ impl<'a> Fields<'a> {
         problems.add(&field, value.unwrap_or_default(), allowed);
     }
 
+    /// Reports the keys among `keys` that the file sets and that have no effect, because `user` uses only `used`.
+    pub(super) fn refuse_unused(&self, user: &str, keys: &[&str], used: &[&str]) {
+        let takes = match used {
+            [] => format!("takes none of {}", keys.join(", ")),
+            _ => format!("takes {}", used.join(", ")),
+        };
+        for name in keys.iter().filter(|name| !used.contains(name)) {
+            if self.has(name) {
+                self.refuse(name, format!("has no effect here: {user} {takes}"));
+            }
+        }
+    }
+
     /// Returns true if the file sets this key.
     pub(super) fn has(&self, name: &str) -> bool {
         self.table.contains_key(name)

@@ -68,6 +68,21 @@ pub(crate) enum End {
     ForByItself,
 }
 
+/// The keys of a fault that have an effect on some kinds only.
+pub(crate) const KEYS: &[&str] = &[
+    "for",
+    "target",
+    "to",
+    "with_clients",
+    "amount",
+    "by",
+    "ppm",
+    "period",
+    "clock",
+    "change",
+    "set",
+];
+
 /// A kind of fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FaultKind {
@@ -86,6 +101,38 @@ impl FaultKind {
     /// Returns the row of a kind.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         ROWS.iter().find(|row| row.name == name)
+    }
+
+    /// Returns the keys that have an effect on this kind, of those that have none on others.
+    pub(crate) fn keys(&self) -> Vec<&'static str> {
+        let (links, host) = match self.effect {
+            FaultEffect::Links(effect) => (Some(effect), None),
+            FaultEffect::Host(effect) => (None, Some(effect)),
+            _ => (None, None),
+        };
+        let effect = self.effect;
+        let steps = matches!(effect, FaultEffect::StepClocks | FaultEffect::Strobe);
+        let writes = matches!(
+            effect,
+            FaultEffect::ChangeBudget | FaultEffect::DeleteBudget
+        );
+        let directed = matches!(links, Some(OnLinks::CutOneWay | OnLinks::Swallow));
+        let cuts = directed || links == Some(OnLinks::Cut);
+        let late = matches!(links, Some(OnLinks::Delay | OnLinks::Reorder));
+        let uses = |key: &&str| match *key {
+            "for" => matches!(self.end, End::For | End::ForByItself),
+            "target" => !writes,
+            "to" => links.is_some(),
+            "with_clients" => links.is_some() && !directed,
+            "amount" => links.is_some() && !cuts,
+            "by" => late || steps || effect == FaultEffect::Slow,
+            "ppm" => host == Some(OnHost::ClockRate),
+            "period" => effect == FaultEffect::Strobe,
+            "clock" => steps,
+            "change" => effect == FaultEffect::Membership,
+            _ => writes,
+        };
+        KEYS.iter().copied().filter(uses).collect()
     }
 
     /// Returns the time for which a fault lasts that is written with the duration `lasts`.

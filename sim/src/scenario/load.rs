@@ -1,6 +1,7 @@
 //! `[[clients]]`: groups of clients and their load.
 
 use super::fields::{Fields, rate};
+use super::format::LOADS;
 use std::path::Path;
 
 /// The load of a client over time.
@@ -125,6 +126,14 @@ impl Group {
         if number == Some(None) {
             fields.refuse("home", "must be a node, such as n1");
         }
+        let word = fields.word("loop");
+        let closed = word == "closed";
+        match word.as_str() {
+            "closed" => fields.refuse_unused("a closed loop", &["waiting"], &["flows"]),
+            "open" => fields.refuse_unused("an open loop", &["flows"], &["waiting"]),
+            _ => {}
+        }
+        let flows = closed.then(|| fields.whole("flows"));
         Self {
             name: fields.maybe_word("name").unwrap_or_else(usual),
             count: fields.whole("count") as usize,
@@ -136,7 +145,7 @@ impl Group {
             times: fields.number("times"),
             in_step: fields.word("arrivals") == "constant",
             phase: fields.nanos("phase"),
-            flows: (fields.word("loop") == "closed").then(|| fields.whole("flows")),
+            flows,
             waiting: fields.whole("waiting"),
             cost: fields.whole("cost").max(1),
             hold: fields.nanos("hold"),
@@ -165,9 +174,30 @@ impl Group {
     }
 }
 
+/// The keys of a load that have an effect on some shapes only.
+pub(crate) const KEYS: &[&str] = &[
+    "to", "at", "over", "on", "off", "swing", "alpha", "points", "trace",
+];
+
+/// Returns those of a shape.
+fn keys(shape: &str) -> &'static [&'static str] {
+    match shape {
+        "ramp" | "spike" | "flash_crowd" => &["to", "at", "over"],
+        "step" => &["to", "at"],
+        "sine" | "walk" => &["swing", "over"],
+        "pareto" => &["alpha"],
+        "on_off" => &["on", "off", "at"],
+        "trace" => &["points", "trace"],
+        _ => &[],
+    }
+}
+
 impl Shape {
     fn read(fields: &Fields<'_>, beside: Option<&Path>) -> Self {
         let word = fields.word("shape");
+        if LOADS.contains(&word.as_str()) {
+            fields.refuse_unused(&word, KEYS, keys(&word));
+        }
         let rate = fields.number("rate");
         let to = fields.maybe_number("to").unwrap_or(rate);
         let (at, over) = (fields.nanos("at"), fields.nanos("over"));

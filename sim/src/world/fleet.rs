@@ -56,8 +56,6 @@ impl World {
 }
 
 impl Fleet for World {
-    const COUNTS_EVERY_CUT: bool = false;
-
     fn now(&self) -> u64 {
         self.now
     }

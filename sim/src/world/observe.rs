@@ -219,14 +219,14 @@ impl World {
     }
 
     fn health(&self, best: usize) -> Health {
-        let is_ready = |node: &&Coordinator| node.process.up && node.leader.is_ready();
-        let incarnations: Vec<_> = self
-            .nodes
-            .iter()
-            .filter_map(|host| host.node.as_ref())
-            .map(|node| node.incarnation())
+        let nodes = || self.nodes.iter().enumerate();
+        let is_ready = |node: &Coordinator| node.process.up && node.leader.is_ready();
+        let incarnations: Vec<_> = nodes()
+            .filter_map(|(_, host)| host.node.as_ref())
+            .map(Node::incarnation)
             .collect();
         let members = self.nodes[best].state.members();
+        let orphans = members.filter(|(incarnation, _)| !incarnations.contains(incarnation));
         let clients = self.services[..self.services.len() - self.clones]
             .iter()
             .enumerate();
@@ -235,11 +235,14 @@ impl World {
             service.process.up && !service.leaving && !service.client.is_leased(now)
         });
         Health {
-            leaders: self.nodes.iter().filter(is_ready).count(),
+            leaders: nodes()
+                .filter(|(_, node)| is_ready(node))
+                .map(|(node, _)| node)
+                .collect(),
             unleased: unleased.map(|(of, _)| self.hosts.nodes + of).collect(),
-            orphans: members
-                .filter(|(incarnation, _)| !incarnations.contains(incarnation))
-                .count(),
+            orphans: orphans
+                .map(|(_, member)| member.node.get() as usize - 1)
+                .collect(),
         }
     }
 

@@ -45,7 +45,7 @@ impl Traced for NodeState<'_> {
         } = self;
         write!(
             f,
-            "{now:?} term {term} commit {commit} applied {applied} office {is_ready} {holder:?}"
+            "{now:?} term {term} commit {commit} applied {applied} ready {is_ready} {holder:?}"
         )
     }
 

@@ -171,6 +171,6 @@ mod tests {
                 return;
             }
         }
-        panic!("nobody leads: {logs:?}");
+        panic!("no node leads: {logs:?}");
     }
 }

@@ -19,10 +19,7 @@ const FREE: &[(&str, &[&str])] = &[
             "api", "cli", "config", "demo", "gossip", "node", "raft", "serve", "session", "store",
         ],
     ),
-    (
-        "sim/src",
-        &["accuracy", "cli", "network", "oracle", "scenario", "world"],
-    ),
+    ("sim/src", &[]),
 ];
 
 /// Crates in which a file may import its parent, the file in whose folder it is, because it extends a type of it.

@@ -46,9 +46,9 @@ pub(super) const GOSSIP: &[Row] = &[
     ]),
     row("gossip-table/split-floor", "the same, policy floor", "")
         .note(
-            "after the split some floors of dead lives stay booked until they \
-                are forgotten, and so long that part of the limit is not used: a floor's \
-                release is lost if the leader has not reclaimed the life that it names yet.",
+            "after the split some floors of reclaimed incarnations stay booked until they \
+                are forgotten, and meanwhile that part of the limit is not used: a floor's \
+                release is lost if the leader has not reclaimed the incarnation that it names yet.",
         )
         .but(&[
             ("used", within(20.0, 50.0, at_least(0.99))),

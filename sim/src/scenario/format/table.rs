@@ -61,11 +61,11 @@ pub const SECTIONS: &[Section] = &[
             "drift_ppm": Shape::Whole { least: 0, most: 100_000 }, Is("1000"), "The bound on drift that promises are made with: ρ.";
             "report_every": span("10ms", "10m"), Is("450ms"), "How often nodes report.";
             "client_report_every": span("10ms", "10m"), Is("200ms"), "How often clients report.";
-            "heartbeat": span("5ms", "1m"), Is("150ms"), "How often a leader of the log says that it lives.";
+            "heartbeat": span("5ms", "1m"), Is("150ms"), "Interval of the messages by which a leader of the log keeps its leadership.";
             "election_min": span("20ms", "10m"), Is("300ms"), "The shortest that a follower waits for its leader.";
             "election_max": span("20ms", "10m"), Is("600ms"), "The longest.";
             "tick": span("1ms", "1s"), Is("20ms"), "How often a node looks at what is due, if nothing comes in. Of the kernel tier.";
-            "round": span("1ms", "1m"), Is("100ms"), "At most one round in this time, unless somebody waits.";
+            "round": span("1ms", "1m"), Is("100ms"), "At most one round in this time, unless a node waits.";
             "counted_on": Shape::Word(&["boot", "monotonic"]), Is("boot"), "The clock that leases are counted on. boot counts suspended time and is what Aliquot reads; monotonic shows why.";
         },
     },
@@ -122,7 +122,7 @@ pub const SECTIONS: &[Section] = &[
             "every": span("1ms", "24h"), Nothing("once"), "How often again, until the duration is over.";
             "times": Shape::Whole { least: 1, most: 100_000 }, Nothing("until the duration is over"), "How often at most, with `every`.";
             "for": span("0s", "24h"), Is("1s"), "How long it lasts.";
-            "target": Shape::Texts, Nothing("all hosts; @leader for leader_transfer"), "Hosts: n1, c-3, nodes, clients, all, a group's name, zone:NAME, one-of:NAME, minority, @leader, @follower (both looked up when it strikes). In a list `one-of:` holds for its own entry.";
+            "target": Shape::Texts, Nothing("all hosts; @leader for leader_transfer"), "Hosts: n1, c-3, nodes, clients, all, a group's name, zone:NAME, one-of:NAME, minority, @leader, @follower (both looked up when the fault begins). In a list `one-of:` holds for its own entry.";
             "to": Shape::Texts, Nothing("all others"), "The other side of partition, one_way, delay, loss, duplicate and reorder.";
             "with_clients": Shape::Flag, Is("true"), "Whether clients stay on the side of the node that they go to.";
             "amount": Shape::Part, Is("20%"), "How many messages: loss, duplicate, reorder, delay.";
@@ -145,7 +145,7 @@ pub const SECTIONS: &[Section] = &[
             "from": span("0s", "24h"), Is("4s"), "When they begin.";
             "longest": span("10ms", "1h"), Is("5s"), "How long a fault lasts at most.";
             "nodes": Shape::Range, Nothing("as in the topology"), "Nodes, drawn for each seed.";
-            "groups": Shape::Range, Nothing("all of them"), "How many groups of clients a seed keeps; it leaves out the others, and the budgets that nobody asks for then.";
+            "groups": Shape::Range, Nothing("all of them"), "How many groups of clients a seed keeps; it leaves out the others, and the budgets that no group uses then.";
             "clients": Shape::Range, Nothing("as their groups say"), "Clients of all groups that are kept, drawn for each seed and dealt to the groups alike.";
             "load": Shape::Flag, Is("false"), "Whether the shape and the size of every load are drawn, too.";
         },
