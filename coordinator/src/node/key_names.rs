@@ -248,8 +248,8 @@ mod tests {
     use super::super::context::tests::context;
     use super::*;
     use crate::session::{Outbox, Remote, StreamId};
-    use aliquot_core::budget::Labels;
-    use aliquot_core::unit::Edge;
+    use aliquot_core::budget::{BudgetDraft, Labels};
+    use aliquot_core::unit::{Edge, RequestId};
 
     fn key(number: usize) -> Key {
         Key::try_from(format!("k/{number:05}").as_str()).unwrap()
@@ -280,6 +280,41 @@ mod tests {
             names.tell_more(&mut registry, &state, &mut counts);
         }
         assert!(names.is_empty());
+    }
+
+    #[test]
+    fn a_new_key_beyond_those_that_wait_is_counted_once() {
+        let (mut names, mut counts) = (KeyNames::default(), context().counts);
+        let mut registry = Registry::new(usize::MAX);
+        let caller = Caller {
+            edge: Edge::default(),
+            stream: StreamId::new(1),
+        };
+        let (outbox, _outgoing) = Outbox::new();
+        let remote = Remote::default();
+        registry.open(caller, outbox, remote, Labels::new(), Tick::default());
+        let draft = BudgetDraft {
+            key: "k/*".to_owned(),
+            rate: Some("1/s".into()),
+            burst: Some("1".into()),
+            ..BudgetDraft::default()
+        };
+        let mut state = State::new();
+        let put = Command::PutRule {
+            request: RequestId::new(1),
+            budget: draft.validate().unwrap(),
+            creator: None,
+        };
+        state.apply(1, Some(&put));
+        for number in 0..Wanted::KEYS_MAX {
+            assert!(names.wanted.want(&key(number)));
+        }
+        for (number, shed) in [(0, 0), (99_999, 1)] {
+            let keys = vec![key(number)];
+            let told = names.names(caller, keys, &mut registry, &state, &mut counts);
+            assert_eq!(told[0].budget, Err(KeyRefusal::NotYet));
+            assert_eq!(counts.keys_shed, shed);
+        }
     }
 
     #[test]

@@ -92,6 +92,7 @@ impl Scene {
         let (incarnation, _) = actor.replica.state().members().next().expect("a member");
         let drift = actor.replica.state().drift();
         actor.own.begin(Node::new(incarnation, drift));
+        actor.peers.begin_incarnation(incarnation);
         let (outbox, outgoing) = Outbox::new();
         let mut scene = Self {
             actor,
@@ -377,4 +378,29 @@ fn presence(incarnation: Incarnation) -> Sealed<Record> {
     };
     let record = Record::of_presence(&Sealed::seal(&presence).expect("it can be read"));
     Sealed::seal(&record).expect("it can be read")
+}
+
+#[test]
+fn a_node_that_was_told_to_leave_shows_no_address() {
+    let mut scene = Scene::new();
+    let own = Incarnation::new(1);
+    let shown = |scene: &mut Scene| {
+        scene.actor.publish_presence();
+        let records = scene.actor.peers.book().records();
+        let mut own = records.filter(|it| {
+            let head = it.value().head;
+            head.topic == Topic::Presence && head.incarnation == own
+        });
+        let record = own.next().expect("its own record");
+        record
+            .value()
+            .presence()
+            .expect("it can be read")
+            .into_value()
+            .address
+    };
+    assert_eq!(shown(&mut scene), scene.actor.context.options.address);
+    let (reply, _left) = oneshot::channel();
+    scene.actor.leave(reply);
+    assert_eq!(shown(&mut scene), "");
 }
