@@ -1,9 +1,9 @@
 //! Several limits at once, all or nothing.
 
-#[cfg(test)]
-mod clocks;
 pub(crate) mod combine;
 pub(crate) mod limit_set;
+#[cfg(test)]
+mod tests;
 
 pub use combine::{Combine, Receipt};
 

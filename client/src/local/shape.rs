@@ -42,9 +42,9 @@ mod counter;
 mod fixed;
 mod log;
 mod meter;
-#[cfg(test)]
-mod over;
 mod pacer;
+#[cfg(test)]
+mod tests;
 
 pub use counter::SlidingCounter;
 pub use fixed::FixedWindow;

@@ -1,5 +1,7 @@
 //! Decisions under a lease that the test sets, decisions that may make no system call, and a process that is
 //! stopped in the middle of a batch.
+//!
+//! They stand here because they hand a share to a limiter without a session, which is not public.
 
 use super::{ClockPolicy, Limiter};
 use crate::bucket::CellDecider;

@@ -1,4 +1,6 @@
 //! Callers that wait for a leased part, and callers that need not begin to; with a manual clock.
+//!
+//! They stand here because they hand a share to a limiter without a session, which is not public.
 
 use super::super::{Limiter, Settled};
 use crate::bucket::CellDecider;

@@ -1,4 +1,6 @@
-//! Combined with different clocks: each decides by its own, and no other clock prolongs a lease.
+//! Limits with different clocks: each decides by its own, and no other clock prolongs a lease.
+//!
+//! They stand here because they hand a share to a limiter without a session, which is not public.
 
 use super::Combined;
 use crate::bucket::CellDecider;

@@ -1,4 +1,6 @@
 //! Windows in several processes between which the share moves.
+//!
+//! They stand here because they hand a share to a limiter without a session, which is not public.
 
 mod paced;
 
