@@ -1,10 +1,10 @@
 //! Several limits in front of one service: all or nothing.
 
 use super::answers::{Answer, asked};
-use aliquot_client::clock::SharedClock;
+use aliquot_client::clock::{SharedClock, Tick};
 use aliquot_client::http::{Answers, NoKey, RequestLimits, RequestLimitsError, key};
 use aliquot_client::observe::{Mode, Switched};
-use aliquot_client::shape::FixedWindow;
+use aliquot_client::shape::{FixedWindow, Meter, Pacer, SlidingCounter, SlidingLog};
 use aliquot_client::{Admission, Combined, Keyed, Limit, Limiter, ManualClock, RateLimitLayer};
 use http::{Request, StatusCode};
 use proptest::prelude::*;
@@ -274,5 +274,57 @@ proptest! {
             }
             prop_assert_eq!(mine.left(&ip, &user), theirs.left(&ip, &user));
         }
+    }
+}
+
+/// A window, a meter and a pacer behind a layer are described as limiters are.
+#[tokio::test]
+async fn limits_of_other_shapes_are_told_in_header_fields() {
+    let clock = ManualClock::new();
+    clock.set(Tick::from_nanos(5_000_000_000));
+    let shared = || -> SharedClock { Arc::new(clock.clone()) };
+    let second = Duration::from_secs(1);
+    let window = FixedWindow::with_clock(10, 2 * second, shared()).expect("a window");
+    let log = SlidingLog::with_clock(10, 2 * second, shared()).expect("a log");
+    let counter = SlidingCounter::with_clock(10, 2 * second, shared()).expect("a counter");
+    let meter = Meter::with_clock(Limit::per_sec(5), 10, shared()).expect("a meter");
+    let pacer = Pacer::with_clock(3 * second, 9, shared()).expect("a pacer");
+    let one = |limits: RequestLimits| {
+        RateLimitLayer::combined(limits)
+            .expect("a limit")
+            .cost(|_| 3)
+    };
+    for (layer, policy, state) in [
+        (
+            one(RequestLimits::new().limit("a", window)),
+            "q=10;w=2",
+            "r=7;t=1",
+        ),
+        (
+            one(RequestLimits::new().limit("a", log)),
+            "q=10;w=2",
+            "r=7;t=2",
+        ),
+        (
+            one(RequestLimits::new().limit("a", counter)),
+            "q=10;w=2",
+            "r=7;t=3",
+        ),
+        (
+            one(RequestLimits::new().limit("a", meter)),
+            "q=10;w=2",
+            "r=7;t=1",
+        ),
+        (
+            one(RequestLimits::new().limit("a", pacer)),
+            "q=1;w=3",
+            "r=0;t=9",
+        ),
+    ] {
+        let served = asked(&layer, Request::builder()).await;
+        assert_eq!(served.status(), StatusCode::OK);
+        let told = |name| field(&served, name).map(|text| text.replace("\"a\";", ""));
+        assert_eq!(told("ratelimit-policy").as_deref(), Some(policy));
+        assert_eq!(told("ratelimit").as_deref(), Some(state), "{policy}");
     }
 }
