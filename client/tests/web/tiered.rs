@@ -159,7 +159,7 @@ async fn a_limit_for_which_a_request_has_no_key_can_be_skipped() {
 }
 
 #[tokio::test]
-async fn modes_hold_and_windows_refuse_without_saying_what_they_hold() {
+async fn modes_hold_and_windows_tell_what_they_hold() {
     let limits = Limits::of(1, 1, 100);
     let clock: SharedClock = Arc::new(limits.clock.clone());
     let minute = FixedWindow::with_clock(2, Duration::from_secs(60), clock).expect("a window");
@@ -174,7 +174,7 @@ async fn modes_hold_and_windows_refuse_without_saying_what_they_hold() {
     assert_eq!(users.mode_stats().let_through, 1);
     let refused = from(&layer, "1", "b").await;
     assert!(refused.body().contains("\"layer\":\"minute\""));
-    assert_eq!(field(&refused, "ratelimit"), None);
+    assert_eq!(field(&refused, "ratelimit"), Some("\"minute\";r=0;t=60"));
     assert!(field(&refused, "retry-after").is_some());
     let now = limits.users.now();
     assert_eq!(limits.users.tokens_at("b", now), 1, "it was put back");
