@@ -21,7 +21,9 @@ pub(crate) mod shared;
 pub(crate) mod snapshot;
 mod watched;
 
+pub use crate::bucket::described::LimitInfo;
 pub use aliquot_core::share::Kind;
+pub use refused::Excess;
 pub use reservation::{Reservation, Settled};
 pub use snapshot::{LimiterState, Snapshot};
 
@@ -136,9 +138,17 @@ impl Limiter {
         self.deny(n, self.refusal(n, no))
     }
 
-    /// Converts a cell's refusal. A limit of this process that can owe no more says when it has what is asked.
+    /// Converts a cell's refusal. A cost that is never admitted is told as such, whatever is short now. A limit of
+    /// this process that can owe no more says when it has what is asked.
     fn refusal(&self, n: u64, no: No) -> Refused {
         let refused = Refused::of(no);
+        if let Some(excess) = self.excess(n, no) {
+            return Refused {
+                retry_after: None,
+                excess: Some(excess),
+                ..refused
+            };
+        }
         if no != No::Aged || self.own.is_none() {
             return refused;
         }
@@ -146,6 +156,19 @@ impl Limiter {
         Refused {
             retry_after: wait.map(|wait| Duration::from_nanos(wait.nanos())),
             ..refused
+        }
+    }
+
+    /// Returns the excess of a refused cost over the largest one that is ever admitted: by the limit of this
+    /// process, or by the whole budget as far as it is known.
+    fn excess(&self, n: u64, no: No) -> Option<Excess> {
+        match (&self.own, no) {
+            (Some(_), No::ExceedsBurst) => Excess::of(n, self.peek().burst),
+            (Some(_), _) => None,
+            (None, No::ExceedsBurst | No::Empty | No::NotYet(_) | No::Quota | No::Permits) => {
+                self.key_state.home.excess(n)
+            }
+            (None, _) => None,
         }
     }
 

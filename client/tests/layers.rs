@@ -146,10 +146,7 @@ impl Combine for Whim {
         let taken = self
             .left
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left);
-        let refused = Refused {
-            reason: Reason::Shed,
-            retry_after: None,
-        };
+        let refused = Refused::from(Reason::Shed);
         taken.map(|_| Receipt::of_window(n, 0)).map_err(|_| refused)
     }
 

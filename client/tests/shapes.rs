@@ -379,3 +379,66 @@ async fn permits_are_never_more_in_flight_than_there_are() {
         Reason::WrongKind
     );
 }
+
+/// Returns what is left and the milliseconds until nothing is used.
+fn told(limit: &impl Combine, ms: u64) -> (u64, u128) {
+    let info = limit.info_at(at(ms)).expect("a limit");
+    (info.remaining, info.reset.expect("a time").as_millis())
+}
+
+#[test]
+fn windows_tell_what_is_left_and_when_they_are_empty() {
+    let fixed = FixedWindow::new(10, SECOND).expect("a window");
+    assert_eq!(told(&fixed, 5_000), (10, 0));
+    fixed.try_acquire_at(3, at(5_100)).expect("room");
+    assert_eq!(told(&fixed, 5_400), (7, 600));
+    assert_eq!(told(&fixed, 6_000), (10, 0));
+
+    let log = SlidingLog::new(10, SECOND).expect("a log");
+    assert_eq!(told(&log, 5_000), (10, 0));
+    log.try_acquire_at(3, at(5_000)).expect("room");
+    log.try_acquire_at(5, at(5_500)).expect("room");
+    assert_eq!(told(&log, 5_600), (2, 900));
+    assert_eq!(told(&log, 5_999), (2, 501));
+    assert_eq!(told(&log, 6_000), (5, 500));
+    assert_eq!(told(&log, 6_500), (10, 0));
+
+    let counter = SlidingCounter::new(10, SECOND).expect("a counter");
+    assert_eq!(told(&counter, 5_000), (10, 0));
+    counter.try_acquire_at(4, at(5_000)).expect("room");
+    assert_eq!(told(&counter, 5_500), (6, 1_500));
+    assert_eq!(told(&counter, 6_500), (8, 500));
+    assert_eq!(told(&counter, 7_000), (10, 0));
+}
+
+/// A pacer among several limits does not wait, and gives the last turns back.
+#[test]
+fn a_pacer_combines_with_other_limits() {
+    let pacer = Pacer::new(Duration::from_millis(100), 9).expect("a pacer");
+    let info = pacer.info_at(at(5_000)).expect("a limit");
+    assert_eq!((info.limit, info.window, info.remaining), (10, Some(1), 1));
+    let taken = pacer.take_at(3, at(5_000)).expect("due now");
+    assert_eq!(told(&pacer, 5_100), (0, 200));
+    let refused = pacer.take_at(1, at(5_100)).expect_err("not due");
+    assert_eq!(refused.retry_after, Some(Duration::from_millis(200)));
+    assert_eq!(pacer.peek_at(1, at(5_100)), Err(refused));
+    assert_eq!(pacer.put_back_at(&taken, 2, at(5_100)), 2);
+    assert_eq!(told(&pacer, 5_100), (1, 0));
+    assert_eq!(pacer.put_back_at(&taken, 1, at(5_100)), 0, "not the last");
+    assert!(pacer.take_at(1, at(5_100)).is_ok());
+    // Whole intervals apart, whoever asks.
+    assert_eq!(pacer.book_at(at(5_100)).expect("a turn").at(), at(5_200));
+}
+
+#[test]
+fn a_cost_above_a_window_names_both() {
+    let fixed = FixedWindow::new(10, SECOND).expect("a window");
+    let refused = fixed.try_acquire_at(11, at(0)).expect_err("too much");
+    assert!(refused.is_never());
+    let text = "refused: more than can be had at once: the cost is 11, and the burst 10";
+    assert_eq!(refused.to_string(), text);
+    let log = SlidingLog::new(10, SECOND).expect("a log");
+    assert_eq!(log.try_acquire_at(11, at(0)), Err(refused));
+    let counter = SlidingCounter::new(10, SECOND).expect("a counter");
+    assert_eq!(counter.try_acquire_at(11, at(0)), Err(refused));
+}

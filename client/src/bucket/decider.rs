@@ -229,6 +229,7 @@ impl Decider for CellDecider {
         self.key_state.home.set_central(terms.central_mode);
         let largest = terms.largest.grains() / terms.scale.grains_per_token();
         self.key_state.home.serve_at_most(largest);
+        self.key_state.home.set_rate(terms.rate.grains());
         if terms.kind == Kind::Concurrency {
             self.cell().wheel.set_hold(hold, now);
         }

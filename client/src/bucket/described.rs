@@ -4,16 +4,43 @@ use crate::bucket::limit::Limit;
 use aliquot_core::unit::Span;
 use std::time::Duration;
 
-/// State of a limit, as answers tell it.
+/// State of a limit, as header fields tell it ([`Combine::info_at`](crate::combined::Combine::info_at)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Described {
-    /// Tokens per window.
-    pub(crate) limit: u64,
+pub struct LimitInfo {
+    /// Tokens per window. For a leased limit those of the whole budget, as far as its node tells them.
+    pub limit: u64,
     /// The window, in whole seconds; `None` if no time makes the tokens.
-    pub(crate) window: Option<u64>,
-    pub(crate) remaining: u64,
-    /// Time until the bucket is full; `None` as for the window.
-    pub(crate) reset: Option<Duration>,
+    pub window: Option<u64>,
+    /// Tokens that this process can admit now. For a leased limit what is left of its **share**, which may be less
+    /// than what is left of the budget.
+    pub remaining: u64,
+    /// Time until nothing is used any more: until the bucket is full or the window empty. `None` if no time brings
+    /// that about.
+    pub reset: Option<Duration>,
+}
+
+impl LimitInfo {
+    /// Returns the state of a window of this length.
+    pub(crate) fn of_window(limit: u64, length: Span, used: u64, reset: Span) -> Self {
+        let second = Span::from_secs(1).nanos();
+        Self {
+            limit,
+            window: Some(length.nanos().div_ceil(second)),
+            remaining: limit.saturating_sub(used),
+            reset: Some(Duration::from_nanos(reset.nanos())),
+        }
+    }
+
+    /// Returns the state of a pacer with this interval, whose next turn is due after `wait`.
+    pub(crate) fn of_turns(interval: Span, wait: Span) -> Self {
+        let (limit, window) = made(1, 1, interval.nanos().into());
+        Self {
+            limit,
+            window,
+            remaining: u64::from(wait.is_zero()),
+            reset: Some(Duration::from_nanos(wait.nanos())),
+        }
+    }
 }
 
 /// A bucket in grains.
@@ -32,7 +59,7 @@ const BILLION: u128 = 1_000_000_000;
 
 impl Bucket {
     /// Describes the bucket. `said` is the limit as its author wrote it, if that is known.
-    pub(crate) fn describe(self, said: Option<Limit>) -> Described {
+    pub(crate) fn describe(self, said: Option<Limit>) -> LimitInfo {
         let scale = self.scale.max(1);
         let burst = self.burst / scale;
         let said = said.and_then(Limit::per_span);
@@ -45,7 +72,7 @@ impl Bucket {
             let nanos = (u128::from(self.missing) * BILLION).div_ceil(self.rate.into());
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
         });
-        Described {
+        LimitInfo {
             limit,
             window,
             remaining: self.burst.saturating_sub(self.missing) / scale,
@@ -62,6 +89,12 @@ const fn written(burst: u64, tokens: u64, per: Span) -> Option<(u64, Option<u64>
         return None;
     }
     Some((tokens, Some(per.nanos() / BILLION as u64)))
+}
+
+/// Returns the limit and the window of a budget with this rate and burst, in grains.
+pub(crate) fn limit_of_budget(rate: u64, burst: u64, scale: u64) -> (u64, Option<u64>) {
+    let scale = scale.max(1);
+    made(burst / scale, rate.into(), u128::from(scale) * BILLION)
 }
 
 /// Returns a quota and its window in seconds, for a bucket that holds `burst` tokens and is refilled by `tokens`

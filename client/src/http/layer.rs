@@ -9,7 +9,8 @@
 //! wait in milliseconds as `grpc-retry-pushback-ms`, which gRPC's own retries obey
 //! ([gRFC A6](https://github.com/grpc/proposal/blob/master/A6-client-retries.md)).
 //!
-//! The fields describe this process's share, not the limit of the whole fleet.
+//! For a leased limit the fields tell the limit and the window of the whole budget, and what remains of this
+//! process's share.
 
 mod answer;
 mod decide;

@@ -149,8 +149,8 @@ impl Limiter {
             Some(wait) => {
                 let retry_after = Some(Duration::from_nanos(wait.nanos()));
                 Err(Refused {
-                    reason: short_of(kind),
                     retry_after,
+                    ..Refused::from(short_of(kind))
                 })
             }
             None => match self.ask_while_enforced(kind, n, RetryPolicy::Once).await {
@@ -261,7 +261,7 @@ impl Limiter {
                     if let (Why::Spent, Some(retry)) = (reason, retry_after) {
                         self.key_state.home.refused(least, retry, self.now());
                     }
-                    return Err(refused(kind, reason, wait));
+                    return Err(refused((kind, cost.get()), reason, wait));
                 }
                 Answer::Void | Answer::Refused { .. } => {
                     shared.clock.sleep(Self::MOVED_WAIT).await;
@@ -361,10 +361,10 @@ const fn short_of(kind: Kind) -> Reason {
     }
 }
 
-fn refused(kind: Kind, why: Why, retry_after: Option<Duration>) -> Refused {
+fn refused((kind, n): (Kind, u64), why: Why, retry_after: Option<Duration>) -> Refused {
     let reason = match why {
         Why::Spent => short_of(kind),
-        Why::ExceedsBurst(_) => Reason::ExceedsBurst,
+        Why::ExceedsBurst(largest) => return Refused::exceeds(n, largest),
         Why::NoBudget => Reason::NoBudget,
         Why::OtherKind => Reason::WrongKind,
         Why::NoLease | Why::Busy | Why::Void => {
@@ -375,8 +375,8 @@ fn refused(kind: Kind, why: Why, retry_after: Option<Duration>) -> Refused {
         }
     };
     Refused {
-        reason,
         retry_after,
+        ..Refused::from(reason)
     }
 }
 

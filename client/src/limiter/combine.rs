@@ -1,6 +1,7 @@
 //! A limiter as one of several limits.
 
 use super::Limiter;
+use crate::bucket::described::LimitInfo;
 use crate::bucket::{Need, No};
 use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::refused::Refused;
@@ -25,7 +26,7 @@ impl Limiter {
         };
         let would = would().or_else(|no| self.mend_and(no, n, now, would));
         let would = would.or_else(|no| self.would_apply_mode(no));
-        would.map_err(Refused::of)
+        would.map_err(|no| self.refusal(n, no))
     }
 
     /// Answers as [`Limiter::try_acquire`] would, but takes nothing and counts no demand.
@@ -61,6 +62,10 @@ impl Limiter {
 impl Combine for Limiter {
     fn now(&self) -> Tick {
         self.handle.shared.now()
+    }
+
+    fn info_at(&self, _: Tick) -> Option<LimitInfo> {
+        self.describe()
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {

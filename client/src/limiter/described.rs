@@ -1,23 +1,25 @@
-//! The state of limiters, as answers tell it.
+//! The state of a limiter, as answers tell it.
 
 use super::{Limiter, LimiterState};
-use crate::bucket::described::{Bucket, Described};
+use crate::bucket::described::{Bucket, LimitInfo, limit_of_budget};
 use aliquot_core::share::Kind;
 
 impl Limiter {
-    /// Describes the limit, or the part of it that this process holds; `None` if it is not known or there is
-    /// no limit in force.
-    pub(crate) fn describe(&self) -> Option<Described> {
+    /// Describes the limit: that of this process, or of the whole budget, and what is left here; `None` if it is
+    /// not known or there is no limit in force.
+    pub(crate) fn describe(&self) -> Option<LimitInfo> {
         let held = self.peek();
         if !is_limited(held.right) || held.burst == 0 {
             return None;
         }
+        let (largest, rate) = (self.key_state.home.largest(), self.key_state.home.rate());
+        let remaining = held.level.min(held.burst);
         let view = self.key_state.cell.view(self.now());
         if held.kind != Kind::Rate {
-            return Some(Described {
-                limit: held.burst,
+            return Some(LimitInfo {
+                limit: largest.max(held.burst),
                 window: None,
-                remaining: held.level.min(held.burst),
+                remaining,
                 reset: None,
             });
         }
@@ -28,19 +30,17 @@ impl Limiter {
             scale: view.scale,
         };
         let described = bucket.describe(self.limit());
+        let (limit, window) = match rate {
+            0 => (described.limit, described.window),
+            rate => limit_of_budget(rate, largest.saturating_mul(view.scale), view.scale),
+        };
         // What thread caches hold counts as available.
-        Some(Described {
-            remaining: held.level.min(held.burst),
+        Some(LimitInfo {
+            limit,
+            window,
+            remaining,
             ..described
         })
-    }
-
-    /// Returns true if a cost can never be served, however long its caller waits.
-    pub(crate) fn never_serves(&self, n: u64) -> bool {
-        match &self.own {
-            Some(_) => self.peek().burst < n,
-            None => self.key_state.home.is_beyond(n),
-        }
     }
 }
 

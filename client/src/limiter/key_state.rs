@@ -5,6 +5,8 @@ pub(crate) mod touch;
 pub(crate) mod waiting;
 
 use crate::bucket::{AdmissionMode, Cell};
+use crate::limiter::refused::Excess;
+use crate::limiter::refused::Excess;
 use crate::observe::counters::Counters;
 use crate::observe::switch::Switch;
 use crate::sync::{self, AtomicU64, Ordering};
@@ -134,6 +136,8 @@ pub(crate) struct Home {
     central: AtomicU64,
     /// Maximum cost that can ever be served, in tokens; zero if it is not known.
     largest: AtomicU64,
+    /// Rate of the whole budget, in grains per second; zero if it is not known.
+    rate: AtomicU64,
     /// The least cost refused last, and until when that refusal is repeated.
     refused: AtomicU64,
     until: AtomicU64,
@@ -173,6 +177,7 @@ impl Default for Home {
         Self {
             central: AtomicU64::new(0),
             largest: AtomicU64::new(0),
+            rate: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             until: AtomicU64::new(0),
             vain: AtomicU64::new(0),
@@ -199,8 +204,27 @@ impl Home {
 
     /// Returns true if this cost exceeds what can ever be served.
     pub(crate) fn is_beyond(&self, n: u64) -> bool {
-        let largest = self.largest.load(Ordering::Acquire);
-        largest > 0 && n > largest
+        self.excess(n).is_some()
+    }
+
+    /// Returns the excess of this cost over what can ever be served; `None` if there is none, or if that is not
+    /// known.
+    pub(crate) fn excess(&self, n: u64) -> Option<Excess> {
+        match self.largest.load(Ordering::Acquire) {
+            0 => None,
+            largest => Excess::of(n, largest),
+        }
+    }
+
+    /// Sets the rate of the whole budget, in grains per second; zero if it is not known. Called by the state machine
+    /// alone.
+    pub(crate) fn set_rate(&self, grains: u64) {
+        self.rate.store(grains, Ordering::Release);
+    }
+
+    /// Returns the rate of the whole budget, in grains per second; zero if it is not known.
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate.load(Ordering::Acquire)
     }
 
     /// Adds tokens that are owed on top of an admission.

@@ -254,7 +254,7 @@ impl Limiter {
     /// Returns how long to wait for what the session may bring, or the refusal if waiting does not help.
     fn nap_of_waiter(&self, no: No, wait: Wait) -> Result<Duration, Refused> {
         if self.is_beyond(wait.n) {
-            return Err(Refused::of(No::ExceedsBurst));
+            return Err(self.refusal(wait.n, No::ExceedsBurst));
         }
         let patience = self.patience(no).ok_or(Refused::of(no))?;
         let rest = self.rest(patience, self.since(no, wait), wait);

@@ -60,6 +60,11 @@ impl Limiter {
         Ok(every.nanos().max(1))
     }
 
+    /// Returns the refusal of a cost above the part in use.
+    pub(crate) fn exceeds(&self, n: u64) -> Refused {
+        self.refusal(n, No::ExceedsBurst)
+    }
+
     /// Counts a decision that used the share without taking its tokens, and applies the mode to a refusal.
     /// `None` if the mode admitted it; nothing was taken then.
     pub(crate) fn rule<T>(

@@ -4,6 +4,7 @@ use crate::bucket::No;
 use crate::bucket::reserve::BucketCharge;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::fmt;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// A request that was admitted.
@@ -49,13 +50,45 @@ impl Admission {
 
 /// A request that was refused. Nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("refused: {reason}")]
+#[error("refused: {}", self.cause())]
 pub struct Refused {
     /// Reason of the refusal.
     pub reason: Reason,
     /// Shortest wait after which a retry may succeed. `None` if waiting does not help, or if the wait is not
     /// known.
     pub retry_after: Option<Duration>,
+    /// The cost and the largest cost that is ever admitted, if the cost exceeds it. Such a request is refused
+    /// until the limit is raised, however long its caller waits.
+    pub excess: Option<Excess>,
+}
+
+/// A cost that is never admitted, and the largest one that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Excess {
+    cost: NonZeroU64,
+    burst: u64,
+}
+
+impl Excess {
+    /// Returns the excess of a cost over the largest one that is ever admitted; `None` if there is none.
+    #[must_use]
+    pub fn of(cost: u64, burst: u64) -> Option<Self> {
+        let cost = NonZeroU64::new(cost).filter(|cost| cost.get() > burst)?;
+        Some(Self { cost, burst })
+    }
+
+    /// Returns the cost that was asked for.
+    #[must_use]
+    pub const fn cost(&self) -> u64 {
+        self.cost.get()
+    }
+
+    /// Returns the largest cost that is ever admitted: the burst of a rate, the tokens of a quota, or all permits.
+    /// For a leased limit it is the whole budget's.
+    #[must_use]
+    pub const fn burst(&self) -> u64 {
+        self.burst
+    }
 }
 
 /// Reason of a refusal.
@@ -171,6 +204,7 @@ impl Refused {
     pub(crate) const FROZEN: Self = Self {
         reason: Reason::Frozen,
         retry_after: None,
+        excess: None,
     };
     /// Time after which a share may have arrived: one answer of a node that is up.
     const SOON: Duration = Duration::from_millis(50);
@@ -179,11 +213,37 @@ impl Refused {
     /// Time after which a session may have been restored.
     const LATER: Duration = Duration::from_secs(1);
 
+    /// Returns the refusal of a cost above the largest one that is ever admitted.
+    #[must_use]
+    pub fn exceeds(cost: u64, burst: u64) -> Self {
+        Self {
+            excess: Excess::of(cost, burst),
+            ..Self::from(Reason::ExceedsBurst)
+        }
+    }
+
+    /// Returns true if the request is never admitted, however long its caller waits, unless the limit is raised.
+    #[must_use]
+    pub const fn is_never(&self) -> bool {
+        self.excess.is_some()
+    }
+
+    /// Returns the reason, and the excess if there is one, as a text.
+    pub(crate) fn cause(&self) -> String {
+        match self.excess {
+            None => self.reason.to_string(),
+            Some(Excess { cost, burst }) => {
+                format!("{}: the cost is {cost}, and the burst {burst}", self.reason)
+            }
+        }
+    }
+
     /// Returns the refusal if no node decided. The wait is that which nodes give after an election.
     pub(crate) const fn undecided() -> Self {
         Self {
             reason: Reason::Undecided,
             retry_after: Some(Duration::from_millis(200)),
+            excess: None,
         }
     }
 
@@ -193,6 +253,7 @@ impl Refused {
         Self {
             reason: Reason::Throttled,
             retry_after: Some(Duration::from_nanos(wait.nanos())),
+            excess: None,
         }
     }
 
@@ -220,6 +281,7 @@ impl Refused {
         Self {
             reason,
             retry_after,
+            excess: None,
         }
     }
 }
@@ -229,6 +291,7 @@ impl From<Reason> for Refused {
         Self {
             reason,
             retry_after: None,
+            excess: None,
         }
     }
 }

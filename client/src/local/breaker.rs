@@ -212,8 +212,8 @@ impl Breaker {
             let opens = self.opens_at(word);
             if now < opens {
                 let refused = Refused {
-                    reason: Reason::Broken,
                     retry_after: Some(Duration::from_nanos(opens.since(now).nanos())),
+                    ..Refused::from(Reason::Broken)
                 };
                 let applied = self.shared.guard.apply(1, refused);
                 return applied.map(|()| self.leave(None, openings));

@@ -155,13 +155,18 @@ impl Keyed {
 
     /// Returns the bucket of a key of class 0; `None` if there is no limit.
     pub(crate) fn bucket_at(&self, key: &str, now: Tick) -> Option<Bucket> {
-        let class = &self.classes[0];
+        self.bucket_in(0, key, now)
+    }
+
+    /// Returns the bucket of a key of a class; `None` if there is no such class, or no limit.
+    fn bucket_in(&self, of: u16, key: &str, now: Tick) -> Option<Bucket> {
+        let class = self.classes.get(usize::from(of))?;
         let slot = class.slot?;
         let owed = by_words!(key, W => {
-            let name = self.table.maker().name::<W>(0, key);
+            let name = self.table.maker().name::<W>(of, key);
             let found = self.table.find(&name.spelled());
             found.map_or_else(
-                || self.table.owed_by_new(0, now, self),
+                || self.table.owed_by_new(of, now, self),
                 |found| found.debt(),
             )
         });
@@ -171,11 +176,6 @@ impl Keyed {
             missing: slot.grains(owed.saturating_sub(slot.made(now).0)),
             scale: class.grains_per_token,
         })
-    }
-
-    /// Returns the limit of class 0 as it was written.
-    pub(crate) fn first_limit(&self) -> Limit {
-        self.classes[0].limit
     }
 
     /// Returns the limit of class 0 and the tokens of a key; `None` if there is no limit.

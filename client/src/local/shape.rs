@@ -15,11 +15,11 @@
 //!
 //! # Over a share
 //!
-//! Buckets, meters and windows are [`Combine`](crate::combined::Combine)s: combined with a leased limiter in
-//! [`Combined`](crate::Combined), both must admit, so that the fleet keeps to the budget and each process to the
-//! shape. A [`Pacer`] is no limit: its answer is a tick to wait for, and a turn cannot be returned once a
-//! later one was booked. Permits are no limit either, because they are held rather than taken: within limits a
-//! limiter of permits refuses with [`Reason::WrongKind`].
+//! Buckets, meters, windows and pacers are [`Combine`](crate::combined::Combine)s: combined with a leased limiter
+//! in [`Combined`](crate::Combined), both must admit, so that the fleet keeps to the budget and each process to the
+//! shape. Among others a [`Pacer`] admits only what is due now, because combined limits do not wait. Permits cannot
+//! be combined, because they are held rather than taken: there a limiter of permits refuses with
+//! [`Reason::WrongKind`].
 //!
 //! A window can apply to the whole fleet ([`FixedWindow::over`], [`SlidingCounter::over`],
 //! [`SlidingLog::over`]). With `N` the burst of a rate budget, all processes together admit in any window, on
@@ -52,7 +52,8 @@ pub use log::SlidingLog;
 pub use meter::Meter;
 pub use pacer::{Pacer, Turn};
 
-use crate::limiter::refused::{Reason, Refused};
+#[cfg(doc)]
+use crate::limiter::refused::Reason;
 use std::time::Duration;
 
 /// The reason why a shape cannot be created or changed.
@@ -105,8 +106,3 @@ pub(crate) fn span_of(
     let nanos = nanos.filter(|_| (least..=YEAR).contains(&span));
     nanos.ok_or(ShapeError::Span { what, span, least })
 }
-
-const EXCEEDS: Refused = Refused {
-    reason: Reason::ExceedsBurst,
-    retry_after: None,
-};

@@ -2,6 +2,7 @@
 
 mod keyed;
 
+use crate::bucket::described::LimitInfo;
 use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::refused::Refused;
 use crate::observe::mode_guard::ModeGuard;
@@ -97,6 +98,10 @@ impl<T> Switched<T> {
 impl<T: Combine> Combine for Switched<T> {
     fn now(&self) -> Tick {
         self.limit.now()
+    }
+
+    fn info_at(&self, now: Tick) -> Option<LimitInfo> {
+        self.limit.info_at(now)
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {

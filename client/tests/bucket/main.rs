@@ -22,6 +22,7 @@ mod source {
     pub(crate) mod clock;
     pub(crate) mod limiter {
         pub(crate) mod key_state;
+        pub(crate) mod refused;
     }
     pub(crate) mod observe {
         pub(crate) mod counters;

@@ -1,10 +1,10 @@
 //! Several limits in front of one service: all or nothing.
 
 use super::answers::{Answer, asked};
-use aliquot_client::clock::SharedClock;
+use aliquot_client::clock::{SharedClock, Tick};
 use aliquot_client::http::{Answers, NoKey, RequestLimits, RequestLimitsError, key};
 use aliquot_client::observe::{Mode, Switched};
-use aliquot_client::shape::FixedWindow;
+use aliquot_client::shape::{FixedWindow, Meter, Pacer, SlidingCounter, SlidingLog};
 use aliquot_client::{Admission, Combined, Keyed, Limit, Limiter, ManualClock, RateLimitLayer};
 use http::{Request, StatusCode};
 use proptest::prelude::*;
@@ -159,7 +159,7 @@ async fn a_limit_for_which_a_request_has_no_key_can_be_skipped() {
 }
 
 #[tokio::test]
-async fn modes_hold_and_windows_refuse_without_saying_what_they_hold() {
+async fn modes_hold_and_windows_tell_what_they_hold() {
     let limits = Limits::of(1, 1, 100);
     let clock: SharedClock = Arc::new(limits.clock.clone());
     let minute = FixedWindow::with_clock(2, Duration::from_secs(60), clock).expect("a window");
@@ -174,7 +174,7 @@ async fn modes_hold_and_windows_refuse_without_saying_what_they_hold() {
     assert_eq!(users.mode_stats().let_through, 1);
     let refused = from(&layer, "1", "b").await;
     assert!(refused.body().contains("\"layer\":\"minute\""));
-    assert_eq!(field(&refused, "ratelimit"), None);
+    assert_eq!(field(&refused, "ratelimit"), Some("\"minute\";r=0;t=60"));
     assert!(field(&refused, "retry-after").is_some());
     let now = limits.users.now();
     assert_eq!(limits.users.tokens_at("b", now), 1, "it was put back");
@@ -274,5 +274,57 @@ proptest! {
             }
             prop_assert_eq!(mine.left(&ip, &user), theirs.left(&ip, &user));
         }
+    }
+}
+
+/// A window, a meter and a pacer behind a layer are described as limiters are.
+#[tokio::test]
+async fn limits_of_other_shapes_are_told_in_header_fields() {
+    let clock = ManualClock::new();
+    clock.set(Tick::from_nanos(5_000_000_000));
+    let shared = || -> SharedClock { Arc::new(clock.clone()) };
+    let second = Duration::from_secs(1);
+    let window = FixedWindow::with_clock(10, 2 * second, shared()).expect("a window");
+    let log = SlidingLog::with_clock(10, 2 * second, shared()).expect("a log");
+    let counter = SlidingCounter::with_clock(10, 2 * second, shared()).expect("a counter");
+    let meter = Meter::with_clock(Limit::per_sec(5), 10, shared()).expect("a meter");
+    let pacer = Pacer::with_clock(3 * second, 9, shared()).expect("a pacer");
+    let one = |limits: RequestLimits| {
+        RateLimitLayer::combined(limits)
+            .expect("a limit")
+            .cost(|_| 3)
+    };
+    for (layer, policy, state) in [
+        (
+            one(RequestLimits::new().limit("a", window)),
+            "q=10;w=2",
+            "r=7;t=1",
+        ),
+        (
+            one(RequestLimits::new().limit("a", log)),
+            "q=10;w=2",
+            "r=7;t=2",
+        ),
+        (
+            one(RequestLimits::new().limit("a", counter)),
+            "q=10;w=2",
+            "r=7;t=3",
+        ),
+        (
+            one(RequestLimits::new().limit("a", meter)),
+            "q=10;w=2",
+            "r=7;t=1",
+        ),
+        (
+            one(RequestLimits::new().limit("a", pacer)),
+            "q=1;w=3",
+            "r=0;t=9",
+        ),
+    ] {
+        let served = asked(&layer, Request::builder()).await;
+        assert_eq!(served.status(), StatusCode::OK);
+        let told = |name| field(&served, name).map(|text| text.replace("\"a\";", ""));
+        assert_eq!(told("ratelimit-policy").as_deref(), Some(policy));
+        assert_eq!(told("ratelimit").as_deref(), Some(state), "{policy}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::options::{Fields, Options, Reset, is_misconfigured};
 use super::outcome::Refusal;
-use crate::bucket::described::Described;
+use crate::bucket::described::LimitInfo;
 use crate::limiter::key_refused::KeyRefused;
 use crate::limiter::refused::Reason;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -82,7 +82,7 @@ impl Refusal<'_> {
     /// Answers the request: with an HTTP answer, or with a gRPC answer without a message.
     pub(super) fn answer<A: Answers<R>, R>(&self, parts: &Parts, options: &Options) -> Response<R> {
         let reason = self.refused.reason;
-        let is_final = self.is_final();
+        let is_never = self.refused.is_never();
         let (status, grpc) = match reason {
             // None of these is an excess of the caller.
             Reason::Closed
@@ -93,12 +93,12 @@ impl Refusal<'_> {
             | Reason::Lapsed
             | Reason::Undecided => (StatusCode::SERVICE_UNAVAILABLE, Grpc::Unavailable),
             _ if is_misconfigured(reason) => (StatusCode::INTERNAL_SERVER_ERROR, Grpc::Internal),
-            _ if is_final => (options.never, Grpc::ResourceExhausted),
+            _ if is_never => (options.never, Grpc::ResourceExhausted),
             _ => (StatusCode::TOO_MANY_REQUESTS, Grpc::ResourceExhausted),
         };
         // More of the budget may be moved here, even if it did not come this time.
         let later = (reason == Reason::ExceedsBurst).then_some(Duration::from_secs(1));
-        let wait = match is_final || is_misconfigured(reason) {
+        let wait = match is_never || is_misconfigured(reason) {
             true => None,
             false => self.refused.retry_after.or(later),
         };
@@ -106,19 +106,19 @@ impl Refusal<'_> {
             status,
             grpc,
             word: reason.word(),
-            detail: reason.to_string(),
+            detail: self.refused.cause(),
             layer: self.asked.name,
             wait: wait.map(|wait| options.spread(wait)),
         };
         let mut response = problem.answer::<A, R>(parts);
         match self.asked.read() {
-            Some((name, held)) if is_final => options.policy(response.headers_mut(), name, &held),
+            Some((name, held)) if is_never => options.policy(response.headers_mut(), name, &held),
             Some((name, held)) => {
                 // `Retry-After` must not be earlier than the end of the window.
                 let reset = held
                     .reset
                     .map(|reset| wait.map_or(reset, |wait| reset.min(wait)));
-                let held = Described { reset, ..held };
+                let held = LimitInfo { reset, ..held };
                 options.describe(response.headers_mut(), name, &held);
             }
             None => {}
@@ -283,7 +283,7 @@ impl Fields {
 
 impl Options {
     /// Writes the policy: `q` tokens in `w` seconds. `name` must be visible ASCII without quotes.
-    pub(super) fn policy(&self, headers: &mut HeaderMap, name: &str, held: &Described) {
+    pub(super) fn policy(&self, headers: &mut HeaderMap, name: &str, held: &LimitInfo) {
         let limit = held.limit;
         if self.fields.standard() {
             let window = held.window.map(|window| format!(";w={window}"));
@@ -303,7 +303,7 @@ impl Options {
     /// legacy fields carry the same numbers.
     ///
     /// The fields of the draft are structured fields (RFC 9651).
-    pub(super) fn describe(&self, headers: &mut HeaderMap, name: &str, held: &Described) {
+    pub(super) fn describe(&self, headers: &mut HeaderMap, name: &str, held: &LimitInfo) {
         self.policy(headers, name, held);
         let (remaining, reset) = (held.remaining, held.reset.map(seconds_up));
         if self.fields.standard() {

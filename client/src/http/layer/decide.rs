@@ -66,11 +66,7 @@ impl Rules {
                 first: asked,
                 others: Vec::new(),
             }),
-            Err(refused) => self.refused(Refusal {
-                asked,
-                refused,
-                cost: n,
-            }),
+            Err(refused) => self.refused(Refusal { asked, refused }),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The limit of a request, of any kind.
 
 use super::Of;
+use crate::bucket::described::LimitInfo;
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::key_refused::KeyRefused;
@@ -60,6 +61,14 @@ impl Combine for Meter {
             Self::Limiter(limiter) => Combine::now(limiter),
             Self::Key(store, _) => store.inner().now(),
             Self::Other(tier) => tier.now(),
+        }
+    }
+
+    fn info_at(&self, now: Tick) -> Option<LimitInfo> {
+        match self {
+            Self::Limiter(limiter) => limiter.info_at(now),
+            Self::Key(store, key) => store.key(key).info_at(now),
+            Self::Other(tier) => tier.info_at(now),
         }
     }
 

@@ -1,10 +1,11 @@
 //! The outcome of a request: admitted by these limits, or refused by one.
 
 use super::meter::Meter;
-use crate::bucket::described::Described;
+use crate::bucket::described::LimitInfo;
 use crate::limiter::Limiter;
+use crate::limiter::combined::combine::Combine;
 use crate::limiter::key_refused::KeyRefused;
-use crate::limiter::refused::{Reason, Refused};
+use crate::limiter::refused::Refused;
 
 /// Outcome of a request.
 pub(super) enum Outcome<'a> {
@@ -22,8 +23,6 @@ pub(super) enum Outcome<'a> {
 pub(super) struct Refusal<'a> {
     pub(super) asked: RequestAction<'a>,
     pub(super) refused: Refused,
-    /// Tokens that were asked for.
-    pub(super) cost: u64,
 }
 
 /// A limit that a request was counted against; its state is read for the answer.
@@ -39,27 +38,11 @@ pub(super) struct Meters<'a> {
     pub(super) others: Vec<RequestAction<'a>>,
 }
 
-impl Refusal<'_> {
-    /// Returns true if waiting does not help, because the cost is more than there can ever be.
-    pub(super) fn is_final(&self) -> bool {
-        let exceeds = self.refused.reason == Reason::ExceedsBurst;
-        exceeds
-            && match &self.asked.meter {
-                Meter::Limiter(limiter) => limiter.never_serves(self.cost),
-                Meter::Key(..) | Meter::Other(_) => true,
-            }
-    }
-}
-
 impl RequestAction<'_> {
     /// Returns the name and the state of the limit; `None` if the state is not known or there is no limit in
     /// force.
-    pub(super) fn read(&self) -> Option<(&str, Described)> {
-        let held = match &self.meter {
-            Meter::Limiter(limiter) => limiter.describe(),
-            Meter::Key(store, key) => store.inner().describe(key, store.inner().now()),
-            Meter::Other(_) => None,
-        };
+    pub(super) fn read(&self) -> Option<(&str, LimitInfo)> {
+        let held = self.meter.info_at(self.meter.now());
         held.map(|held| (self.name.unwrap_or("share"), held))
     }
 
@@ -73,7 +56,7 @@ impl RequestAction<'_> {
 
 impl Meters<'_> {
     /// Returns the limit with the fewest tokens left; the first one of those if several have as few.
-    pub(super) fn tightest(&self) -> Option<(&str, Described)> {
+    pub(super) fn tightest(&self) -> Option<(&str, LimitInfo)> {
         let all = std::iter::once(&self.first).chain(&self.others);
         let read = all.filter_map(RequestAction::read);
         read.min_by_key(|(_, held)| held.remaining)

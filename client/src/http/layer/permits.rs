@@ -150,7 +150,6 @@ impl Rules {
         Refusal {
             asked: RequestAction { name: None, meter },
             refused,
-            cost: 1,
         }
     }
 }

@@ -124,8 +124,8 @@ impl RequestLimits {
         self.and(name, Which::Store(store.into(), Arc::new(key)))
     }
 
-    /// Adds a limit of another kind for all requests: a window, a shadow, or a tier of your own. Its state
-    /// cannot be read, so header fields never describe it.
+    /// Adds a limit of another kind for all requests: a window, a meter, a pacer, a shadow, or one of your own.
+    /// Header fields describe it as it describes itself ([`Combine::info_at`]).
     pub fn limit(self, name: &str, limit: impl Combine + 'static) -> Self {
         self.and(name, Which::Other(Arc::new(limit)))
     }
@@ -225,7 +225,6 @@ pub(super) async fn decide_all<'a>(
         Err((at, refused)) => Outcome::Refused(Refusal {
             asked: asked.swap_remove(at),
             refused,
-            cost: n,
         }),
     }
 }

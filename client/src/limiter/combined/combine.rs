@@ -1,5 +1,6 @@
 //! One limit among several.
 
+use crate::bucket::described::LimitInfo;
 use crate::bucket::reserve::BucketCharge;
 use crate::limiter::refused::{Admission, Refused};
 use aliquot_core::unit::Tick;
@@ -7,7 +8,7 @@ use std::fmt;
 
 /// One of several limits that a request must all pass: it takes tokens, and puts back what it took.
 ///
-/// Limiters, buckets, meters and windows are limits. An implementation of your own must be as exact as they
+/// Limiters, buckets, meters, windows and pacers are limits. An implementation of your own must be as exact as they
 /// are: tokens put back at the tick at which they were taken leave no trace, unless another caller was
 /// decided on them.
 ///
@@ -30,6 +31,13 @@ pub trait Combine: fmt::Debug + Send + Sync {
     ///
     /// As [`Combine::take_at`].
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused>;
+
+    /// Returns the limit, what is left of it, and when it is whole again; `None` if that is not known or there is no
+    /// limit in force. Header fields tell it ([`RateLimitLayer`](crate::RateLimitLayer)).
+    fn info_at(&self, now: Tick) -> Option<LimitInfo> {
+        let _ = now;
+        None
+    }
 
     /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
     fn put_back_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64;
@@ -80,6 +88,8 @@ enum From {
     Key(KeyCharge),
     /// A number that the limit chose: for example, which window it was.
     Window(u64),
+    /// Turns of a pacer: the tick of the first, and the first tick after them.
+    Turns(Tick, u64),
 }
 
 impl Receipt {
@@ -109,25 +119,41 @@ impl Receipt {
         }
     }
 
+    pub(crate) const fn of_turns(tokens: u64, at: Tick, end: u64) -> Self {
+        Self {
+            tokens,
+            from: From::Turns(at, end),
+        }
+    }
+
+    /// Returns the tick of the first turn, and the first tick after the last, if a pacer took them.
+    pub(crate) const fn turns(&self) -> Option<(Tick, u64)> {
+        match self.from {
+            From::Turns(at, end) => Some((at, end)),
+            From::Cell(_) | From::Key(_) | From::Window(_) => None,
+        }
+    }
+
     /// Returns the number of tokens taken.
     #[must_use]
     pub const fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// Returns the number given to [`Receipt::of_window`]; `None` for the receipt of a limiter or a key.
+    /// Returns the number given to [`Receipt::of_window`]; `None` for the receipt of a limiter, a key
+    /// or a pacer.
     #[must_use]
     pub const fn window(&self) -> Option<u64> {
         match self.from {
             From::Window(window) => Some(window),
-            From::Cell(_) | From::Key(_) => None,
+            From::Cell(_) | From::Key(_) | From::Turns(..) => None,
         }
     }
 
     pub(crate) const fn charge(&self) -> Option<&BucketCharge> {
         match &self.from {
             From::Cell(charge) => Some(charge),
-            From::Window(_) | From::Key(_) => None,
+            From::Window(_) | From::Key(_) | From::Turns(..) => None,
         }
     }
 
@@ -140,7 +166,7 @@ impl Receipt {
     pub(crate) const fn charged(&self) -> Option<&KeyCharge> {
         match &self.from {
             From::Key(charged) => Some(charged),
-            From::Cell(_) | From::Window(_) => None,
+            From::Cell(_) | From::Window(_) | From::Turns(..) => None,
         }
     }
 }

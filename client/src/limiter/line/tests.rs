@@ -6,7 +6,7 @@ use super::super::{Limiter, Settled};
 use crate::bucket::CellDecider;
 use crate::clock::{Clock, ManualClock, Source};
 use crate::limiter::key_state::KeyState;
-use crate::limiter::refused::{Admission, Reason, Refused};
+use crate::limiter::refused::{Admission, Excess, Reason, Refused};
 use crate::limiter::session_requests::{Answer, DecisionCall, Grant, SessionRequest};
 use crate::limiter::shared::{ClockPolicy, Handle, Shared};
 use crate::local::breaker::Circuit;

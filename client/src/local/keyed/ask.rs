@@ -21,7 +21,8 @@ impl Keyed {
         };
         let cost = slot.cost(n, class.grains_per_token);
         let Some(cost) = cost.filter(|&cost| cost <= slot.burst) else {
-            return Err(Refused::from(Reason::ExceedsBurst));
+            let burst = slot.grains(slot.burst) / class.grains_per_token;
+            return Err(Refused::exceeds(n, burst));
         };
         let most = class.most;
         Ok(Some(Price { slot, most, cost }))
@@ -185,8 +186,8 @@ impl Price<'_> {
 /// Refusal of a key that finds no slot. The wait ends when the first key in its way is full.
 pub(super) fn no_room(soonest: Option<Tick>, now: Tick) -> Refused {
     Refused {
-        reason: Reason::NoRoom,
         retry_after: soonest.map(|at| Duration::from_nanos(at.since(now).nanos().max(1))),
+        ..Refused::from(Reason::NoRoom)
     }
 }
 
@@ -195,7 +196,7 @@ pub(super) fn no_room(soonest: Option<Tick>, now: Tick) -> Refused {
 fn throttled(slot: &Slot, due: u64, now: Tick) -> Refused {
     let wait = slot.time_until(due).map(|whole| slot.base.after(whole));
     Refused {
-        reason: Reason::Throttled,
         retry_after: wait.map(|at| Duration::from_nanos(at.since(now).nanos())),
+        ..Refused::from(Reason::Throttled)
     }
 }

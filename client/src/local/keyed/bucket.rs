@@ -3,6 +3,7 @@
 use super::ask::{Price, no_room};
 use super::name::by_words;
 use super::{Class, Keyed};
+use crate::bucket::described::LimitInfo;
 use crate::bucket::step::Next;
 use crate::limiter::combined::combine::{Combine, KeyCharge, Receipt};
 use crate::limiter::refused::Refused;
@@ -247,6 +248,12 @@ impl KeyedBucket<'_> {
 impl Combine for KeyedBucket<'_> {
     fn now(&self) -> Tick {
         self.store.now()
+    }
+
+    fn info_at(&self, now: Tick) -> Option<LimitInfo> {
+        let bucket = self.store.bucket_in(self.class, self.key, now)?;
+        let class = self.store.classes.get(usize::from(self.class))?;
+        (bucket.burst >= bucket.scale).then(|| bucket.describe(Some(class.limit)))
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {

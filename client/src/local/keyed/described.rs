@@ -1,7 +1,6 @@
-//! The state of a key in a store: as that of a limiter, and as answers tell it.
+//! The state of a key in a store, as that of a limiter.
 
 use super::Keyed;
-use crate::bucket::described::Described;
 use crate::limiter::snapshot::{LimiterState, Snapshot};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::Tick;
@@ -23,12 +22,5 @@ impl Keyed {
             },
             remaining: Duration::MAX,
         }
-    }
-
-    /// Describes the bucket of a key of class 0; `None` if there is no limit.
-    pub(crate) fn describe(&self, key: &str, now: Tick) -> Option<Described> {
-        self.bucket_at(key, now)
-            .filter(|bucket| bucket.burst >= bucket.scale)
-            .map(|bucket| bucket.describe(Some(self.first_limit())))
     }
 }

@@ -62,6 +62,14 @@ impl Amount {
         }
     }
 
+    /// Returns the refusal of a cost above the limit. Over a share, more of the budget may be moved here.
+    pub(super) fn exceeds(&self, n: u64, limit: u64) -> Refused {
+        match self {
+            Self::Own(_) => Refused::exceeds(n, limit),
+            Self::Shared { limiter, .. } => limiter.exceeds(n),
+        }
+    }
+
     /// Sets the limit.
     pub(super) fn set(&self, limit: u64) -> Result<(), ShapeError> {
         match self {

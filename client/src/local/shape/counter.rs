@@ -1,7 +1,8 @@
 //! A sliding window that keeps only two counts.
 
 use super::amount::Amount;
-use super::{EXCEEDS, ShapeError, limit_of, span_of};
+use super::{ShapeError, limit_of, span_of};
+use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
@@ -201,17 +202,21 @@ impl SlidingCounter {
         }
     }
 
+    /// Returns the tokens of the last window that still count, if they were spread evenly over it.
+    fn still_counted(&self, look: &Look) -> u64 {
+        let gone = look.now.nanos() - look.index * self.length;
+        let rest = u128::from(look.previous) * u128::from(self.length - gone.min(self.length));
+        // At most `previous`, so it fits.
+        rest.div_ceil(u128::from(self.length)) as u64
+    }
+
     /// Returns the tokens used after `n`, if there is room.
     fn step(&self, look: &Look, n: u64, now: Tick) -> Result<u64, Refused> {
         let limit = self.limit.at(now)?;
         if n > limit {
-            return Err(EXCEEDS);
+            return Err(self.limit.exceeds(n, limit));
         }
-        let gone = look.now.nanos() - look.index * self.length;
-        let rest = u128::from(look.previous) * u128::from(self.length - gone.min(self.length));
-        // At most `previous`, so it fits.
-        let before = rest.div_ceil(u128::from(self.length)) as u64;
-        if before + look.used + n <= limit {
+        if self.still_counted(look) + look.used + n <= limit {
             return Ok(look.used + n);
         }
         // Retry when enough of the last window has slid out. If that is not enough, retry in the next window,
@@ -250,6 +255,22 @@ impl SlidingCounter {
 impl Combine for SlidingCounter {
     fn now(&self) -> Tick {
         self.clock.now()
+    }
+
+    /// An empty window is one after the last in which tokens were used.
+    fn info_at(&self, now: Tick) -> Option<LimitInfo> {
+        let look = self.look(now);
+        let windows = match (look.used, look.previous) {
+            (0, 0) => 0,
+            (0, _) => 1,
+            _ => 2,
+        };
+        let end = (look.index + windows).saturating_mul(self.length);
+        let used = self.still_counted(&look) + look.used;
+        let reset = Tick::from_nanos(end).since(now);
+        let limit = self.limit.at(now).ok()?;
+        let length = Span::from_nanos(self.length);
+        Some(LimitInfo::of_window(limit, length, used, reset))
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {

@@ -1,13 +1,14 @@
 //! A limit for each window of a grid.
 
 use super::amount::Amount;
-use super::{EXCEEDS, ShapeError, limit_of, span_of};
+use super::{ShapeError, limit_of, span_of};
+use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::refused::Refused;
 use crate::sync::{AtomicU64, Ordering};
-use aliquot_core::unit::Tick;
+use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,7 +146,7 @@ impl FixedWindow {
         let limit = self.limit.at(now)?;
         let (index, used) = self.look(seen, now);
         if n > limit {
-            return Err(EXCEEDS);
+            return Err(self.limit.exceeds(n, limit));
         }
         if used + n > limit {
             let next = Tick::from_nanos((index + 1).saturating_mul(self.length));
@@ -175,6 +176,19 @@ impl FixedWindow {
 impl Combine for FixedWindow {
     fn now(&self) -> Tick {
         self.clock.now()
+    }
+
+    fn info_at(&self, now: Tick) -> Option<LimitInfo> {
+        let (index, used) = self.look(self.word.load(Ordering::Acquire), now);
+        let next = Tick::from_nanos((index + 1).saturating_mul(self.length));
+        let reset = if used > 0 {
+            next.since(now)
+        } else {
+            Span::ZERO
+        };
+        let length = Span::from_nanos(self.length);
+        let limit = self.limit.at(now).ok()?;
+        Some(LimitInfo::of_window(limit, length, used, reset))
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {

@@ -3,7 +3,8 @@
 mod ring;
 
 use super::amount::Amount;
-use super::{EXCEEDS, ShapeError, limit_of, span_of};
+use super::{ShapeError, limit_of, span_of};
+use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
@@ -129,7 +130,15 @@ impl SlidingLog {
     /// Takes `n`. Returns the time that is recorded for them.
     fn take(&self, n: u64, now: Tick) -> Result<u64, Refused> {
         let taken = self.ring.take(n, now.nanos(), |at| self.most_at(at));
-        taken.map_err(refused)
+        taken.map_err(|short| self.refused(n, short))
+    }
+
+    fn refused(&self, n: u64, short: Short<Refused>) -> Refused {
+        match short {
+            Short::Limit(refused) => refused,
+            Short::Exceeds(limit) => self.limit.exceeds(n, limit),
+            Short::Full(wait) => Refused::throttled(wait),
+        }
     }
 
     fn most_at(&self, at: u64) -> Result<u64, Refused> {
@@ -137,17 +146,15 @@ impl SlidingLog {
     }
 }
 
-const fn refused(short: Short<Refused>) -> Refused {
-    match short {
-        Short::Limit(refused) => refused,
-        Short::Exceeds => EXCEEDS,
-        Short::Full(wait) => Refused::throttled(wait),
-    }
-}
-
 impl Combine for SlidingLog {
     fn now(&self) -> Tick {
         self.clock.now()
+    }
+
+    fn info_at(&self, now: Tick) -> Option<LimitInfo> {
+        let (used, reset) = self.ring.used(now.nanos());
+        let limit = self.limit.at(now).ok()?.min(self.ring.slots());
+        Some(LimitInfo::of_window(limit, self.ring.length(), used, reset))
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
@@ -160,7 +167,7 @@ impl Combine for SlidingLog {
         self.limit.would_rule(in_time.and_then(|()| {
             self.ring
                 .peek(n, now.nanos(), |at| self.most_at(at))
-                .map_err(refused)
+                .map_err(|short| self.refused(n, short))
         }))
     }
 

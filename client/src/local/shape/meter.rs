@@ -1,5 +1,6 @@
 //! A leaky bucket as a meter.
 
+use crate::bucket::described::LimitInfo;
 use crate::bucket::limit::{Limit, LimitError};
 use crate::clock::SharedClock;
 use crate::limiter::Limiter;
@@ -103,6 +104,10 @@ impl Meter {
 impl Combine for Meter {
     fn now(&self) -> Tick {
         self.limiter.now()
+    }
+
+    fn info_at(&self, now: Tick) -> Option<LimitInfo> {
+        self.limiter.info_at(now)
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {

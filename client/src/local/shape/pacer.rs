@@ -1,8 +1,11 @@
 //! A leaky bucket as a queue.
 
 use super::{ShapeError, span_of};
+use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
+use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::layers::tier::{Receipt, Tier};
 use crate::limiter::refused::{Reason, Refused};
 use crate::observe::counters::Counters;
 use crate::observe::mode_guard::ModeGuard;
@@ -99,12 +102,20 @@ impl Interval {
         }
     }
 
-    /// Applies the mode to a booking; `None` means that it was let through.
-    fn rule(&self, booked: Result<Turn, Refused>) -> Result<Option<Turn>, Refused> {
+    /// Applies the mode to a booking of `n` turns; `None` means that it was let through.
+    fn rule<T>(&self, n: u64, booked: Result<T, Refused>) -> Result<Option<T>, Refused> {
         match (self, booked) {
-            (Self::Shared(limiter), booked) => limiter.rule(1, booked),
-            (Self::Own { .. }, Ok(turn)) => Ok(Some(turn)),
-            (Self::Own { guard, .. }, Err(refused)) => guard.apply(1, refused).map(|()| None),
+            (Self::Shared(limiter), booked) => limiter.rule(n, booked),
+            (Self::Own { .. }, Ok(turns)) => Ok(Some(turns)),
+            (Self::Own { guard, .. }, Err(refused)) => guard.apply(n, refused).map(|()| None),
+        }
+    }
+
+    /// Returns what the mode would make of a booking; counts nothing.
+    fn would_rule(&self, room: Result<(), Refused>) -> Result<(), Refused> {
+        match self {
+            Self::Shared(limiter) => room.or_else(|refused| limiter.would_rule(refused)),
+            Self::Own { guard, .. } => guard.would_apply(room),
         }
     }
 }
@@ -195,45 +206,45 @@ impl Pacer {
     ///
     /// As [`Pacer::book`].
     pub fn book_at(&self, now: Tick) -> Result<Turn, Refused> {
-        let booked = match self.mode() {
-            Mode::Enforce => self.next_turn(self.state.queue, now),
-            Mode::DryRun | Mode::Bypass => self.next_turn(0, now),
-            Mode::Freeze => Err(Refused::FROZEN),
+        let queue = match self.mode() {
+            Mode::Enforce | Mode::Freeze => self.state.queue,
+            Mode::DryRun | Mode::Bypass => 0,
         };
-        let booked = self.state.interval.rule(booked)?;
-        Ok(booked.unwrap_or_else(|| Turn {
-            pacer: self.clone(),
-            at: now,
-            end: None,
-        }))
+        let booked = self.state.interval.rule(1, self.turns(1, queue, now))?;
+        let (at, end) = booked.map_or((now, None), |(at, end)| (at, Some(end)));
+        let pacer = self.clone();
+        Ok(Turn { pacer, at, end })
     }
 
-    fn next_turn(&self, queue: u64, now: Tick) -> Result<Turn, Refused> {
-        let state = &self.state;
-        let mut seen = state.next.load(Ordering::Acquire);
+    /// Books `n` turns, one after the other. Returns the tick of the first, and the first tick after them.
+    fn turns(&self, n: u64, queue: u64, now: Tick) -> Result<(Tick, u64), Refused> {
+        let next = &self.state.next;
+        let mut seen = next.load(Ordering::Acquire);
         loop {
-            let interval = state.interval.at(now)?;
-            let at = seen.max(now.nanos());
-            let wait = at - now.nanos();
-            let longest = interval.saturating_mul(queue);
-            if wait > longest {
-                return Err(Refused::throttled(Span::from_nanos(wait - longest)));
-            }
-            let Some(end) = at.checked_add(interval) else {
-                return Err(Refused::from(Reason::ExceedsBurst));
-            };
+            let (at, end) = self.room(seen, (n, queue), now)?;
             let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            match state.next.compare_exchange_weak(seen, end, done, found) {
-                Ok(_) => {
-                    return Ok(Turn {
-                        pacer: self.clone(),
-                        at: Tick::from_nanos(at),
-                        end: Some(end),
-                    });
-                }
+            match next.compare_exchange_weak(seen, end, done, found) {
+                Ok(_) => return Ok((at, end)),
                 Err(found) => seen = found,
             }
         }
+    }
+
+    /// Returns what [`Pacer::turns`] would, where `seen` is the first tick that is free.
+    fn room(&self, seen: u64, (n, queue): (u64, u64), now: Tick) -> Result<(Tick, u64), Refused> {
+        if self.mode() == Mode::Freeze {
+            return Err(Refused::FROZEN);
+        }
+        let interval = self.state.interval.at(now)?;
+        let at = seen.max(now.nanos());
+        let wait = at - now.nanos();
+        let longest = interval.saturating_mul(queue);
+        if wait > longest {
+            return Err(Refused::throttled(Span::from_nanos(wait - longest)));
+        }
+        let end = interval.checked_mul(n).and_then(|all| at.checked_add(all));
+        let end = end.ok_or(Refused::from(Reason::ExceedsBurst))?;
+        Ok((Tick::from_nanos(at), end))
     }
 
     /// Waits for the next turn. Dropping the future gives the turn up: callers that wait behind it move up, and
@@ -260,7 +271,9 @@ impl Pacer {
             }
             // Let through or refused, the turn is given up.
             if self.mode() != Mode::Enforce {
-                return interval.rule(Err(Refused::throttled(wait))).map(|_| ());
+                return interval
+                    .rule::<()>(1, Err(Refused::throttled(wait)))
+                    .map(|_| ());
             }
             tokio::select! {
                 () = clock.sleep(Duration::from_nanos(wait.nanos())) => {}
@@ -438,6 +451,45 @@ impl Pacer {
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
         let next = &self.state.next;
         next.compare_exchange(end, at.nanos(), done, found).is_ok()
+    }
+}
+
+/// As one of several limits, a pacer admits a request if a turn is due now, and its `n` tokens are `n` turns.
+impl Combine for Pacer {
+    fn now(&self) -> Tick {
+        self.state.clock.now()
+    }
+
+    fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
+        let taken = self.state.interval.rule(n, self.turns(n, 0, now))?;
+        Ok(taken.map_or(Receipt::NOTHING, |(at, end)| Receipt::of_turns(n, at, end)))
+    }
+
+    fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {
+        let seen = self.state.next.load(Ordering::Acquire);
+        let room = self.room(seen, (n, 0), now);
+        self.state.interval.would_rule(room.map(|_| ()))
+    }
+
+    /// The limit is one turn in an interval, or what a second has of them.
+    fn info_at(&self, now: Tick) -> Option<LimitInfo> {
+        let interval = self.state.interval.at(now).ok()?;
+        let next = self.state.next.load(Ordering::Acquire);
+        let wait = Tick::from_nanos(next).since(now);
+        Some(LimitInfo::of_turns(Span::from_nanos(interval), wait))
+    }
+
+    /// Puts back the last turns, unless a later one was booked.
+    fn put_back_at(&self, receipt: &Receipt, n: u64, _: Tick) -> u64 {
+        let Some((at, end)) = receipt.turns().filter(|_| n > 0) else {
+            return 0;
+        };
+        let n = n.min(receipt.tokens());
+        let interval = (end - at.nanos()) / receipt.tokens().max(1);
+        match self.free(Tick::from_nanos(end - n * interval), end) {
+            true => n,
+            false => 0,
+        }
     }
 }
 

@@ -66,8 +66,8 @@ const BACK: u64 = 1 << 63;
 pub(super) enum Short<E> {
     /// The limit is not available.
     Limit(E),
-    /// The request exceeds the limit.
-    Exceeds,
+    /// The request exceeds the limit, which is this.
+    Exceeds(u64),
     /// Earlier admissions must leave the window first, which takes this long.
     Full(Span),
 }
@@ -91,6 +91,11 @@ impl Ring {
             length,
             backs: Mutex::new(()),
         }
+    }
+
+    /// Returns the length of the window.
+    pub(super) const fn length(&self) -> Span {
+        Span::from_nanos(self.length)
     }
 
     pub(super) const fn slots(&self) -> u64 {
@@ -154,7 +159,7 @@ impl Ring {
     ) -> Result<(), Short<E>> {
         let limit = limit(at).map_err(Short::Limit)?.min(self.slots());
         if n > limit {
-            return Err(Short::Exceeds);
+            return Err(Short::Exceeds(limit));
         }
         if n == 0 {
             return Ok(());
@@ -173,6 +178,29 @@ impl Ring {
             }
         }
         Ok(())
+    }
+
+    /// Returns the number of admissions in the window at `now`, and the time until the last of them leaves. Times
+    /// never decrease, so a binary search finds the first.
+    pub(super) fn used(&self, now: u64) -> (u64, Span) {
+        let at = self.latest.load(Ordering::Acquire).max(now);
+        let head = self.word.load(Ordering::Acquire) & Self::COUNT;
+        // An admission that is not written yet is one of now.
+        let time = |step| self.said(self.before(head, step)).unwrap_or(at);
+        let is_within = |step| time(step) != GONE && time(step).saturating_add(self.length) > at;
+        let (mut within, mut beyond) = (0, self.slots() + 1);
+        while within + 1 < beyond {
+            let step = within + (beyond - within) / 2;
+            match is_within(step) {
+                true => within = step,
+                false => beyond = step,
+            }
+        }
+        let reset = match within {
+            0 => Span::ZERO,
+            _ => self.leaves(self.before(head, 1), at, at.saturating_sub(now)),
+        };
+        (within, reset)
     }
 
     /// Returns the time until the admission with this number leaves, for a reading that is `late`.
