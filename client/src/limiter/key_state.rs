@@ -6,7 +6,6 @@ pub(crate) mod waiting;
 
 use crate::bucket::{AdmissionMode, Cell};
 use crate::limiter::refused::Excess;
-use crate::limiter::refused::Excess;
 use crate::observe::counters::Counters;
 use crate::observe::switch::Switch;
 use crate::sync::{self, AtomicU64, Ordering};

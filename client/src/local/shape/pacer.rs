@@ -5,7 +5,6 @@ use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
-use crate::limiter::layers::tier::{Receipt, Tier};
 use crate::limiter::refused::{Reason, Refused};
 use crate::observe::counters::Counters;
 use crate::observe::mode_guard::ModeGuard;
