@@ -141,17 +141,19 @@ impl Pair {
 
     /// Returns the expected decision on `n` with a wait of at most `most`: the wait, or the refusal.
     fn decision(&self, n: u64, most: u128) -> Result<u128, Refused> {
-        let n = u128::from(n);
         if self.unlimited {
             return Ok(0);
         }
-        if n * TOKEN > self.bucket.burst {
-            return Err(Refused::from(Reason::ExceedsBurst));
+        if u128::from(n) * TOKEN > self.bucket.burst {
+            let burst = u64::try_from(self.bucket.burst / TOKEN).expect("a burst of at most 2^64");
+            return Err(Refused::exceeds(n, burst));
         }
+        let n = u128::from(n);
         let wait = self.bucket.wait(n, self.now);
         wait.filter(|wait| *wait <= most).ok_or(Refused {
             reason: Reason::Throttled,
             retry_after: wait.map(|nanos| Duration::from_nanos(nanos as u64)),
+            excess: None,
         })
     }
 
