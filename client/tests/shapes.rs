@@ -426,7 +426,7 @@ fn a_pacer_combines_with_other_limits() {
     assert_eq!(told(&pacer, 5_100), (1, 0));
     assert_eq!(pacer.put_back_at(&taken, 1, at(5_100)), 0, "not the last");
     assert!(pacer.take_at(1, at(5_100)).is_ok());
-    // Whole intervals apart, whoever asks.
+    // Whole intervals apart, for every caller.
     assert_eq!(pacer.book_at(at(5_100)).expect("a turn").at(), at(5_200));
 }
 

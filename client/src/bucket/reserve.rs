@@ -5,8 +5,8 @@
 //! and `B` the capacity, all of the present epoch. Let `D₀` be the debt just after the `n` tokens were taken,
 //! counted as if the base had always been the present one. Then
 //!
-//! > refund `≤ min(n, D₀ − F − S, D − S)`, less, while `D > S + B`, the debt
-//! > promised since: `(D − B) − (D₀ − B₀)`.
+//! > refund `≤ min(n, D₀ − F − S, D − S)`, and nothing while debt that was booked later is
+//! > promised to a tick: while `D > S + B` and `D − B > D₀ − B₀`.
 //!
 //! `F` is the sum of all other refunds since, and of what was missing of parts that were withdrawn. The
 //! second term is the part of `n` that the bucket would still have room for had the tokens never been taken.
@@ -17,9 +17,11 @@
 //! epoch `n − (S − S₀)` has room as well, whatever others put back. Hence a refund never offers more than one
 //! bucket of the same rate and capacity could have offered without the refunded tokens.
 //!
-//! The last term is that of `golang.org/x/time/rate`: later reservations wait for ticks that these tokens
-//! delayed. If the tokens were given to newcomers, both would act at once. Callers that wait in line have no
-//! such ticks: they move up (see [`super::places`]), so their debt is not subtracted.
+//! Later reservations wait for ticks that these tokens delayed. If the tokens were given to newcomers, both would
+//! act at once. `golang.org/x/time/rate` subtracts the later debt instead, but two such refunds before one tick
+//! give more than the bucket has: after reservations of `B`, `B` and `B / 3`, the first two would return two thirds
+//! and one third. With this rule, the debt never falls below its value at the booking of a tick that is still to come. Callers that
+//! wait in line have no such ticks: they move up (see [`super::places`]), so their debt does not count.
 //!
 //! Atomics: a reservation loads `era`, `back` and the word, in this order (`Acquire`). A refund loads the
 //! word, `back`, the clock and then `era`. It first adds its amount to `back` and then swaps the word, so that concurrent
@@ -369,13 +371,10 @@ impl WordView {
         // Relative to this epoch's base; may be negative.
         let mine = i128::from(charge.position.wrapping_sub(*before).cast_signed());
         let [debt, burst, made] = [debt, burst, made].map(i128::from);
-        // Reservations wait for the supply alone, whatever capacity thread caches hold.
-        let promised = match debt > there + burst {
-            true => (debt - burst) - (mine - i128::from(charge.burst)) - i128::from(moves_up),
-            false => 0,
-        };
-        // Between callers in line, a promised tick keeps all that was booked before it.
-        if promised > 0 && moves_up > 0 {
+        // Reservations wait for the supply alone, whatever capacity thread caches hold. A promised tick keeps all
+        // that was booked before it.
+        let later = (debt - burst) - (mine - i128::from(charge.burst)) - i128::from(moves_up);
+        if debt > there + burst && later > 0 {
             return 0;
         }
         let others = i128::from(back.wrapping_sub(charge.back));
@@ -385,8 +384,7 @@ impl WordView {
             let since = by_now.saturating_sub(slot.made(charge.at).0);
             room = room.max(i128::from(charge.grains) - i128::from(slot.grains(since)));
         }
-        let room = room.min(debt - made);
-        let room = room.min(i128::from(charge.grains)) - promised.max(0);
+        let room = room.min(debt - made).min(i128::from(charge.grains));
         u64::try_from(room.max(0)).unwrap_or(u64::MAX)
     }
 }

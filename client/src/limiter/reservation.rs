@@ -336,8 +336,8 @@ impl Reservation {
     /// Gives the reservation up. Returns the number of tokens that other callers can have for it, rounded
     /// down.
     ///
-    /// Returns 0 once [`Reservation::act_at`] has passed, since the tokens may have been used. Tokens that
-    /// later reservations depend on are not put back.
+    /// Returns 0 once [`Reservation::act_at`] has passed, since the tokens may have been used, and while a
+    /// later reservation waits for its time, which these tokens delayed.
     pub fn cancel(self) -> u64 {
         self.cancel_by(|| self.limiter.now())
     }

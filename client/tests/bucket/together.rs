@@ -374,6 +374,53 @@ fn a_reservation_never_counts_cached_tokens() {
     assert_eq!(follow(1_000, 1_000, &ops), Ok(()));
 }
 
+/// Two refunds before a promised tick: neither makes room for newcomers that the tick's tokens leave no room for.
+#[test]
+fn two_refunds_before_a_promised_tick_leave_its_tokens() {
+    let takes = |n| Op::Takes {
+        n,
+        ago: 0,
+        most: u64::MAX,
+    };
+    let (which, between) = (0, 0);
+    // At 86,073 a second, the reservations act at 14.6, 29.2 and 34.2 ms.
+    let mut ops = vec![
+        (0, Op::Drains),
+        (0, takes(1_256)),
+        (0, takes(1_256)),
+        (0, takes(428)),
+    ];
+    let refund = |which| (0, Op::PutsBack { which, between });
+    ops.extend([
+        refund(1),
+        refund(0),
+        (13 * MILLI, Op::PutsBack { which, between }),
+    ]);
+    ops.push((16 * MILLI, Op::Drains));
+    assert_eq!(follow(86_073, 1_256, &ops), Ok(()));
+}
+
+/// Two refunds before a promised tick, the second one when the bucket has tokens again.
+#[test]
+fn a_refund_beside_a_promised_tick_is_none_although_there_are_tokens() {
+    let takes = |n| Op::Takes {
+        n,
+        ago: 0,
+        most: u64::MAX,
+    };
+    let refund = |which| Op::PutsBack { which, between: 0 };
+    // At 1,000 a second: 1,000 at once, 1,000 at 1 s and 400 at 1.4 s.
+    let ops = [
+        (0, takes(1_000)),
+        (0, takes(1_000)),
+        (0, takes(400)),
+        (0, refund(1)),
+        (850 * MILLI, refund(0)),
+        (549 * MILLI, Op::Drains),
+    ];
+    assert_eq!(follow(1_000, 1_000, &ops), Ok(()));
+}
+
 #[test]
 fn a_charge_is_void_when_its_epoch_number_recurs() {
     let mut limit = Limit::new(1_000, 1_000);
