@@ -27,6 +27,7 @@ mod connect;
 mod demo;
 mod failure;
 mod keys;
+mod member;
 mod node;
 mod out;
 mod serve;

@@ -365,6 +365,13 @@ async fn the_cluster_is_shown_and_changed() {
         let told = "node 9 is no member; nothing was changed";
         check(&refused, 1, &[], &[told]);
     }
+    let unknown = node.run(&["cluster", "remove", "node-9:7101"], "").await;
+    let told = "no member has the address node-9:7101; nothing was changed";
+    check(&unknown, 1, &[], &[told]);
+    let promoted = node.run(&["cluster", "promote", "node-2:7101"], "").await;
+    check(&promoted, 0, &["Node 2 has a vote."], &[]);
+    let named = node.run(&["cluster", "promote", "node-2"], "").await;
+    check(&named, 2, &[], &["its peer or client address"]);
     let wrong = node.run(&["cluster", "add", "node-4"], "").await;
     check(&wrong, 2, &[], &["HOST:PORT"]);
 }

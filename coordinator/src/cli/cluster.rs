@@ -1,6 +1,7 @@
 //! The `aliquot cluster` commands: the nodes, their clients, and the leader.
 
 use super::connect::{Connection, request_id};
+use super::member::{self, Member};
 use super::{Failure, Out, show};
 use crate::config::Address;
 use aliquot_core::budget::Key;
@@ -20,9 +21,9 @@ To put a node with another address in the place of a dead one, use `replace`.
 Examples:
   aliquot cluster status
   aliquot cluster add node-4.example:7101
-  aliquot cluster promote 4
-  aliquot cluster replace 2 node-5.example:7101
-  aliquot cluster transfer-leader 3                before node 1 is restarted";
+  aliquot cluster promote node-4.example:7101
+  aliquot cluster replace node-2.example:7101 node-5.example:7101
+  aliquot cluster transfer-leader node-3.example:7101   before the leader is restarted";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -51,30 +52,30 @@ enum Command {
         address: Address,
     },
     /// Give a node a vote
-    #[command(after_help = leaf!("aliquot cluster promote 4"))]
+    #[command(after_help = leaf!("aliquot cluster promote node-4.example:7101"))]
     Promote {
-        /// Id of the node, as shown by `members`
-        node: u64,
+        /// Id of the node, or its peer or client address, as shown by `members`
+        node: Member,
     },
     /// Remove a node for good
-    #[command(after_help = leaf!("aliquot cluster remove 4"))]
+    #[command(after_help = leaf!("aliquot cluster remove node-4.example:7101"))]
     Remove {
-        /// Id of the node, as shown by `members`
-        node: u64,
+        /// Id of the node, or its peer or client address, as shown by `members`
+        node: Member,
     },
     /// Replace a node, which may be dead, by a running one
-    #[command(after_help = leaf!("aliquot cluster replace 2 node-5.example:7101"))]
+    #[command(after_help = leaf!("aliquot cluster replace node-2.example:7101 node-5.example:7101"))]
     Replace {
-        /// Id of the node that leaves, as shown by `members`
-        node: u64,
+        /// Id of the node that leaves, or its peer or client address, as shown by `members`
+        node: Member,
         /// Peer address of the new node
         address: Address,
     },
     /// Transfer the leadership to another node
-    #[command(after_help = leaf!("aliquot cluster transfer-leader 3"))]
+    #[command(after_help = leaf!("aliquot cluster transfer-leader node-3.example:7101"))]
     TransferLeader {
-        /// Id of the node, as shown by `members`
-        node: u64,
+        /// Id of the node, or its peer or client address, as shown by `members`
+        node: Member,
     },
 }
 
@@ -89,25 +90,27 @@ impl Args {
                 ClusterChange::Add(address.to_string()),
                 format!("{address} has joined, without a vote."),
             ),
-            Command::Promote { node } => (
-                ClusterChange::Promote(NodeId::new(node)),
-                format!("Node {node} has a vote."),
-            ),
-            Command::Remove { node } => (
-                ClusterChange::Remove(NodeId::new(node)),
-                format!("Node {node} has left."),
-            ),
-            Command::Replace { node, address } => (
-                ClusterChange::Replace {
-                    node: NodeId::new(node),
-                    address: address.to_string(),
-                },
-                format!("{address} has taken the place of node {node}."),
-            ),
-            Command::TransferLeader { node } => (
-                ClusterChange::Transfer(NodeId::new(node)),
-                format!("Node {node} leads."),
-            ),
+            Command::Promote { node } => {
+                let node = id_of(connection, &node).await?;
+                let done = format!("Node {} has a vote.", node.get());
+                (ClusterChange::Promote(node), done)
+            }
+            Command::Remove { node } => {
+                let node = id_of(connection, &node).await?;
+                let done = format!("Node {} has left.", node.get());
+                (ClusterChange::Remove(node), done)
+            }
+            Command::Replace { node, address } => {
+                let node = id_of(connection, &node).await?;
+                let done = format!("{address} has taken the place of node {}.", node.get());
+                let address = address.to_string();
+                (ClusterChange::Replace { node, address }, done)
+            }
+            Command::TransferLeader { node } => {
+                let node = id_of(connection, &node).await?;
+                let done = format!("Node {} leads.", node.get());
+                (ClusterChange::Transfer(node), done)
+            }
         };
         // Needed for the closing message only: if this question fails, the change may still succeed.
         let before = ask(connection).await.ok();
@@ -139,6 +142,14 @@ fn holds(change: &ClusterChange, cluster: &Cluster) -> bool {
             !is_member(node) && members().any(|it| it.address == *address && votes(it))
         }
         ClusterChange::Transfer(node) => cluster.leader == Some(*node),
+    }
+}
+
+/// Returns the id of a member. Asks the cluster only if an address names it.
+async fn id_of(connection: &Connection, member: &Member) -> Result<NodeId, Failure> {
+    match member {
+        Member::Id(node) => Ok(*node),
+        Member::Address(address) => member::find(&ask(connection).await?, address),
     }
 }
 
