@@ -47,7 +47,8 @@ impl Limiter {
     /// - A request for 0 tokens is admitted unless the level is below zero.
     ///
     /// Where that package leaves a case open, this one makes no tokens: a clock that steps back does not pay
-    /// for an instant twice.
+    /// for an instant twice. A reservation that is cancelled while a later one waits gives nothing back; there, it
+    /// gives a part back, and several together more than the bucket has.
     ///
     /// # Errors
     ///

@@ -196,13 +196,13 @@ fn cancel() {
          0 reserve 1 at 3",
     );
     check(
-        "some of it",
+        "before a later one",
         (10, 2, 0),
         "0 reserve 2 at 0
          0 reserve 2 at 2
          0 reserve 1 at 3
-         2 cancel 1 restores 1
-         2 reserve 2 at 4",
+         2 cancel 1 restores 0 # Theirs: 1, of which a second one before the same tick is too much.
+         2 reserve 2 at 5",
     );
     check(
         "several",
@@ -212,8 +212,9 @@ fn cancel() {
          0 reserve 1 at 4
          0 reserve 1 at 5
          1 cancel 3 restores 1
-         1 cancel 1 restores 2 # As if the last had never been.
-         1 reserve 3 at 5",
+         1 cancel 2 restores 1 # As if the last had never been.
+         1 cancel 1 restores 3
+         1 reserve 3 at 3",
     );
     check(
         "jumps back",
@@ -221,8 +222,8 @@ fn cancel() {
         "1 reserve 2 at 1
          1 reserve 2 at 3
          1 reserve 1 at 4
-         0 cancel 1 restores 1
-         1 reserve 2 at 5 # Theirs: 4.",
+         0 cancel 1 restores 0 # Theirs: 1.
+         1 reserve 2 at 6",
     );
 }
 
