@@ -46,10 +46,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Some(info.0.ip())
     };
     // The cheapest limit first: a request refused by its address costs the tenant nothing.
-    let tiers = RequestLimits::new()
+    let limits = RequestLimits::new()
         .in_store("address", addresses, key::ip(peer, Proxies::none()))
         .by_key("tenant", &client, tenant);
-    let limit = RateLimitLayer::combined(tiers)?
+    let limit = RateLimitLayer::combined(limits)?
         .except(["/health", "/limits"])
         .fields(Fields::Both)
         .problems();

@@ -157,8 +157,8 @@ impl RateLimitLayer {
     /// # Errors
     ///
     /// [`RequestLimitsError`] if there are no limits, or if a name is invalid or used twice.
-    pub fn combined(tiers: RequestLimits) -> Result<Self, RequestLimitsError> {
-        Ok(Self::with_limits(Limits::All(tiers.checked()?)))
+    pub fn combined(limits: RequestLimits) -> Result<Self, RequestLimitsError> {
+        Ok(Self::with_limits(Limits::All(limits.checked()?)))
     }
 
     fn with_limits(limits: Limits) -> Self {

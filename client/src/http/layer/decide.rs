@@ -58,7 +58,7 @@ impl Rules {
                 }
             }),
             Meter::Key(store, key) => store.try_acquire(key, n),
-            Meter::Other(tier) => tier.take_at(n, tier.now()).map(|_| ()),
+            Meter::Other(limit) => limit.take_at(n, limit.now()).map(|_| ()),
         };
         let asked = RequestAction { name: None, meter };
         match outcome {

@@ -49,7 +49,7 @@ impl Which {
             Self::Limiter(limiter) => Meter::Limiter(limiter.clone()),
             Self::Keys(limiter) => return limiter(parts).map(|found| found.map(Meter::Limiter)),
             Self::Store(store, key) => Meter::Key(store.clone(), key(parts)?),
-            Self::Other(tier) => Meter::Other(Arc::clone(tier)),
+            Self::Other(limit) => Meter::Other(Arc::clone(limit)),
         }))
     }
 }
@@ -60,7 +60,7 @@ impl Combine for Meter {
         match self {
             Self::Limiter(limiter) => Combine::now(limiter),
             Self::Key(store, _) => store.inner().now(),
-            Self::Other(tier) => tier.now(),
+            Self::Other(limit) => limit.now(),
         }
     }
 
@@ -68,7 +68,7 @@ impl Combine for Meter {
         match self {
             Self::Limiter(limiter) => limiter.info_at(now),
             Self::Key(store, key) => store.key(key).info_at(now),
-            Self::Other(tier) => tier.info_at(now),
+            Self::Other(limit) => limit.info_at(now),
         }
     }
 
@@ -76,7 +76,7 @@ impl Combine for Meter {
         match self {
             Self::Limiter(limiter) => limiter.take_at(n, now),
             Self::Key(store, key) => store.key(key).take_at(n, now),
-            Self::Other(tier) => tier.take_at(n, now),
+            Self::Other(limit) => limit.take_at(n, now),
         }
     }
 
@@ -84,7 +84,7 @@ impl Combine for Meter {
         match self {
             Self::Limiter(limiter) => Combine::peek_at(limiter, n, now),
             Self::Key(store, key) => store.key(key).peek_at(n, now),
-            Self::Other(tier) => tier.peek_at(n, now),
+            Self::Other(limit) => limit.peek_at(n, now),
         }
     }
 
@@ -92,7 +92,7 @@ impl Combine for Meter {
         match self {
             Self::Limiter(limiter) => limiter.put_back_at(receipt, n, now),
             Self::Key(store, key) => store.key(key).put_back_at(receipt, n, now),
-            Self::Other(tier) => tier.put_back_at(receipt, n, now),
+            Self::Other(limit) => limit.put_back_at(receipt, n, now),
         }
     }
 
@@ -100,7 +100,7 @@ impl Combine for Meter {
         match self {
             Self::Limiter(limiter) => limiter.put_back(receipt, n),
             Self::Key(store, key) => store.key(key).put_back(receipt, n),
-            Self::Other(tier) => tier.put_back(receipt, n),
+            Self::Other(limit) => limit.put_back(receipt, n),
         }
     }
 
@@ -108,7 +108,7 @@ impl Combine for Meter {
         match self {
             Self::Limiter(limiter) => limiter.owe_at(receipt, n, now),
             Self::Key(store, key) => store.key(key).owe_at(receipt, n, now),
-            Self::Other(tier) => tier.owe_at(receipt, n, now),
+            Self::Other(limit) => limit.owe_at(receipt, n, now),
         }
     }
 }

@@ -37,13 +37,13 @@ use std::sync::Arc;
 /// use std::sync::Arc;
 ///
 /// let store = |per_sec, burst| Keyed::new(Limit::per_sec(per_sec), burst, 10_000).map(Arc::new);
-/// let tiers = RequestLimits::new()
+/// let limits = RequestLimits::new()
 ///     .in_store("address", store(5, 10)?, key::ip(key::peer, Proxies::none()))
 ///     .in_store("user", store(20, 40)?, key::header("x-user"))
 ///     .without_key(NoKey::Admit)
 ///     .in_store("route", store(2_000, 2_000)?, key::path())
 ///     .limiter("service", Limiter::local(Limit::per_sec(10_000), 10_000)?);
-/// let layer = RateLimitLayer::combined(tiers)?.except(["/health"]).problems();
+/// let layer = RateLimitLayer::combined(limits)?.except(["/health"]).problems();
 /// # let _ = tower_layer::Layer::layer(&layer, ());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -66,11 +66,11 @@ pub(super) struct Named {
 #[non_exhaustive]
 pub enum RequestLimitsError {
     /// There are no limits.
-    #[error("tiers: there are none; at least one limit is needed")]
+    #[error("limits: there are none; at least one limit is needed")]
     None,
     /// A name cannot be sent in a header field.
     #[error(
-        "tiers: {name:?} is no name; 1 to {most} visible ASCII characters other than '\"' and '\\' are allowed"
+        "limits: {name:?} is no name; 1 to {most} visible ASCII characters other than '\"' and '\\' are allowed"
     )]
     Name {
         /// Name that was given, cut to the maximum length.
@@ -79,7 +79,7 @@ pub enum RequestLimitsError {
         most: usize,
     },
     /// Two limits have the same name.
-    #[error("tiers: {name:?} is there twice; each limit needs a name of its own")]
+    #[error("limits: {name:?} is there twice; each limit needs a name of its own")]
     Twice {
         /// Name that is used twice.
         name: Box<str>,
@@ -240,16 +240,16 @@ async fn take_all(
         let limiter = asked[at].limiter();
         limiter.is_some_and(|limiter| limiter.needs_a_node(n, limiter.now()))
     });
-    let tiers = here.iter().map(|&at| {
+    let limits = here.iter().map(|&at| {
         let RequestAction { name, meter } = &asked[at];
         (name.unwrap_or_default(), meter as &dyn Combine)
     });
-    let tiers: Vec<(&str, &dyn Combine)> = tiers.collect();
-    let mut receipts = vec![Receipt::NOTHING; tiers.len()];
-    let took = LimitSet(&tiers).take(&mut receipts, n, ClockSource::Own);
+    let limits: Vec<(&str, &dyn Combine)> = limits.collect();
+    let mut receipts = vec![Receipt::NOTHING; limits.len()];
+    let took = LimitSet(&limits).take(&mut receipts, n, ClockSource::Own);
     took.map_err(|no| (here[no.index], no.refused))?;
     let mut charges = Charges {
-        layers: LimitSet(&tiers),
+        layers: LimitSet(&limits),
         receipts,
         late: Vec::with_capacity(late.len()),
         tokens: n,
