@@ -2,6 +2,7 @@
 
 mod coarse;
 mod counter;
+mod host;
 mod manual;
 pub(crate) mod native;
 pub(crate) mod prefetch;
@@ -12,7 +13,6 @@ pub use counter::CounterClock;
 use counter::InPlace;
 pub use manual::ManualClock;
 
-use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -44,22 +44,17 @@ pub trait Clock: fmt::Debug + Send + Sync {
 /// A shared clock.
 pub type SharedClock = Arc<dyn Clock>;
 
-/// The clocks of this host: `CLOCK_BOOTTIME` and `CLOCK_REALTIME`.
+/// The clocks of this host: on Linux `CLOCK_BOOTTIME` and `CLOCK_REALTIME`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostClock;
 
 impl Clock for HostClock {
     fn now(&self) -> Tick {
-        let time = clock_gettime(ClockId::Boottime);
-        let (secs, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
-        Tick::from_nanos(secs.saturating_mul(1_000_000_000).saturating_add(nanos))
+        Tick::from_nanos(host::boot())
     }
 
     fn wall_ms(&self) -> i64 {
-        let time = clock_gettime(ClockId::Realtime);
-        time.tv_sec
-            .saturating_mul(1_000)
-            .saturating_add(time.tv_nsec / 1_000_000)
+        host::wall_ms()
     }
 }
 

@@ -141,6 +141,21 @@
 //! session's first correction, each thread may therefore admit at most one batch under an expired lease: at
 //! most 2,048 tokens and at most a 64th of the burst. Decisions on the state that threads share read the boot
 //! clock itself.
+//!
+//! # Platforms
+//!
+//! Developed and tested on Linux, on x86-64. What depends on the platform is in four files, each with code for
+//! the others too, which was read but not compiled or run there:
+//!
+//! | file in `client/src` | Linux, x86-64 | elsewhere |
+//! |---|---|---|
+//! | `clock/host.rs` | `CLOCK_BOOTTIME`, `CLOCK_MONOTONIC_COARSE` | macOS: `CLOCK_MONOTONIC`; Windows and others: [`std::time::Instant`] |
+//! | `clock/native.rs` | cycle counter read in place; huge pages on request | counter read by the crate `quanta`; no advice |
+//! | `clock/prefetch.rs` | prefetch instruction | an early read |
+//! | `local/keyed/tags/lanes.rs` | 16 tags compared at once (SSE2) | 4 tags compared at once, in a 64-bit word |
+//!
+//! Where [`std::time::Instant`] does not count suspended time, a process keeps its lease for as long as its host
+//! was suspended, and may then admit what another process was given.
 
 #![cfg_attr(
     not(feature = "cluster"),

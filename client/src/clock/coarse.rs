@@ -1,8 +1,7 @@
 //! The kernel's coarse clock: cheap to read, and a little late.
 
-use super::HostClock;
+use super::{HostClock, host};
 use aliquot_core::unit::Tick;
-use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Difference between the boot clock and the monotonic clock: the time for which the host was suspended. It
@@ -17,7 +16,7 @@ impl HostClock {
     /// Returns the coarse monotonic clock, in nanoseconds.
     #[inline(always)]
     pub(crate) fn coarse() -> u64 {
-        nanos(clock_gettime(ClockId::MonotonicCoarse))
+        host::coarse()
     }
 
     /// Returns a value of [`HostClock::coarse`] before which `tick` has not come yet. Suspensions between now
@@ -38,17 +37,10 @@ impl HostClock {
     pub(crate) fn align() {
         // In this order: time that passes between the two readings counts as suspended, which ends a lease
         // earlier.
-        let monotonic = nanos(clock_gettime(ClockId::Monotonic));
-        let boot = nanos(clock_gettime(ClockId::Boottime));
+        let monotonic = host::monotonic();
+        let boot = host::boot();
         SUSPENDED.fetch_max(boot.saturating_sub(monotonic), Ordering::Relaxed);
     }
-}
-
-#[inline(always)]
-fn nanos(time: Timespec) -> u64 {
-    // Neither clock is ever negative.
-    let (secs, nanos) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
-    secs.wrapping_mul(1_000_000_000).wrapping_add(nanos)
 }
 
 #[cfg(test)]
