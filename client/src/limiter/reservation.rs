@@ -141,7 +141,15 @@ impl Limiter {
     }
 
     /// Decides as [`Limiter::check`] does, and returns a reservation that can be settled.
-    pub(crate) async fn check_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Limiter::check`]; nothing was taken.
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
+    pub async fn check_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
         let no = match self.take_now(n, self.now()) {
             Ok(charge) => return Ok(self.reserved(n, charge)),
             Err(no) => no,

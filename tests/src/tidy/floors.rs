@@ -14,12 +14,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["aliquot-core", "aliquot-wire", "aliquot-client"],
     ),
     (
+        "aliquot-faces",
+        &["aliquot-core", "aliquot-wire", "aliquot-client"],
+    ),
+    (
         "aliquot-coordinator",
         &[
             "aliquot-core",
             "aliquot-wire",
             "aliquot-budgets",
             "aliquot-client",
+            "aliquot-faces",
         ],
     ),
     (

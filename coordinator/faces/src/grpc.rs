@@ -1,0 +1,1 @@
+//! gRPC service `aliquot.v1.Limits`.

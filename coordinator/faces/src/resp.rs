@@ -1,0 +1,1 @@
+//! Redis face: RESP2 and RESP3.

@@ -1,0 +1,1 @@
+//! Envoy face: the rate limit service, version 3.
