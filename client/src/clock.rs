@@ -25,6 +25,13 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The clocks of a host.
 ///
 /// A limiter decides by the readings of one clock. Tests pass a [`ManualClock`].
+///
+/// ```
+/// use aliquot_client::clock::{Clock, HostClock};
+///
+/// let (first, second) = (HostClock.now(), HostClock.now());
+/// assert!(first <= second);
+/// ```
 pub trait Clock: fmt::Debug + Send + Sync {
     /// Returns the time since the host started, including suspended time. It never goes back.
     fn now(&self) -> Tick;

@@ -108,6 +108,8 @@
 //!   request took nothing.
 //! - Tokens that were taken are put back or settled through the value that the method returned.
 //! - A decision takes no lock and allocates nothing. [`Client::limiter`] takes a lock for one lookup.
+//! - Each type that a program creates has an example on its page. What it gets from one (errors, receipts,
+//!   figures) and the enums that set it up are used there.
 //!
 //! # Cargo features
 //!

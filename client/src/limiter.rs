@@ -47,6 +47,17 @@ use std::time::Duration;
 /// process beforehand, or on a limit of this process ([`Limiter::local`]). They take no lock, except for
 /// reservations that have to wait, and refunds while callers wait in line. Each has a twin that takes the
 /// time as an argument.
+///
+/// ```
+/// use aliquot_client::{Limit, Limiter, Reason};
+///
+/// let limiter = Limiter::local(Limit::per_sec(10), 5)?;
+/// assert!(limiter.try_acquire(5).is_ok());
+/// let refused = limiter.try_acquire(1).unwrap_err();
+/// assert_eq!(refused.reason, Reason::Throttled);
+/// assert!(refused.retry_after.is_some());
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Limiter {
     key_state: Arc<KeyState>,

@@ -12,6 +12,17 @@ use std::time::Duration;
 /// bucket fills within ten years.
 ///
 /// Values out of range are refused where the limit is used.
+///
+/// ```
+/// use aliquot_client::Limit;
+/// use std::time::Duration;
+///
+/// let api = Limit::per_sec(100);
+/// let mails = Limit::per(100, Duration::from_secs(60));
+/// let poll = Limit::every(Duration::from_secs(10));
+/// assert!(mails.as_per_sec_f64() < api.as_per_sec_f64());
+/// assert_eq!(poll, Limit::per(1, Duration::from_secs(10)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// `None` admits everything.

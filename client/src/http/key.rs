@@ -30,6 +30,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tonic::transport::server::TcpConnectInfo;
 
 /// Returns this text for each request: the fixed part of a key.
+///
+/// ```
+/// use aliquot_client::http::key;
+///
+/// let (parts, ()) = http::Request::new(()).into_parts();
+/// assert_eq!(key::text("search")(&parts).as_deref(), Some("search"));
+/// ```
 pub fn text(text: impl Into<String>) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     let text = text.into();
     move |_| Some(text.clone())
@@ -41,6 +48,16 @@ pub fn text(text: impl Into<String>) -> impl Fn(&Parts) -> Option<String> + Send
 ///
 /// A client chooses what it writes into a header. Use a header that a trusted proxy sets, and that it removes
 /// from what clients send.
+///
+/// ```
+/// use aliquot_client::http::key;
+///
+/// let request = http::Request::builder().header("x-tenant", "acme").body(())?;
+/// let (parts, ()) = request.into_parts();
+/// assert_eq!(key::header("x-tenant")(&parts).as_deref(), Some("acme"));
+/// assert_eq!(key::header("x-user")(&parts), None);
+/// # Ok::<(), http::Error>(())
+/// ```
 pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     move |parts| {
         let values = parts.headers.get_all(name).iter();
@@ -55,6 +72,15 @@ pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Send + 
 ///
 /// All spellings of a path are one key: percent-encoding is decoded and written again, empty segments are left
 /// out, and `.` and `..` are resolved. An encoded `/` stays a part of its segment.
+///
+/// ```
+/// use aliquot_client::http::key;
+///
+/// let request = http::Request::builder().uri("/users//%34217/./posts").body(())?;
+/// let (parts, ()) = request.into_parts();
+/// assert_eq!(key::path()(&parts).as_deref(), Some("users/4217/posts"));
+/// # Ok::<(), http::Error>(())
+/// ```
 pub fn path() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     |parts| Some(path_key(parts.uri.path()))
 }
@@ -87,6 +113,14 @@ fn path_key(path: &str) -> String {
 }
 
 /// Returns the request's method.
+///
+/// ```
+/// use aliquot_client::http::key;
+///
+/// let (parts, ()) = http::Request::post("/").body(())?.into_parts();
+/// assert_eq!(key::method()(&parts).as_deref(), Some("POST"));
+/// # Ok::<(), http::Error>(())
+/// ```
 pub fn method() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     |parts| segment(parts.method.as_str().as_bytes())
 }
@@ -125,6 +159,18 @@ where
 /// Only the first 64 bits of an IPv6 address count, because a host usually has all addresses with the same
 /// first 64 bits. The other bits are written as zero. An address that contains an IPv4 address (IPv6-mapped,
 /// NAT64 by `64:ff9b::/96`, 6to4 by `2002::/16`) counts as that address.
+///
+/// ```
+/// use aliquot_client::http::{Proxies, key};
+/// use std::net::IpAddr;
+///
+/// let mut request = http::Request::builder().header("x-forwarded-for", "203.0.113.7").body(())?;
+/// request.extensions_mut().insert(IpAddr::from([10, 0, 0, 1]));
+/// let (parts, ()) = request.into_parts();
+/// let proxies = Proxies::x_forwarded_for(["10.0.0.0/8"])?;
+/// assert_eq!(key::ip(key::peer, proxies)(&parts).as_deref(), Some("203.0.113.7"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn ip<P>(peer: P, proxies: Proxies) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static
 where
     P: Fn(&Parts) -> Option<IpAddr> + Send + Sync + 'static,
@@ -135,6 +181,19 @@ where
 /// [`ip`] with another prefix length for IPv6, at most 128. A provider may give a customer a `/56` or a `/48`,
 /// so limits on several lengths, each with a name of its own in [`RequestLimits`](crate::http::RequestLimits), find a customer that
 /// uses many networks.
+///
+/// ```
+/// use aliquot_client::http::{Proxies, key};
+/// use std::net::IpAddr;
+///
+/// let mut request = http::Request::new(());
+/// let address: IpAddr = "2001:db8:1:2::3".parse()?;
+/// request.extensions_mut().insert(address);
+/// let (parts, ()) = request.into_parts();
+/// let network = key::ip_prefix(key::peer, Proxies::none(), 48);
+/// assert_eq!(network(&parts).as_deref(), Some("2001:db8:1::"));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 pub fn ip_prefix<P>(
     peer: P,
     proxies: Proxies,
@@ -196,6 +255,14 @@ where
 }
 
 /// Returns the first key, or the second one if there is no first.
+///
+/// ```
+/// use aliquot_client::http::key;
+///
+/// let by = key::or(key::header("x-user"), key::text("anonymous"));
+/// let (parts, ()) = http::Request::new(()).into_parts();
+/// assert_eq!(by(&parts).as_deref(), Some("anonymous"));
+/// ```
 pub fn or<F, S>(first: F, second: S) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static
 where
     F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
@@ -234,6 +301,16 @@ pub fn peer(parts: &Parts) -> Option<IpAddr> {
 
 /// Joins two to six parts with `/`: `key::all((key::text("user"), key::header("x-user")))`. `None` if a part
 /// is missing.
+///
+/// ```
+/// use aliquot_client::http::key;
+///
+/// let by = key::all((key::text("tenant"), key::header("x-tenant"), key::method()));
+/// let request = http::Request::builder().header("x-tenant", "acme").body(())?;
+/// let (parts, ()) = request.into_parts();
+/// assert_eq!(by(&parts).as_deref(), Some("tenant/acme/GET"));
+/// # Ok::<(), http::Error>(())
+/// ```
 pub fn all<T: All>(parts: T) -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
     move |head| {
         let mut key = String::new();

@@ -15,6 +15,17 @@ use std::sync::Arc;
 ///
 /// If the home node granted the permit (central mode) and it is dropped after the client was closed, it
 /// becomes free only after a lease and the maximum hold.
+///
+/// ```
+/// use aliquot_client::Limiter;
+///
+/// let limiter = Limiter::local_permits(1)?;
+/// let permit = limiter.try_permit().expect("it is free");
+/// assert!(limiter.try_permit().is_err());
+/// drop(permit);
+/// assert!(limiter.try_permit().is_ok());
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a permit is released when it is dropped"]
 pub struct Permit {

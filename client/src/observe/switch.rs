@@ -10,6 +10,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// ([`Switched`](crate::observe::Switched)). Decisions that the mode changed are counted ([`ModeStats`]).
 ///
 /// A limiter reads its mode only when it refuses, so the mode costs admissions nothing.
+///
+/// ```
+/// use aliquot_client::observe::Mode;
+/// use aliquot_client::{Limit, Limiter};
+///
+/// let limiter = Limiter::local(Limit::per_sec(1), 1)?;
+/// limiter.set_mode(Mode::DryRun);
+/// assert!(limiter.try_acquire(1).is_ok());
+/// assert!(limiter.try_acquire(1).is_ok(), "it would be refused, and is counted");
+/// assert_eq!(limiter.mode_stats().let_through, 1);
+/// limiter.set_mode(Mode::Freeze);
+/// assert!(limiter.try_acquire(1).is_err());
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Refuses and admits as the limit says.

@@ -23,6 +23,22 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
 /// Settings of a [`Client`]; see [`Client::builder`].
+///
+/// ```no_run
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use aliquot_client::{Client, DefaultRule, Limit};
+/// use std::time::Duration;
+///
+/// let client = Client::builder()
+///     .addresses(["a:7001", "b:7001", "c:7001"])
+///     .label("service", "checkout")
+///     .token(std::env::var("ALIQUOT_TOKEN")?)
+///     .default_rule(DefaultRule::Local { limit: Limit::per_sec(10), burst: 10 })
+///     .cold_wait(Duration::from_millis(100))
+///     .connect()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct ClientBuilder {
     addresses: Vec<String>,
     wants_members: bool,

@@ -16,6 +16,20 @@ use tokio::sync::oneshot;
 ///
 /// Cloning is cheap, and all clones share one session. When the last clone and the last limiter are dropped,
 /// the session hands back what it holds.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use aliquot_client::Client;
+///
+/// let client = Client::connect(["a:7001", "b:7001"])?;
+/// let reads = client.limiter("tenant/42/reads")?;
+/// if reads.check(1).await.is_ok() {
+///     println!("admitted");
+/// }
+/// client.close().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Client {
     handle: Handle,

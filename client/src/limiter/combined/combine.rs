@@ -14,6 +14,18 @@ use std::fmt;
 ///
 /// Each method takes a reading of the limit's own clock. A limit under a lease does not rely on that reading:
 /// before it admits it also checks the lease against its own clock.
+///
+/// ```
+/// use aliquot_client::combined::Combine;
+/// use aliquot_client::{Limit, Limiter};
+/// use std::sync::Arc;
+///
+/// let per_second: Arc<dyn Combine> = Arc::new(Limiter::local(Limit::per_sec(10), 10)?);
+/// let now = per_second.now();
+/// assert!(per_second.peek_at(10, now).is_ok());
+/// assert!(per_second.peek_at(11, now).is_err());
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
 pub trait Combine: fmt::Debug + Send + Sync {
     /// Returns a reading of the clock that the limit decides by.
     fn now(&self) -> Tick;

@@ -27,6 +27,26 @@ impl Sample {
 }
 
 /// Decides how many calls may be in flight.
+///
+/// ```
+/// use aliquot_client::adaptive::{Controller, Sample};
+///
+/// /// Allows eight calls in flight until one has failed, and one call from then on.
+/// #[derive(Debug)]
+/// struct Timid(u64);
+///
+/// impl Controller for Timid {
+///     fn limit(&self) -> u64 {
+///         self.0
+///     }
+///
+///     fn sample(&mut self, sample: Sample) {
+///         if sample.failed {
+///             self.0 = 1;
+///         }
+///     }
+/// }
+/// ```
 pub trait Controller: fmt::Debug + Send {
     /// Returns the maximum number of calls in flight.
     fn limit(&self) -> u64;
@@ -36,6 +56,15 @@ pub trait Controller: fmt::Debug + Send {
 }
 
 /// Range of a controller's limit, and its start.
+///
+/// ```
+/// use aliquot_client::adaptive::{Adaptive, Bounds, Gradient};
+///
+/// let bounds = Bounds::new(1, 200)?.start(20);
+/// let limit = Adaptive::new(Gradient::new(bounds))?;
+/// assert_eq!(limit.limit(), 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     least: u64,
@@ -131,6 +160,16 @@ impl Led {
 /// The limit settles between that part of the number at which calls begin to fail, and that number. Do not
 /// use it for a service that queues calls for long before they fail: the limit then rises until the queue is
 /// as long as the service lets it become, or to its maximum. Use [`Vegas`] or [`Gradient`] there.
+///
+/// ```
+/// use aliquot_client::adaptive::{Adaptive, Bounds, Aimd};
+///
+/// let limit = Adaptive::new(Aimd::new(Bounds::new(1, 200)?))?;
+/// let call = limit.try_call().expect("one call may be in flight");
+/// assert!(limit.try_call().is_err());
+/// call.success();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Aimd {
     led: Led,
@@ -177,6 +216,16 @@ impl Controller for Aimd {
 /// by two. In between it stays. A failure leaves nine tenths of the limit, once for all calls in flight.
 ///
 /// See [latency without a queue](crate::adaptive#latency-without-a-queue) for the two latencies.
+///
+/// ```
+/// use aliquot_client::adaptive::{Adaptive, Bounds, Vegas};
+///
+/// let limit = Adaptive::new(Vegas::new(Bounds::new(1, 200)?))?;
+/// let call = limit.try_call().expect("one call may be in flight");
+/// assert!(limit.try_call().is_err());
+/// call.success();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Vegas {
     probed: Probed,
@@ -228,6 +277,16 @@ impl Controller for Vegas {
 /// concurrency-limits (2018), with another tolerance and head-room.
 ///
 /// See [latency without a queue](crate::adaptive#latency-without-a-queue) for the two latencies.
+///
+/// ```
+/// use aliquot_client::adaptive::{Adaptive, Bounds, Gradient};
+///
+/// let limit = Adaptive::new(Gradient::new(Bounds::new(1, 200)?))?;
+/// let call = limit.try_call().expect("one call may be in flight");
+/// assert!(limit.try_call().is_err());
+/// call.success();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Gradient {
     probed: Probed,

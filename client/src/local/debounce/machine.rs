@@ -18,6 +18,15 @@ pub enum Edge {
 }
 
 /// Rules by which a flurry fires.
+///
+/// ```
+/// use aliquot_client::debounce::{Edge, Rules};
+/// use std::time::Duration;
+///
+/// // After 200 ms of silence; and every 2 s while values keep coming.
+/// let rules = Rules::quiet(Duration::from_millis(200)).edge(Edge::Both).at_most_every(Duration::from_secs(2));
+/// assert_ne!(rules, Rules::quiet(Duration::from_millis(200)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     quiet: Span,

@@ -10,6 +10,19 @@ use aliquot_core::unit::Span;
 use std::time::Duration;
 
 /// Settings of a [`Keyed`] store; see [`Keyed::builder`].
+///
+/// ```
+/// use aliquot_client::{Keyed, Limit};
+/// use std::time::Duration;
+///
+/// let store = Keyed::builder(Limit::per_sec(5), 10, 100_000)
+///     .class(Limit::per_sec(50), 100) // class 1: customers who pay
+///     .idle_after(Duration::from_secs(60))
+///     .build()?;
+/// assert!(store.try_acquire("alice", 10).is_ok());
+/// assert!(store.try_acquire("alice", 1).is_err());
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
 #[derive(Debug)]
 pub struct KeyedBuilder {
     limits: Vec<(Limit, u64)>,

@@ -15,6 +15,17 @@ use std::sync::Arc;
 
 /// A component that a [`Watch`] can register under a name: a [`Breaker`], a [`Throttle`], an [`Adaptive`], an
 /// [`AdaptiveRate`], a [`Pacer`], or a [`Switched`] limit or store.
+///
+/// ```
+/// use aliquot_client::breaker::Breaker;
+/// use aliquot_client::observe::Watch;
+/// use std::time::Duration;
+///
+/// let breaker = Breaker::new(5, Duration::from_secs(1));
+/// let watch = Watch::new();
+/// watch.register("database", &breaker);
+/// assert_eq!(&*watch.components()[0].name, "database");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Component(Kind);
 
