@@ -32,7 +32,7 @@ use crate::lease::{ChildLease, LeaseState};
 use crate::message::{Answer, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Tick};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use report_queue::ReportQueue;
 
 /// State machine of one client process, across all edges that it uses.
@@ -150,7 +150,7 @@ impl<D: Decider> Client<D> {
     }
 
     /// Marks a budget whose decider was used without the machine. Call it before [`Client::is_urgent`] and
-    /// [`Client::report`]: they examine only marked budgets and those with demand.
+    /// [`Client::report`]: they examine only marked budgets, and those whose demand may have fallen.
     pub fn touch(&mut self, budget: BudgetId) {
         if self.allotments.contains_key(&budget) {
             self.queue.touch(budget);
@@ -327,7 +327,7 @@ impl<D: Decider> Client<D> {
     /// Returns true if a report should be sent now instead of at the usual interval: none was sent on this
     /// edge yet, something was returned, or demand rose that nothing held here serves.
     ///
-    /// Examines the marked budgets, and from time to time all budgets with activity.
+    /// Examines the marked budgets, and from time to time all active ones and those that are due.
     pub fn is_urgent(&mut self, now: Tick) -> bool {
         let Some(holder) = &self.holder else {
             return false;
@@ -337,8 +337,10 @@ impl<D: Decider> Client<D> {
         }
         let unheard = holder.lease().last_sent() == Seq::new(0);
         let more = holder.has_more();
-        let (since, budgets) = self.queue.take_some(now);
-        for budget in budgets {
+        if self.queue.sweeps(now) {
+            self.wake_due(now);
+        }
+        for (budget, since) in self.queue.take_some(now) {
             let allotment = self.allotments.get_mut(&budget);
             if allotment.is_some_and(|of| of.is_urgent(since, now)) {
                 self.queue.mark_urgent(budget);
@@ -366,35 +368,43 @@ impl<D: Decider> Client<D> {
         self.wanting > 0
     }
 
-    /// Makes the next report. Returns `None` without an open edge.
-    pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
-        self.tick(now);
-        let usable = self.may_use(now);
-        let holder = self.holder.as_mut()?;
+    /// Has the next look examine the budgets whose time has come.
+    fn wake_due(&mut self, now: Tick) {
         while let Some(budget) = self.queue.take_due(now) {
             if let Some(allotment) = self.allotments.get_mut(&budget) {
                 allotment.due = None;
-                self.queue.touch(budget);
+                self.queue.wake(budget);
             }
         }
-        let (since, mut active) = self.queue.take_all(now);
-        let mut wants = BTreeMap::new();
-        active.retain(|&budget| {
+    }
+
+    /// Makes the next report. Returns `None` without an open edge.
+    ///
+    /// Its cost is proportional to the number of budgets that were used or changed since the last report. Others
+    /// are examined when their demand may have fallen by much.
+    pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
+        self.tick(now);
+        let usable = self.may_use(now);
+        self.holder.as_ref()?;
+        self.wake_due(now);
+        let holder = self.holder.as_mut()?;
+        let (mut wants, mut active) = (BTreeMap::new(), BTreeSet::new());
+        for (budget, since) in self.queue.take_all(now) {
             let Some(allotment) = self.allotments.get_mut(&budget) else {
-                return false;
+                continue;
             };
             let before = usize::from(allotment.wants_any());
             let owes = allotment.settle(budget, holder, usable, now);
             wants.insert(budget, allotment.wants(since, now));
             let after = usize::from(allotment.wants_any());
             self.wanting = self.wanting.saturating_sub(before).saturating_add(after);
-            let rests = !owes && allotment.rests();
-            if rests {
-                let then = allotment.decider().rests_until(now);
+            if owes || allotment.is_busy(now) {
+                active.insert(budget);
+            } else {
+                let then = allotment.next_look(now);
                 allotment.due = self.queue.put_off(budget, allotment.due, then);
             }
-            !rests
-        });
+        }
         self.queue.keep(active);
         self.owes_report = false;
         holder.report(now, wall_ms, wants)

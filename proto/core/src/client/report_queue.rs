@@ -1,33 +1,39 @@
 //! The budgets that the next report must examine.
 //!
 //! ```text
-//!            asked, given, lapsed           looked at
-//!   resting ─────────────────────► touched ───────────► active ──┐ sent with each
-//!      ▲                                                  │ ◄────┘ report
-//!      └──────────────────────────────────────────────────┘
-//!        nothing is wanted, and nothing will be unless it is touched
+//!                       asked, given, lapsed           looked at
+//!   resting, cooling ─────────────────────► touched ───────────► active ──┐ a caller waits,
+//!      ▲        │ due                                           ▲  │ ◄────┘ or something is owed
+//!      │        └───────────────────────────────────────────────┘  │
+//!      └───────────────────────────────────────────────────────────┘
+//!        nothing is wanted, or less and less, unless it is touched
 //! ```
 //!
-//! A budget at rest costs nothing: the next report leaves it out, since its parent knows its line.
+//! A budget at rest costs nothing: the next report leaves it out, since its parent knows its line. A budget whose
+//! last demand is over cools: its estimate falls, ever more slowly, and so it is examined ever more rarely.
 
 use crate::unit::{BudgetId, Span, Tick};
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 /// Queue of a client's budgets, by the work that is due for them.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct ReportQueue {
     /// Budgets that were used or changed since they were examined.
     touched: BTreeSet<BudgetId>,
-    /// Budgets whose line may change with time alone. Contains all of `touched`.
+    /// Budgets that every report and every sweep examine. Contains all of `touched`.
     active: BTreeSet<BudgetId>,
     /// Budgets that were found urgent since the last report.
     urgent: BTreeSet<BudgetId>,
-    /// Budgets at rest that must be examined at a given time.
+    /// Budgets that must be examined at a given time even if they are not touched.
     due: BTreeSet<(Tick, BudgetId)>,
     /// Time of the last examination. Every request before it has been seen.
     looked: Tick,
     /// Time at which all active budgets were last examined.
     swept: Tick,
+    /// Number of examinations, for tests that bound the work.
+    #[cfg(test)]
+    pub(super) examined: usize,
 }
 
 impl ReportQueue {
@@ -39,6 +45,11 @@ impl ReportQueue {
         if self.touched.insert(budget) {
             self.active.insert(budget);
         }
+    }
+
+    /// Has the next report and the next sweep examine a budget that was not used.
+    pub(super) fn wake(&mut self, budget: BudgetId) {
+        self.active.insert(budget);
     }
 
     /// Removes a budget whose claim ended. `due` is its entry in `self.due`, if any.
@@ -60,7 +71,7 @@ impl ReportQueue {
         })
     }
 
-    /// Schedules a budget at rest for `then`, unless it is scheduled earlier. `before` is its present entry.
+    /// Schedules a budget that is not active for `then`, unless it is scheduled earlier. `before` is its present entry.
     /// Returns its entry afterwards.
     pub(super) fn put_off(
         &mut self,
@@ -80,30 +91,60 @@ impl ReportQueue {
         Some(then)
     }
 
-    /// Returns the budgets to examine between two reports, and the time since which they may have been used.
-    pub(super) fn take_some(&mut self, now: Tick) -> (Tick, BTreeSet<BudgetId>) {
+    /// Returns true if the next look examines all active budgets.
+    pub(super) fn sweeps(&self, now: Tick) -> bool {
+        now.since(self.swept) >= Self::SWEEP_EVERY
+    }
+
+    /// Returns the budgets to examine between two reports, each with the time since which it may have been
+    /// used.
+    pub(super) fn take_some(&mut self, now: Tick) -> Vec<(BudgetId, Tick)> {
         let since = self.looked;
         self.looked = since.max(now);
         let touched = core::mem::take(&mut self.touched);
-        if now.since(self.swept) < Self::SWEEP_EVERY {
-            return (since, touched);
-        }
-        self.swept = now;
-        (since, self.active.clone())
+        let looks = match self.sweeps(now) {
+            false => touched.into_iter().map(|budget| (budget, since)).collect(),
+            true => {
+                self.swept = now;
+                self.active_since(&touched, since)
+            }
+        };
+        self.count(looks.len());
+        looks
     }
 
-    /// Returns the budgets that a report at `now` must examine, and the time since which they may have been
-    /// used. The caller [keeps](ReportQueue::keep) those that do not rest afterwards.
-    pub(super) fn take_all(&mut self, now: Tick) -> (Tick, BTreeSet<BudgetId>) {
+    /// Returns the budgets that a report at `now` must examine, each with the time since which it may have been
+    /// used. The caller [keeps](ReportQueue::keep) those that remain active.
+    pub(super) fn take_all(&mut self, now: Tick) -> Vec<(BudgetId, Tick)> {
         let since = self.looked;
         self.looked = since.max(now);
         self.swept = now;
-        self.touched.clear();
+        let touched = core::mem::take(&mut self.touched);
         self.urgent.clear();
-        (since, core::mem::take(&mut self.active))
+        let looks = self.active_since(&touched, since);
+        self.active.clear();
+        self.count(looks.len());
+        looks
     }
 
-    /// Sets the active budgets to those that do not rest.
+    /// Returns the active budgets. One that was not touched may have been used at any time since it was examined.
+    fn active_since(&self, touched: &BTreeSet<BudgetId>, since: Tick) -> Vec<(BudgetId, Tick)> {
+        let look = |&budget: &BudgetId| match touched.contains(&budget) {
+            true => (budget, since),
+            false => (budget, Tick::from_nanos(0)),
+        };
+        self.active.iter().map(look).collect()
+    }
+
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests count"))]
+    fn count(&mut self, _looks: usize) {
+        #[cfg(test)]
+        {
+            self.examined = self.examined.saturating_add(_looks);
+        }
+    }
+
+    /// Sets the active budgets.
     pub(super) fn keep(&mut self, budgets: BTreeSet<BudgetId>) {
         self.active = budgets;
     }

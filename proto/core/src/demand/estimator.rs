@@ -54,6 +54,9 @@ impl Estimator {
     /// Number of ticks for which a caller is expected to return: half a minute.
     pub const REMEMBERED_TICKS: u64 = 300;
 
+    /// Maximum number of ticks without an examination while there is an estimate.
+    const COOLS_TICKS: u64 = 10;
+
     /// Returns an estimator without demand, from `now`.
     ///
     /// Demand is summed over `tick` (at least a nanosecond). `bound`, in units per second, is the maximum
@@ -144,6 +147,20 @@ impl Estimator {
     pub(crate) fn is_at_rest(&self) -> bool {
         let seen = self.largest.max(self.largest_before);
         self.sample() == 0 && seen == 0 && self.regime.is_over()
+    }
+
+    /// Returns the time at which the estimate may have fallen by much if nothing is observed after `now`.
+    ///
+    /// A mean that falls because nothing is added takes half as long again for each further fall. At the
+    /// latest it is the time at which nothing is wanted any more.
+    pub(crate) fn cools_until(&self, now: Tick) -> Tick {
+        let over = self.tick.times_or_max(Self::SILENT_TICKS.saturating_add(2));
+        let asked = self.asked.unwrap_or(self.began);
+        let half = Span::from_nanos(now.since(asked).nanos() / 2);
+        let most = self.tick.times_or_max(Self::COOLS_TICKS);
+        let then = now.after(half.max(self.tick).min(most));
+        let over = asked.after(over);
+        if now < over { then.min(over) } else { then }
     }
 
     fn take(&mut self, observed: Observed) {

@@ -129,9 +129,25 @@ impl<D: Decider> Allotment<D> {
             || next.floor != before.floor
     }
 
-    /// Returns true if the next reports repeat the last one as long as nothing is requested or granted. The
-    /// budget need not be examined before [`Decider::rests_until`].
-    pub(in crate::client) fn rests(&self) -> bool {
+    /// Returns true if every report must examine the budget, because its values may change at any time without
+    /// a request: a caller waits, a permit is in flight, or other limits follow its share.
+    pub(in crate::client) fn is_busy(&self, now: Tick) -> bool {
+        !self.rests()
+            && (self.decider.in_flight() > 0
+                || !self.last_report.largest_wait.is_zero()
+                || self.decider.rests_until(now).is_some_and(|at| at <= now))
+    }
+
+    /// Returns the time at which the budget must be examined even if nothing is requested or granted before:
+    /// when its demand may have fallen by much, or when the decider must be.
+    pub(in crate::client) fn next_look(&self, now: Tick) -> Option<Tick> {
+        let cooled = (!self.rests()).then(|| self.demand.cools_until(now));
+        let needed = self.decider.rests_until(now);
+        cooled.into_iter().chain(needed).min()
+    }
+
+    /// Returns true if the next reports repeat the last one as long as nothing is requested or granted.
+    fn rests(&self) -> bool {
         self.last_report.demand == 0
             && self.last_report.largest_wait.is_zero()
             && self.demand.is_at_rest()
@@ -213,5 +229,40 @@ mod tests {
         assert!(!client.is_urgent(at(3)));
         client.waits(BUDGET, Tokens::from_grains(4), at(4));
         assert!(client.is_urgent(at(4)));
+    }
+
+    #[test]
+    fn reports_examine_what_is_used_and_seldom_what_is_not_used_any_more() {
+        const OLD: u64 = 1_000;
+        let mut client = reporting();
+        let one = Tokens::from_grains(1);
+        let use_once = |client: &mut Client, budget: u64, millis: u64| {
+            let budget = BudgetId::new(budget);
+            client.claim(budget, Claim::default(), at(millis));
+            assert!(client.try_acquire_at(budget, one, at(millis)).is_err());
+        };
+        (1..=OLD).for_each(|budget| use_once(&mut client, budget, 10));
+        assert!(client.report(at(10), 0).is_some());
+        client.queue.examined = 0;
+        for turn in 0..100 {
+            let millis = 20 + 20 * turn;
+            use_once(&mut client, OLD + 1 + turn, millis);
+            assert!(client.is_urgent(at(millis)));
+            assert!(client.report(at(millis), 0).is_some());
+        }
+        // Seven or eight times in two seconds each of the old ones, not once in each report.
+        let examined = u64::try_from(client.queue.examined).unwrap();
+        assert!(examined < 10 * OLD, "{examined}");
+        assert!(examined > 4 * OLD, "their demand fell: {examined}");
+        // At rest after ten seconds of silence, and then never.
+        for turn in 0..60 {
+            let millis = 2_020 + 200 * turn;
+            assert!(client.report(at(millis), 0).is_some());
+        }
+        assert!(!client.wants_any());
+        client.queue.examined = 0;
+        assert!(client.report(at(14_020), 0).is_some());
+        assert!(!client.is_urgent(at(15_000)));
+        assert_eq!(client.queue.examined, 0);
     }
 }
