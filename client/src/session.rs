@@ -26,6 +26,7 @@ mod leaving;
 mod links;
 pub(crate) mod tls;
 pub(crate) mod transport;
+mod unanswered;
 
 use crate::bucket::CellDecider;
 use crate::limiter::session_requests::SessionRequest;
@@ -45,6 +46,7 @@ use rand::rngs::StdRng;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use unanswered::Unanswered;
 
 /// Channels by which callers reach the session.
 #[derive(Debug)]
@@ -87,6 +89,8 @@ pub(crate) struct Session {
     urgent_debounce: Debounce<Last<()>>,
     /// No urgent report is sent before this.
     urgent_at: Tick,
+    /// The last report, if there was much to say: until its answer arrives, none follows.
+    unanswered: Unanswered,
     clocks: (Tick, i64),
     pid: u32,
 }
@@ -142,6 +146,7 @@ impl Session {
             report_at: now,
             urgent_debounce: Debounce::new(Rules::throttle(Self::URGENT_GAP)),
             urgent_at: now,
+            unanswered: Unanswered::default(),
             clocks: (now, wall),
             pid: std::process::id(),
             shared,
@@ -226,13 +231,14 @@ impl Session {
                 .urgent_debounce
                 .due()
                 .map(|due| due.max(self.urgent_at));
-            also(urgent.unwrap_or(self.report_at));
+            let report_at = self.report_at.max(self.answer_due());
+            also(urgent.map_or(report_at, |at| at.max(self.answer_due())));
             if self.may_ask()
                 && let Some(at) = self.keys.next_ask()
             {
                 also(at);
             }
-            also(self.report_at);
+            also(report_at);
             if self.shared.is_wanted() {
                 also(now.after(Self::LOOK_AGAIN));
             } else if self.machine.wants_any() {
@@ -293,10 +299,18 @@ impl Session {
         if now < self.report_at && self.machine.is_urgent(now) {
             self.request_urgent(now);
         }
+        if now < self.answer_due() {
+            return;
+        }
         let may_be_urgent = now >= self.urgent_at;
         if now >= self.report_at || (may_be_urgent && self.urgent_debounce.poll(now).is_some()) {
             self.report(now);
         }
+    }
+
+    /// Returns the time before which no report is sent, because there is much to say and the last one has no answer.
+    fn answer_due(&self) -> Tick {
+        self.unanswered.due(self.link().map(|link| link.id))
     }
 
     /// Asks for a report soon. The debouncer always has room for that.
@@ -322,6 +336,8 @@ impl Session {
             let pause = self.report_every.times_or_max(1 + u64::from(rests));
             let lines = u64::try_from(report.lines.len()).unwrap_or(u64::MAX);
             self.urgent_at = now.after(Self::URGENT_GAP_PER_LINE.times_or_max(lines));
+            let sent = (report.seq, report.lines.len());
+            self.unanswered.sent(link.id, sent, self.report_every, now);
             let sent = u64::from(link.send(&ClientMessage::Report(report)));
             self.messages += sent;
             self.reports += sent;
@@ -344,6 +360,7 @@ impl Session {
             NodeMessage::DecisionReply(told) => self.told(&told, now),
             NodeMessage::Interned(keys) => self.learn(keys, now),
             NodeMessage::Answer(answer) => {
+                self.unanswered.answered(answer.taken, answer.lines.len());
                 self.machine.handle_answer(&answer, now);
                 self.mirror_lease(now);
                 if self.machine.edge().is_none() {
