@@ -24,9 +24,9 @@ pub(crate) mod error;
 mod keys;
 mod leaving;
 mod links;
+mod report_pace;
 pub(crate) mod tls;
 pub(crate) mod transport;
-mod unanswered;
 
 use crate::bucket::CellDecider;
 use crate::limiter::session_requests::SessionRequest;
@@ -43,10 +43,10 @@ use keys::Keys;
 use leaving::Leaving;
 use links::ClosingLink;
 use rand::rngs::StdRng;
+use report_pace::ReportPace;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use unanswered::Unanswered;
 
 /// Channels by which callers reach the session.
 #[derive(Debug)]
@@ -89,8 +89,8 @@ pub(crate) struct Session {
     urgent_debounce: Debounce<Last<()>>,
     /// No urgent report is sent before this.
     urgent_at: Tick,
-    /// The last report, if there was much to say: until its answer arrives, none follows.
-    unanswered: Unanswered,
+    /// Pace and length of reports while there is much to say.
+    report_pace: ReportPace,
     clocks: (Tick, i64),
     pid: u32,
 }
@@ -146,7 +146,7 @@ impl Session {
             report_at: now,
             urgent_debounce: Debounce::new(Rules::throttle(Self::URGENT_GAP)),
             urgent_at: now,
-            unanswered: Unanswered::default(),
+            report_pace: ReportPace::new(),
             clocks: (now, wall),
             pid: std::process::id(),
             shared,
@@ -310,7 +310,7 @@ impl Session {
 
     /// Returns the time before which no report is sent, because there is much to say and the last one has no answer.
     fn answer_due(&self) -> Tick {
-        self.unanswered.due(self.link().map(|link| link.id))
+        self.report_pace.due(self.link().map(|link| link.id))
     }
 
     /// Asks for a report soon. The debouncer always has room for that.
@@ -329,6 +329,7 @@ impl Session {
             return;
         }
         self.shared.unwant();
+        self.machine.limit_report(self.report_pace.lines_max());
         if let Some(report) = self.machine.report(now, self.clocks.1) {
             // New demand and capacity that is wanted back are urgent. Without them a report says only that
             // this client is there, so it may come half as often.
@@ -337,7 +338,7 @@ impl Session {
             let lines = u64::try_from(report.lines.len()).unwrap_or(u64::MAX);
             self.urgent_at = now.after(Self::URGENT_GAP_PER_LINE.times_or_max(lines));
             let sent = (report.seq, report.lines.len());
-            self.unanswered.sent(link.id, sent, self.report_every, now);
+            self.report_pace.sent(link.id, sent, self.report_every, now);
             let sent = u64::from(link.send(&ClientMessage::Report(report)));
             self.messages += sent;
             self.reports += sent;
@@ -360,7 +361,8 @@ impl Session {
             NodeMessage::DecisionReply(told) => self.told(&told, now),
             NodeMessage::Interned(keys) => self.learn(keys, now),
             NodeMessage::Answer(answer) => {
-                self.unanswered.answered(answer.taken, answer.lines.len());
+                self.report_pace
+                    .answered(answer.taken, answer.lines.len(), now);
                 self.machine.handle_answer(&answer, now);
                 self.mirror_lease(now);
                 if self.machine.edge().is_none() {

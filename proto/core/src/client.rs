@@ -368,6 +368,14 @@ impl<D: Decider> Client<D> {
         self.wanting > 0
     }
 
+    /// Sets the maximum number of lines of the next reports on the present edge. What is left out follows in later
+    /// ones, the most urgent lines first.
+    pub fn limit_report(&mut self, lines_max: usize) {
+        if let Some(holder) = &mut self.holder {
+            holder.limit_report(lines_max);
+        }
+    }
+
     /// Has the next look examine the budgets whose time has come.
     fn wake_due(&mut self, now: Tick) {
         while let Some(budget) = self.queue.take_due(now) {

@@ -35,6 +35,12 @@ impl Holder {
         self.retired.insert(budget);
     }
 
+    /// Sets the maximum number of lines of the next reports. Lines that were sent and not acknowledged are repeated
+    /// even if they are more.
+    pub fn limit_report(&mut self, lines_max: usize) {
+        self.delta.limit(lines_max.min(ReportLine::LINES_MAX));
+    }
+
     /// Returns true if the next report should be sent at once: lines wait that it has room for, or the
     /// parent's lines wait for the echo.
     #[must_use]

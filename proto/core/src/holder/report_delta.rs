@@ -149,6 +149,11 @@ impl ReportDelta {
         }
     }
 
+    /// Sets the maximum number of lines of a report.
+    pub(super) const fn limit(&mut self, most: usize) {
+        self.most = most;
+    }
+
     /// Takes the acknowledgement in an answer. `last` is the last report sent.
     ///
     /// The line of an ended claim is kept although the parent knows of the end. Another parent may have taken

@@ -349,3 +349,36 @@ fn what_was_not_followed_is_swept() {
     cluster.node.sweep(|_| true);
     assert!(cluster.node.remembered().is_empty());
 }
+
+/// Shorter reports leave out what can wait, and go on with it once they are answered.
+#[test]
+fn a_limited_report_has_the_urgent_lines_first_and_the_others_follow() {
+    let mut holder = Holder::new(edge(0, 1));
+    let wants = (1..=1_000).map(|id| (BudgetId::new(id), wanted(u64::from(id > 900))));
+    let mut wants: BTreeMap<_, _> = wants.collect();
+    let mut said = std::collections::BTreeSet::new();
+    for seq in 1..=6 {
+        holder.limit_report(256);
+        let report = holder.report(at(seq), 0, std::mem::take(&mut wants));
+        let lines = report.expect("a report").lines;
+        assert!(lines.len() <= 256, "{}", lines.len());
+        let urgent = |line: &ReportLine| line.budget > BudgetId::new(900);
+        assert_eq!(lines.iter().any(urgent), seq == 1);
+        said.extend(lines.iter().map(|line| line.budget));
+        let taken = Answer {
+            edge: edge(0, 1),
+            number: Heard {
+                term: Term::new(1),
+                number: Number::new(seq),
+            },
+            answers: Seq::new(seq),
+            taken: Seq::new(seq),
+            lease: Span::from_secs(3),
+            verdict: Verdict::Open,
+            lines: Vec::new(),
+        };
+        holder.handle_answer(at(seq), &taken);
+        assert_eq!(holder.has_more(), said.len() < 1_000);
+    }
+    assert_eq!(said.len(), 1_000);
+}

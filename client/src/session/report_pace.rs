@@ -1,0 +1,162 @@
+//! Pace and length of the reports of a session that has much to say.
+//!
+//! A report repeats all lines that its node has not acknowledged, and each report is answered with all lines that
+//! the client has not echoed. If a node is slow because it has much to read and to say, repeating a thousand lines
+//! makes it slower still: in the end it does nothing but repeat, and leases end meanwhile. So if a report or the
+//! last answer was long, the next report waits for the answer, as long as the lease allows. The node thereby sets
+//! the pace, and each line is sent once.
+//!
+//! Other sessions do the same, and a node answers one after the other. If answers come late, the next reports are
+//! shorter, so that each session is answered well before its lease ends. The lines that are left out follow in the
+//! next reports, the most urgent first.
+
+use aliquot_core::message::ReportLine;
+use aliquot_core::unit::{Seq, Span, Tick};
+
+/// The last report if it must be answered before the next one, and the maximum length of the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReportPace {
+    last: Option<Last>,
+    /// Set if the last answer was long.
+    hears_much: bool,
+    lines_max: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    /// Number of the link that it was sent on.
+    link: u64,
+    seq: Seq,
+    sent: Tick,
+    /// Time at which the next report is sent without the answer.
+    until: Tick,
+}
+
+impl ReportPace {
+    /// Minimum number of lines of a long report or answer.
+    const LONG: usize = 64;
+
+    /// Maximum time for which a report waits for the answer to a long one, in report intervals: less than the
+    /// second after which a silent client is granted nothing, and another node is tried.
+    const REPORTS_MAX: u64 = 3;
+
+    /// Maximum number of lines of a report at the beginning, and the least that it is lowered to.
+    const LINES_FIRST: usize = 1_024;
+    const LINES_LEAST: usize = 256;
+
+    /// Time for an answer above which the next report has at most half as many lines. If it took less than a
+    /// quarter of this, twice as many are allowed.
+    const SLOW: Span = Span::from_millis(200);
+
+    pub(super) const fn new() -> Self {
+        Self {
+            last: None,
+            hears_much: false,
+            lines_max: Self::LINES_FIRST,
+        }
+    }
+
+    /// Returns the maximum number of lines of the next report.
+    pub(super) const fn lines_max(&self) -> usize {
+        self.lines_max
+    }
+
+    /// Records that report `seq` was sent on a link at `now`, with this number of lines. `every` is the usual
+    /// interval of reports.
+    pub(super) fn sent(&mut self, link: u64, (seq, lines): (Seq, usize), every: Span, now: Tick) {
+        // The one before was not answered in time.
+        if self.last.is_some_and(|last| last.link == link) {
+            self.answers_take(Span::MAX);
+        }
+        let much = lines >= Self::LONG || self.hears_much;
+        self.last = much.then(|| Last {
+            link,
+            seq,
+            sent: now,
+            until: now.after(every.times_or_max(Self::REPORTS_MAX)),
+        });
+    }
+
+    /// Records an answer of this number of lines that arrived at `now`. It acknowledges report `taken` and all
+    /// before it.
+    pub(super) fn answered(&mut self, taken: Seq, lines: usize, now: Tick) {
+        if let Some(last) = self.last.take_if(|last| last.seq <= taken) {
+            self.answers_take(now.since(last.sent));
+        }
+        self.hears_much = lines >= Self::LONG;
+    }
+
+    fn answers_take(&mut self, time: Span) {
+        self.lines_max = if time > Self::SLOW {
+            (self.lines_max / 2).max(Self::LINES_LEAST)
+        } else if time.times_or_max(4) < Self::SLOW {
+            (self.lines_max * 2).min(ReportLine::LINES_MAX)
+        } else {
+            self.lines_max
+        };
+    }
+
+    /// Returns the time before which no report is sent on a link.
+    pub(super) fn due(&self, link: Option<u64>) -> Tick {
+        let last = self.last.filter(|last| Some(last.link) == link);
+        last.map_or(Tick::default(), |last| last.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: usize = ReportPace::LONG;
+    const LINK: Option<u64> = Some(7);
+    const FREE: Tick = Tick::from_nanos(0);
+
+    fn at(millis: u64) -> Tick {
+        Tick::from_nanos(1_000_000 * millis)
+    }
+
+    /// Sends a report at `millis`. Returns the time before which no other follows.
+    fn send(pace: &mut ReportPace, seq: u64, lines: usize, millis: u64) -> Tick {
+        let every = Span::from_millis(200);
+        pace.sent(7, (Seq::new(seq), lines), every, at(millis));
+        pace.due(LINK)
+    }
+
+    #[test]
+    fn the_report_after_a_long_one_waits_for_its_answer_but_not_for_long() {
+        let mut pace = ReportPace::new();
+        assert_eq!(send(&mut pace, 3, LONG - 1, 10), FREE);
+        assert_eq!(send(&mut pace, 4, LONG, 10), at(610));
+        assert_eq!(pace.due(Some(8)), FREE, "another link");
+        pace.answered(Seq::new(3), 0, at(20));
+        assert_eq!(pace.due(LINK), at(610), "the answer to an earlier one");
+        pace.answered(Seq::new(5), 0, at(20));
+        assert_eq!(pace.due(LINK), FREE);
+        // The node has much to say: each of its answers repeats what was not echoed.
+        pace.answered(Seq::new(5), LONG, at(20));
+        assert_eq!(send(&mut pace, 6, 0, 20), at(620));
+        pace.answered(Seq::new(6), LONG - 1, at(30));
+        assert_eq!(send(&mut pace, 7, 0, 30), FREE);
+    }
+
+    #[test]
+    fn late_answers_make_reports_shorter_and_early_ones_longer() {
+        let mut pace = ReportPace::new();
+        let mut lines_after = |seq: u64, takes: u64| {
+            send(&mut pace, seq, LONG, 0);
+            pace.answered(Seq::new(seq), 0, at(takes));
+            pace.lines_max()
+        };
+        assert_eq!([1, 2].map(|seq| lines_after(seq, 201)), [512, 256]);
+        assert_eq!(lines_after(3, 900), 256);
+        assert_eq!(lines_after(4, 50), 256);
+        assert_eq!(
+            [5, 6, 7].map(|seq| lines_after(seq, 49)),
+            [512, 1_024, 2_048]
+        );
+        assert_eq!([8, 9].map(|seq| lines_after(seq, 1)), [4_096; 2]);
+        send(&mut pace, 10, LONG, 0);
+        send(&mut pace, 11, LONG, 600);
+        assert_eq!(pace.lines_max(), 2_048, "no answer came in time");
+    }
+}
