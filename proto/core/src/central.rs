@@ -29,13 +29,22 @@
 //! 5. A permit is booked under (edge, request) until it is released, or until a lease and the maximum hold
 //!    have passed since the decision. The client counts the hold from its sending, which came first.
 
+mod fair_queue;
 mod memory;
 
+pub use fair_queue::FairQueue;
 pub use memory::{Booked, Memory};
 
 use crate::share::Kind;
 use crate::unit::{BudgetId, Edge, Incarnation, PeriodId, RequestId, Span};
 use core::num::NonZeroU64;
+
+/// Number of whole tokens of burst below which a client's part of a rate is small.
+///
+/// A caller that may wait for a round trip asks the node if such a part has no token for it. At half as much
+/// again as the part makes, a bucket of eight tokens loses less than a thousandth, and at a tenth more than
+/// it makes, two hundredths.
+pub const SMALL_BURST: u64 = 8;
 
 /// A request for a central decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -348,7 +348,7 @@ impl Ledger {
             self.queue.claims(budget, child);
             self.tell_child(child, budget);
         }
-        for &child in &plan.recalled {
+        for &child in plan.recalled.iter().chain(&plan.switched) {
             self.tell_child(child, budget);
         }
         if is_central != self.is_central(budget) {
@@ -356,6 +356,18 @@ impl Ledger {
         }
         self.queue.planned(budget, &plan);
         plan
+    }
+
+    /// Records that a child asked its parent to decide a request for a budget. A child that does so may be
+    /// better served centrally, so the budget is planned again.
+    pub fn asked(&mut self, child: Incarnation, budget: BudgetId, now: Tick) {
+        let child = self.children.get_mut(child);
+        if let Some(claim) = child.and_then(|child| child.claims.get_mut(&budget)) {
+            if !claim.is_central() {
+                self.queue.touch(budget);
+            }
+            claim.set_asked(Some(now));
+        }
     }
 
     /// Returns true if this parent has put a budget in central mode.

@@ -22,7 +22,7 @@ mod work_budget;
 pub use central::{Released, RequestAction};
 
 use crate::account::Account;
-use crate::central::Memory;
+use crate::central::{FairQueue, Memory};
 use crate::edge::Vector;
 use crate::holder::{Holder, Output};
 use crate::lease::{LeaseState, child_span};
@@ -31,7 +31,7 @@ use crate::message::{Answer, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Drift, Edge, Incarnation, Seq, Span, Term, Tick, Tokens};
+use crate::unit::{BudgetId, Drift, Edge, Incarnation, Seq, Span, Term, Tick};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -47,16 +47,8 @@ struct BudgetState {
     pool: Option<Pool>,
     /// Counts of requests reported by sessions that are closed by now.
     tally: Tally,
-    /// The waiting request that tokens are being saved for.
-    turn: Option<Box<Turn>>,
-}
-
-/// The waiting request that tokens are saved up for.
-#[derive(Clone, Copy, Debug, Hash)]
-struct Turn {
-    edge: Edge,
-    cost: Tokens,
-    until: Tick,
+    /// The order of central decisions, while there are any.
+    queue: Option<Box<FairQueue>>,
 }
 
 /// One client's session.
@@ -378,7 +370,7 @@ impl Node {
                 account: Account::new(terms.kind, Share::EMPTY, terms.linger()),
                 pool: (terms.kind == Kind::Rate).then(|| Pool::empty(Share::EMPTY, now)),
                 tally: Tally::default(),
-                turn: None,
+                queue: None,
             })
         });
         budget_state.terms = Arc::clone(terms);

@@ -195,6 +195,12 @@ bugs! {
     LapsedSessionServed,
     /// A budget in central mode is divided all the same.
     SmallBudgetDealt,
+    /// Small parts of clients that ask for decisions are dealt out all the same.
+    SmallPartsDealt,
+    /// Burst is moved from one large cost that waits to the next.
+    LargeCostsChased,
+    /// A central decision goes to the session that asks first, however much it had.
+    FirstComeFirstServed,
     /// Tokens drawn before a limit was lowered count if it was raised again since.
     CutOutrun,
     /// A report leaves out the lines of the one before, although the parent may not have it.

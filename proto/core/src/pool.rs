@@ -60,6 +60,15 @@ impl Pool {
         self.0.try_acquire_at(n, now)
     }
 
+    /// Returns the result that taking `n` tokens would have. Nothing is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`].
+    pub fn peek(&self, n: Tokens, now: Tick) -> Result<(), Refusal> {
+        self.0.peek(n, now)
+    }
+
     /// Returns capacity and level at `now`.
     #[must_use]
     pub fn share_at(&self, now: Tick) -> Share {

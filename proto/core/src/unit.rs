@@ -20,6 +20,7 @@ pub use time::{Drift, Span, Tick};
 pub use weight::Weight;
 
 pub(crate) use scale::time_to_make;
+pub(crate) use time::NANOS_PER_SEC;
 
 use core::fmt;
 

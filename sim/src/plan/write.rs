@@ -91,6 +91,10 @@ fn load(table: &mut Table, group: &Group) {
         "arrivals",
         word(if group.in_step { "constant" } else { "poisson" }),
     );
+    put(
+        "call",
+        word(if group.asks { "check" } else { "try_acquire" }),
+    );
     match group.flows {
         Some(flows) => {
             put("loop", word("closed"));

@@ -105,6 +105,9 @@ pub struct Group {
     pub flows: Option<u64>,
     /// Maximum number of callers of an open loop that wait at each client.
     pub waiting: u64,
+    /// If true, a caller that is refused here asks a node, as `check` and `acquire` do; if false, it goes away,
+    /// as after `try_acquire`.
+    pub asks: bool,
     /// Tokens per request.
     pub cost: u64,
     /// Mean time for which a permit is held.
@@ -147,6 +150,7 @@ impl Group {
             phase: fields.nanos("phase"),
             flows,
             waiting: fields.whole("waiting"),
+            asks: fields.word("call") == "check",
             cost: fields.whole("cost").max(1),
             hold: fields.nanos("hold"),
             start: fields.nanos("start"),

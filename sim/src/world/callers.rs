@@ -9,6 +9,7 @@ use crate::mark::Mark;
 use crate::oracle::{Admission, Flight, Right};
 use crate::scenario::Shape;
 use aliquot_core::bucket::Refusal;
+use aliquot_core::central::SMALL_BURST;
 use aliquot_core::client::{Decider, Denial, Mode};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{BudgetId, PeriodId, Tick, Tokens};
@@ -244,18 +245,35 @@ impl World {
         let waits = match denial {
             Denial::Bucket(Refusal::NotYet { retry_after }) => {
                 self.retry_after = retry_after.nanos();
-                true
+                !self.has_small_part(of, budget)
             }
             Denial::Unknown | Denial::Lapsed => true,
             _ => false,
         };
         self.want(of);
-        if waits || !self.ask_node(of, budget, kind, cost) {
+        let asks = self.plan.scenario.clients[self.services[of].group].asks;
+        if waits || !asks || !self.ask_node(of, budget, kind, cost) {
             self.refused(of, Some(budget), cost);
         } else {
             self.just_asked = true;
         }
         false
+    }
+}
+
+impl World {
+    /// Returns true if the client's part is so small that a caller who may wait asks a node.
+    fn has_small_part(&self, of: usize, budget: BudgetId) -> bool {
+        let service = &self.services[of];
+        let mut allotments = service.client.allotments();
+        let found = allotments.find(|&(id, _)| id == budget);
+        found
+            .zip(service.budget)
+            .is_some_and(|((_, allotment), (_, scale))| {
+                let share = Decider::share_at(allotment.decider(), service.clock.read(self.now));
+                allotment.terms().is_some_and(|of| of.kind == Kind::Rate)
+                    && scale.whole(share.burst) < SMALL_BURST
+            })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The children that take part in a plan, and the amounts to divide among them.
 
-use super::central_mode::{CentralMode, CentralPlacement};
+use super::central_mode::{CentralMode, CentralPlacement, Claims};
 use super::claim::Claim;
 use crate::account::Account;
 use crate::allocate::{self, Claimant};
@@ -84,6 +84,12 @@ impl<'a> Candidate<'a> {
             .iter()
             .any(|band| band.curve.total() > 0);
         !self.leaving && (demand || self.claim.waiting().is_some())
+    }
+
+    /// Returns the largest cost that waits at the child, in whole tokens.
+    pub(super) fn waiting(&self, scale: Scale) -> u64 {
+        let waiting = self.claim.waiting().filter(|_| !self.leaving);
+        waiting.map_or(0, |(_, cost)| scale.whole_up(cost))
     }
 
     /// Returns the requested floor.
@@ -177,12 +183,18 @@ impl Room {
             Kind::Quota => (self.tokens, 1),
             Kind::Concurrency => (self.burst, 1),
         };
-        let claimants = candidates
-            .iter()
-            .filter(|candidate| candidate.wants())
-            .count();
-        let claimants = u64::try_from(claimants).unwrap_or(u64::MAX);
-        central_mode.look(whole, least, claimants, now) || view.central_mode
+        let wanting = candidates.iter().filter(|candidate| candidate.wants());
+        let wanting = u64::try_from(wanting.count()).unwrap_or(u64::MAX);
+        // The parent of clients collects burst for a large cost, and serves it from there itself.
+        let waits = kind == Kind::Rate && view.placement == CentralPlacement::Home;
+        let waiting = candidates.iter().filter(|_| waits);
+        let waiting = waiting.map(|candidate| candidate.waiting(view.scale)).max();
+        let claims = Claims {
+            wanting,
+            least,
+            waiting: waiting.unwrap_or(0),
+        };
+        central_mode.look(whole, claims, now) || view.central_mode
     }
 
     /// Returns the burst in whole tokens.

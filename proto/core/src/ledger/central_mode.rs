@@ -1,5 +1,6 @@
-//! Central mode of budgets that are too scarce for shares.
+//! Central mode: of budgets that are too scarce for shares, and of single children with small parts.
 
+use crate::central::SMALL_BURST;
 use crate::planted::{self, Bug};
 use crate::unit::{Span, Tick};
 
@@ -31,17 +32,34 @@ impl CentralPlacement {
 /// Central mode of one budget, with hysteresis. `is_central` is true in central mode.
 ///
 /// ```text
-///             whole < least · claimants, and two claim it
-///   divided ──────────────────────────────────────────────► central
-///      ▲                                                       │
-///      └── divisible for a second, or twice as much as needed ─┘
+///             whole < needed = least · claimants, and two claim it
+///   divided ──────────────────────────────────────────────────────► central
+///      ▲                                                               │
+///      └────── divisible for a second, or twice as much as needed ─────┘
 /// ```
+///
+/// A cost that waits is a part that its claimant needs at least, until none has waited for two seconds. If
+/// the burst was moved from one such cost to the next instead, most of what the rate makes would be lost on
+/// the way, and claimants of little would get nothing meanwhile.
 ///
 /// A whole of zero changes nothing: the budget is being moved here or elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Hash)]
 pub(super) struct CentralMode {
     is_central: bool,
     divisible: Option<Tick>,
+    /// The largest cost that waited lately and is too large for equal parts, and when one waited last.
+    large: Option<(u64, Tick)>,
+}
+
+/// The claims on a budget, as far as they decide about central mode.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Claims {
+    /// Number of claimants that want some.
+    pub(super) wanting: u64,
+    /// The least number of tokens or permits that a part is of use with.
+    pub(super) least: u64,
+    /// The largest cost that waits; zero if it does not matter here.
+    pub(super) waiting: u64,
 }
 
 impl CentralMode {
@@ -49,23 +67,35 @@ impl CentralMode {
     /// go within it move nothing.
     const EASE: Span = Span::from_secs(1);
 
-    /// Updates the mode for `whole` units (tokens or permits) that `claimants` want parts of, `least` units
-    /// each. Returns true in central mode.
-    pub(super) fn look(&mut self, whole: u64, least: u64, claimants: u64, now: Tick) -> bool {
+    /// Time for which a large cost counts after it was served: the next one may come as soon.
+    const LARGE: Span = Span::from_secs(2);
+
+    /// Updates the mode for `whole` units (tokens or permits). Returns true in central mode.
+    pub(super) fn look(&mut self, whole: u64, claims: Claims, now: Tick) -> bool {
         if whole == 0 {
             return self.is_central;
         }
-        let needed = least.saturating_mul(claimants);
-        if claimants >= 2 && whole < needed && !planted::is(Bug::SmallBudgetDealt) {
-            *self = Self {
-                is_central: true,
-                divisible: None,
-            };
+        let lately = self.large.filter(|(_, at)| now.since(*at) < Self::LARGE);
+        let before = lately.map_or(0, |(cost, _)| cost);
+        // A cost above the whole is never served.
+        let waits =
+            claims.waiting <= whole && claims.waiting.saturating_mul(claims.wanting) > whole;
+        self.large = match waits && !planted::is(Bug::LargeCostsChased) {
+            true => Some((claims.waiting.max(before), now)),
+            false => lately,
+        };
+        let large = self.large.map_or(0, |(cost, _)| cost);
+        let needed = claims.least.max(large).saturating_mul(claims.wanting);
+        if claims.wanting >= 2 && whole < needed && !planted::is(Bug::SmallBudgetDealt) {
+            self.is_central = true;
+            self.divisible = None;
         } else if self.is_central {
             let since = *self.divisible.get_or_insert(now);
             if whole >= needed.saturating_mul(2) || now.since(since) >= Self::EASE {
                 *self = Self::default();
             }
+        } else {
+            self.large = None;
         }
         self.is_central
     }
@@ -77,7 +107,55 @@ impl CentralMode {
 
     /// Returns true if time alone will end central mode.
     pub(super) const fn is_easing(&self) -> bool {
-        self.is_central && self.divisible.is_some()
+        self.is_central && (self.divisible.is_some() || self.large.is_some())
+    }
+}
+
+/// Rule for a child's part of a rate that is too small to serve requests that come by chance.
+///
+/// A part of few tokens of burst overflows whenever its callers pause: with one token, and half as much again
+/// wanted as the part makes, two fifths of it are lost. Parts that stay together at the parent overflow only
+/// if all callers pause. A child whose callers may wait for a round trip shows that by asking, and its part
+/// then stays at the parent. The part of a child that does not ask is left alone. A part is small, too, for a
+/// cost that waits and exceeds it: what is collected for that cost stays at the parent, which can serve the
+/// next one from there.
+///
+/// ```text
+///             asked, and the part is small, and another child asks too
+///   held by the child ─────────────────────────────────────────────────► at the parent
+///          ▲                                                                   │
+///          └────── not asked for five seconds, or the part is twice as large ──┘
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SmallPart {
+    /// The planned burst, in whole tokens.
+    pub(super) burst: u64,
+    /// The largest cost that waits at the child, in whole tokens.
+    pub(super) waiting: u64,
+    /// True if the part is at the parent now.
+    pub(super) is_central: bool,
+    /// Time at which the child last asked.
+    pub(super) asked: Option<Tick>,
+}
+
+impl SmallPart {
+    /// Time for which a child counts as asking: several gaps between requests of a child with a small part.
+    pub(super) const ASKING: Span = Span::from_secs(5);
+
+    /// Returns true if the child asked lately.
+    pub(super) fn is_asking(asked: Option<Tick>, now: Tick) -> bool {
+        asked.is_some_and(|at| now.since(at) < Self::ASKING)
+    }
+
+    /// Returns true if the part stays at the parent, where `asking` children have asked lately.
+    pub(super) fn stays(self, asking: usize, now: Tick) -> bool {
+        let most = match self.is_central {
+            true => SMALL_BURST.saturating_mul(2),
+            false => SMALL_BURST,
+        };
+        let small = self.burst < most && asking >= 2 && !planted::is(Bug::SmallPartsDealt);
+        let large = self.waiting > self.burst && !planted::is(Bug::LargeCostsChased);
+        (small || large) && Self::is_asking(self.asked, now)
     }
 }
 
@@ -87,6 +165,37 @@ mod tests {
 
     fn at(millis: u64) -> Tick {
         Tick::from_nanos(millis * 1_000_000)
+    }
+
+    fn of(least: u64, wanting: u64) -> Claims {
+        Claims {
+            wanting,
+            least,
+            waiting: 0,
+        }
+    }
+
+    #[test]
+    fn a_cost_too_large_for_equal_parts_counts_until_none_has_waited_for_two_seconds() {
+        let mut central_mode = CentralMode::default();
+        let large = |waiting| Claims {
+            waiting,
+            ..of(4, 3)
+        };
+        let steps = [
+            (0, 33, false),
+            (10, 101, false),
+            (20, 95, true),
+            (30, 0, true),
+            (40, 50, true),
+            (2_039, 0, true),
+            (2_040, 0, false),
+        ];
+        for (now, waiting, is_central) in steps {
+            let looked = central_mode.look(100, large(waiting), at(now));
+            assert_eq!(looked, is_central, "{now}");
+        }
+        assert_eq!(central_mode, CentralMode::default());
     }
 
     #[test]
@@ -104,7 +213,7 @@ mod tests {
         ];
         for (now, whole, claimants, is_central) in steps {
             assert_eq!(
-                central_mode.look(whole, 1, claimants, at(now)),
+                central_mode.look(whole, of(1, claimants), at(now)),
                 is_central,
                 "{now}"
             );
@@ -114,9 +223,38 @@ mod tests {
     #[test]
     fn a_single_claimant_gets_what_there_is_and_plenty_is_divided_at_once() {
         let mut central_mode = CentralMode::default();
-        assert!(!central_mode.look(1, 4, 1, at(0)));
-        assert!(central_mode.look(7, 4, 2, at(0)));
-        assert!(central_mode.look(0, 4, 0, at(1)));
-        assert!(!central_mode.look(16, 4, 2, at(2)));
+        assert!(!central_mode.look(1, of(4, 1), at(0)));
+        assert!(central_mode.look(7, of(4, 2), at(0)));
+        assert!(central_mode.look(0, of(4, 0), at(1)));
+        assert!(!central_mode.look(16, of(4, 2), at(2)));
+    }
+
+    #[test]
+    fn a_small_part_stays_while_two_children_ask_and_goes_with_hysteresis() {
+        let part = |burst, is_central, asked| SmallPart {
+            burst,
+            waiting: 0,
+            is_central,
+            asked,
+        };
+        let (asked, now) = (Some(at(1_000)), at(2_000));
+        let rows = [
+            (part(7, false, asked), 2, true),
+            (part(7, false, asked), 1, false),
+            (part(7, false, None), 2, false),
+            (part(8, false, asked), 2, false),
+            (part(15, true, asked), 2, true),
+            (part(16, true, asked), 2, false),
+        ];
+        for (part, asking, stays) in rows {
+            assert_eq!(part.stays(asking, now), stays, "{part:?}, {asking}");
+        }
+        let large = SmallPart {
+            waiting: 51,
+            ..part(50, false, asked)
+        };
+        assert!(large.stays(1, now), "more waits than the part holds");
+        assert!(part(1, true, asked).stays(2, at(5_999)));
+        assert!(!part(1, true, asked).stays(2, at(6_000)));
     }
 }

@@ -338,7 +338,7 @@ impl Child {
         let line = self.claims.get_mut(&budget).zip(books(budget));
         let said = line.and_then(|(claim, mut line)| {
             claim.begin(line.period);
-            line.target = claim.target();
+            claim.complete(&mut line);
             let must = claim.must_say(number, self.heard, &line, terms);
             must.then_some((claim, line))
         });
@@ -366,7 +366,7 @@ impl Child {
         self.claims.len() > MANY
             || claims.all(|(&budget, claim)| {
                 books(budget).is_none_or(|mut line| {
-                    line.target = claim.target();
+                    claim.complete(&mut line);
                     claim.knows(self.heard, &line)
                 })
             })

@@ -105,6 +105,10 @@ struct Rare {
     waiting: Option<(Tick, Tokens)>,
     /// Time since which the held part differs from the planned one.
     differs: Option<Tick>,
+    /// Time at which the child last asked for a central decision.
+    asked: Option<Tick>,
+    /// Set if the child's part stays at the parent, which decides for it.
+    central: bool,
     /// The greatest `returned` that was reported.
     returned: Vector,
     /// The value that `returned` must reach.
@@ -121,6 +125,8 @@ impl Rare {
         floor: Share::EMPTY,
         waiting: None,
         differs: None,
+        asked: None,
+        central: false,
         returned: Vector::ZERO,
         target: Vector::ZERO,
         told: Vector::ZERO,
@@ -158,6 +164,32 @@ impl Claim {
         if self.differs() != since {
             self.change(|rare| rare.differs = since);
         }
+    }
+
+    /// Returns the time at which the child last asked for a central decision.
+    pub(super) fn asked(&self) -> Option<Tick> {
+        self.rare().asked
+    }
+
+    /// Records that the child asked for a central decision, or with `None` that it has not asked lately.
+    pub(super) fn set_asked(&mut self, asked: Option<Tick>) {
+        if self.asked() != asked {
+            self.change(|rare| rare.asked = asked);
+        }
+    }
+
+    /// Returns true if the child's part stays at the parent, which decides for it.
+    pub(super) fn is_central(&self) -> bool {
+        self.rare().central
+    }
+
+    /// Sets whether the child's part stays at the parent. Returns true if that changed.
+    pub(super) fn set_central(&mut self, central: bool) -> bool {
+        let changed = self.is_central() != central;
+        if changed {
+            self.change(|rare| rare.central = central);
+        }
+        changed
     }
 
     /// Returns the greatest total that was reported as returned.
@@ -314,6 +346,12 @@ impl Claim {
     /// Returns the time at which the child echoed a target that it has not met.
     pub(super) fn heard_at(&self) -> Option<Tick> {
         self.rare().heard.map(|(at, _)| at)
+    }
+
+    /// Adds to a line of the book what only the claim knows: the target, and central mode of this child.
+    pub(super) fn complete(&self, line: &mut AnswerLine) {
+        line.target = self.target();
+        line.terms.central_mode |= self.is_central();
     }
 
     /// Returns true if something is wanted back.

@@ -1,7 +1,7 @@
 //! The part of a budget that each child should hold, for each kind of budget.
 
 use super::candidate::{Candidate, Room, WholeView};
-use super::central_mode::CentralPlacement;
+use super::central_mode::{CentralPlacement, SmallPart};
 use super::claim::total;
 use super::plan_changes::Plan;
 use crate::allocate::{self, Burst, Change, Claimant, Headroom, Policy, Warm};
@@ -36,6 +36,8 @@ pub(super) fn undivided_parts(
         .iter_mut()
         .map(|candidate| {
             candidate.claim.set_differs(None);
+            // Here the whole budget is in central mode.
+            candidate.claim.set_central(false);
             let floor = carried(candidate.floor().meet(left), kind);
             left = left.ahead_of(floor);
             Vector {
@@ -105,7 +107,11 @@ pub(super) fn rate_parts(
         .iter_mut()
         .zip(&targets)
         .map(|(candidate, &target)| {
-            let held = candidate.kept.rate.grains();
+            // A part that stays at the parent is moved by planning it.
+            let held = match candidate.claim.is_central() {
+                true => target,
+                false => candidate.kept.rate.grains(),
+            };
             // A small difference that no child lacks is not worth a message. `damp` removes it once some
             // child lacks it.
             let content = candidate.is_content(ceiling) && allocate::is_small(held, target);
@@ -128,13 +134,22 @@ pub(super) fn rate_parts(
         })
         .collect();
     let rates = allocate::damp(room.rate, &changes);
-    let bursts = burst_parts(candidates, &rates, room, view, now);
+    let per_token = view.scale.grains_per_token();
+    let dealt = allocate::distribute_burst(room.burst, per_token, &rates);
+    let dealt: Vec<u64> = dealt.into_iter().map(Burst::units).collect();
+    switch_small_parts(candidates, &dealt, view, now, plan);
+    let bursts = collected(candidates, dealt, room, now);
     rates
         .into_iter()
         .zip(bursts)
         .zip(candidates)
         .map(|((rate, burst), candidate)| {
-            let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
+            let (mut rate, mut burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
+            if candidate.claim.is_central() {
+                plan.central.push((candidate.child, rate));
+                rate = rate.min(candidate.claim.floor().rate);
+                burst = burst.min(candidate.claim.floor().burst);
+            }
             let rate = if burst.is_zero() { Rate::ZERO } else { rate };
             Vector {
                 rate,
@@ -145,6 +160,35 @@ pub(super) fn rate_parts(
             }
         })
         .collect()
+}
+
+/// Decides which children's parts stay at the parent: small ones, of children that ask for decisions.
+fn switch_small_parts(
+    candidates: &mut [Candidate<'_>],
+    bursts: &[u64],
+    view: &WholeView,
+    now: Tick,
+    plan: &mut Plan,
+) {
+    let asks = |candidate: &&mut Candidate<'_>| SmallPart::is_asking(candidate.claim.asked(), now);
+    let asking = candidates.iter_mut().filter(asks).count();
+    for (candidate, &burst) in candidates.iter_mut().zip(bursts) {
+        let part = SmallPart {
+            burst: view.scale.whole(Tokens::from_grains(burst)),
+            waiting: candidate.waiting(view.scale),
+            is_central: candidate.claim.is_central(),
+            asked: candidate.claim.asked(),
+        };
+        let stays = part.stays(asking, now) && !candidate.leaving;
+        if candidate.claim.set_central(stays) {
+            plan.switched.push(candidate.child);
+        }
+        match part.asked {
+            Some(at) if stays => plan.look_again(at.after(SmallPart::ASKING)),
+            Some(_) if !SmallPart::is_asking(part.asked, now) => candidate.claim.set_asked(None),
+            _ => {}
+        }
+    }
 }
 
 impl Candidate<'_> {
@@ -185,27 +229,19 @@ fn suits_all(
             .all(|candidate| candidate.is_at_ease(ceiling))
 }
 
-/// Returns burst in proportion to rate, in whole tokens. If a request with a large cost waits at a child,
-/// burst is collected there.
-fn burst_parts(
-    candidates: &[Candidate<'_>],
-    rates: &[u64],
-    room: &Room,
-    view: &WholeView,
-    now: Tick,
-) -> Vec<u64> {
-    let per_token = view.scale.grains_per_token();
-    let dealt: Vec<u64> = allocate::distribute_burst(room.burst, per_token, rates)
-        .into_iter()
-        .map(Burst::units)
-        .collect();
+/// Collects burst where a request with a large cost waits. What stays at the parent counts as one part.
+fn collected(candidates: &[Candidate<'_>], dealt: Vec<u64>, room: &Room, now: Tick) -> Vec<u64> {
+    let stays = |candidate: &Candidate<'_>| candidate.claim.is_central();
+    let here = candidates.iter().zip(&dealt);
+    let here = here.filter(|(candidate, _)| stays(candidate));
+    let here = here.fold(0_u64, |sum, (_, &part)| sum.saturating_add(part));
     let holders: Vec<allocate::Holder> = candidates
         .iter()
         .zip(&dealt)
         .map(|(candidate, &part)| {
             let (since, cost) = candidate.claim.waiting().unwrap_or((now, Tokens::ZERO));
             allocate::Holder {
-                part,
+                part: if stays(candidate) { here } else { part },
                 pinned: candidate.kept.floor_burst.grains(),
                 waiting: cost.grains(),
                 age: now.since(since).nanos(),

@@ -1,7 +1,7 @@
 //! The changes that a plan proposes.
 
 use crate::edge::Vector;
-use crate::unit::{Incarnation, Tick};
+use crate::unit::{Incarnation, Rate, Tick};
 use alloc::vec::Vec;
 
 /// The changes that a plan proposes.
@@ -24,6 +24,10 @@ pub struct Plan {
     pub again: Option<Tick>,
     /// Set if a child lacks something that is not free yet.
     pub starved: bool,
+    /// Children whose parts stay at the parent, with the planned rates.
+    pub central: Vec<(Incarnation, Rate)>,
+    /// Children for which that changed.
+    pub(super) switched: Vec<Incarnation>,
     /// Children that hold something, had no claim, and have one from now on.
     pub(super) claimed: Vec<Incarnation>,
 }

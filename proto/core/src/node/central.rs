@@ -1,15 +1,11 @@
 //! Central decisions: requests decided here, out of the undealt part of a budget.
 
-use super::{BudgetState, Node, Turn};
-use crate::bucket::Refusal;
-use crate::central::{
-    Booked, DecisionReply, DecisionRequest, Outcome, Reason, Release, RetryPolicy, Route,
-};
+use super::{BudgetState, Node};
+use crate::central::{Booked, DecisionReply, DecisionRequest, Outcome, Reason, Release, Route};
 use crate::planted::{self, Bug};
 use crate::share::Kind;
 use crate::state::State;
 use crate::unit::{BudgetId, Edge, Incarnation, PeriodId, Span, Tick, Tokens};
-use alloc::boxed::Box;
 
 /// Action that the shell must take for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,10 +41,6 @@ impl Node {
     /// gives something back.
     const ASK_AGAIN: Span = Span::from_millis(100);
 
-    /// Time for which tokens stay reserved for a request after its retry delay: a round trip, and the delay
-    /// of a scheduler.
-    const TURN: Span = Span::from_millis(100);
-
     /// Decides a request that came from a client, or from the client's node.
     ///
     /// `state` is this node's replica, which knows the home of each key.
@@ -59,6 +51,9 @@ impl Node {
         if ask.route == Route::Direct && !self.promises(ask.edge, now) {
             let refused = Outcome::refused(Reason::NoLease, Some(Self::ASK_AGAIN));
             return RequestAction::Reply(ask.reply(refused));
+        }
+        if ask.route == Route::Direct {
+            self.ledger.asked(ask.edge.child, ask.budget, now);
         }
         if let Some(outcome) = self.memory.recall(ask) {
             return RequestAction::Reply(ask.reply(outcome));
@@ -207,42 +202,16 @@ impl Node {
 }
 
 impl BudgetState {
-    /// Takes tokens of a rate budget, unless they are being saved for another request.
+    /// Takes tokens of a rate budget, unless they are left for another session.
     ///
     /// # Errors
     ///
     /// The retry delay, if the tokens cannot be taken now.
     fn take(&mut self, ask: &DecisionRequest, cost: Tokens, now: Tick) -> Result<PeriodId, Span> {
         let period = self.account.period();
-        let turn = self.turn.as_deref().filter(|turn| now < turn.until);
-        let turn = turn.copied();
-        let spared = match turn {
-            Some(turn) if turn.edge != ask.edge => turn.cost,
-            _ => Tokens::ZERO,
-        };
         let pool = self.pool.as_mut().ok_or(Node::ASK_AGAIN)?;
-        let refusal = match pool.try_acquire(cost, spared, now) {
-            Ok(()) => {
-                if spared.is_zero() {
-                    self.turn = None;
-                }
-                return Ok(period);
-            }
-            Err(refusal) => refusal,
-        };
-        let retry = match refusal {
-            Refusal::NotYet { retry_after } => retry_after,
-            // Other holders have the rest of the budget, or its tokens are being saved.
-            Refusal::ExceedsBurst { .. } | Refusal::Never => Node::ASK_AGAIN,
-        };
-        if turn.is_none() && ask.retry_policy == RetryPolicy::Waits {
-            self.turn = Some(Box::new(Turn {
-                edge: ask.edge,
-                cost,
-                until: now.after(retry.plus_or_max(Node::TURN)),
-            }));
-        }
-        Err(retry)
+        let queue = self.queue.get_or_insert_default();
+        queue.take(pool, ask, cost, now).map(|()| period)
     }
 }
 

@@ -4,7 +4,7 @@ use super::Node;
 use crate::edge::Vector;
 use crate::ledger::{CentralPlacement, GrantRequest, WholeView};
 use crate::share::{Kind, Share};
-use crate::unit::{BudgetId, Incarnation, Span, Tick, Tokens};
+use crate::unit::{BudgetId, Edge, Incarnation, Rate, Span, Tick, Tokens};
 use alloc::vec::Vec;
 
 impl Node {
@@ -33,12 +33,30 @@ impl Node {
             let urgent = |child: &Incarnation| plan.urgent.binary_search(child).is_ok();
             self.notify_set
                 .extend(plan.recalled.into_iter().filter(urgent));
+            self.order(budget, plan.central, now);
             for request in plan.grant_requests {
                 let child = request.child;
                 if self.grant(budget, request, now) && urgent(&child) {
                     self.notify_set.insert(child);
                 }
             }
+        }
+    }
+
+    /// Sets the parts of the sessions that are decided for centrally.
+    fn order(&mut self, budget: BudgetId, parts: Vec<(Incarnation, Rate)>, now: Tick) {
+        let parent = self.incarnation();
+        let Some(budget_state) = self.budgets.get_mut(&budget) else {
+            return;
+        };
+        if parts.is_empty() && budget_state.queue.is_none() {
+            return;
+        }
+        let edge = |(child, rate)| (Edge { parent, child }, rate);
+        let queue = budget_state.queue.get_or_insert_default();
+        queue.set_parts(parts.into_iter().map(edge).collect());
+        if queue.is_idle(now) {
+            budget_state.queue = None;
         }
     }
 

@@ -1,0 +1,213 @@
+//! The order of central decisions on one rate budget.
+
+use super::{DecisionRequest, RetryPolicy};
+use crate::bucket::Refusal;
+use crate::planted::{self, Bug};
+use crate::pool::Pool;
+use crate::unit::{Edge, NANOS_PER_SEC, Rate, Span, Tick, Tokens, mul_div_floor, time_to_make};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// The sessions that share an undealt part, and those whose requests wait there.
+///
+/// Each session has a **part** of the pool's rate: the planned one, or an equal one. What it takes is a debt
+/// that its part repays. A session without debt takes what is there. One with debt leaves what others wait
+/// for who have less, and, if it does not wait itself, as many tokens as its debt, up to half of the pool.
+/// So nothing lies idle while anyone asks, and what is short goes to those who had least:
+///
+/// - A session that asks for less than its part is never behind others for longer than the pool needs to
+///   make the cost.
+/// - A waiting cost `c` of a session with part `r` and without debt is served within about `c / r`: all others
+///   without debt take no more than their parts, and those with debt leave `c` alone.
+///
+/// This is virtual clock scheduling (L. Zhang, 1990), with polling in place of a queue of packets. It only
+/// refuses what the pool would admit, so it cannot admit too much.
+#[derive(Clone, Debug, Default, Hash)]
+pub struct FairQueue {
+    sessions: BTreeMap<Edge, Session>,
+    parts: BTreeMap<Edge, Rate>,
+    /// In the order of arrival.
+    places: Vec<Place>,
+    expired: Tick,
+}
+
+/// A session that asked lately.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+struct Session {
+    /// When its debt is repaid.
+    repaid: Tick,
+    /// When it asked last.
+    seen: Tick,
+}
+
+/// A waiting request.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Place {
+    edge: Edge,
+    cost: Tokens,
+    repaid: Tick,
+    /// When the place is given up if the request was not repeated.
+    until: Tick,
+}
+
+impl FairQueue {
+    /// Time for which a session without debt counts as one that asks.
+    const ASKING: Span = Span::from_secs(1);
+
+    /// Maximum time for which a session that does not ask is remembered, whatever its debt.
+    const REMEMBERED: Span = Span::from_secs(10);
+
+    /// Interval at which sessions are forgotten: a bound on the work per request.
+    const FORGETTING: Span = Span::from_millis(100);
+
+    /// Maximum number of waiting requests that tokens are left for: those with the least debt.
+    const PLACES_MAX: usize = 64;
+
+    /// Retry delay of a request that cannot be served before others.
+    const LATER: Span = Span::from_millis(100);
+
+    /// Time for which a place is kept after the retry delay: a round trip, and the delay of a scheduler.
+    const GRACE: Span = Span::from_millis(100);
+
+    /// Sets the parts of sessions that were planned. All others have equal parts.
+    pub fn set_parts(&mut self, parts: BTreeMap<Edge, Rate>) {
+        self.parts = parts;
+    }
+
+    /// Returns true if nothing needs to be remembered at `now`.
+    #[must_use]
+    pub fn is_idle(&mut self, now: Tick) -> bool {
+        self.expire(now);
+        self.parts.is_empty() && self.places.is_empty() && self.sessions.is_empty()
+    }
+
+    /// Takes the cost of a request from the pool if it is there and no other session goes first.
+    ///
+    /// # Errors
+    ///
+    /// The retry delay; nothing was taken.
+    pub fn take(
+        &mut self,
+        pool: &mut Pool,
+        ask: &DecisionRequest,
+        cost: Tokens,
+        now: Tick,
+    ) -> Result<(), Span> {
+        self.expire(now);
+        let session = self.sessions.entry(ask.edge).or_default();
+        session.seen = now;
+        let repaid = session.repaid;
+        let whole = pool.share_at(now);
+        let part = self.part(ask.edge, whole.rate);
+        let mut left = self.ahead(ask.edge, repaid, now);
+        if ask.retry_policy == RetryPolicy::Once && left.is_zero() && repaid > now {
+            let debt = mul_div_floor(part.grains(), repaid.since(now).nanos(), NANOS_PER_SEC);
+            let half = whole.burst.minus_or_zero(cost).grains() / 2;
+            left = Tokens::from_grains(debt.unwrap_or(half).min(half));
+        }
+        if planted::is(Bug::FirstComeFirstServed) {
+            left = Tokens::ZERO;
+        }
+        let Err(refusal) = pool.try_acquire(cost, left, now) else {
+            self.charge(ask.edge, cost, (part, whole.burst), now);
+            return Ok(());
+        };
+        let mut retry = delay(&refusal);
+        if !left.is_zero() {
+            // Without debt it does not leave anything.
+            let alone = pool.peek(cost, now).err();
+            let alone = alone.map_or(Span::ZERO, |refusal| delay(&refusal));
+            retry = retry.min(alone.max(repaid.since(now)));
+        }
+        if ask.retry_policy == RetryPolicy::Waits {
+            self.wait(Place {
+                edge: ask.edge,
+                cost,
+                repaid,
+                until: now.after(retry.plus_or_max(Self::GRACE)),
+            });
+        }
+        Err(retry)
+    }
+
+    /// Returns the part of a session in the pool's rate.
+    fn part(&self, edge: Edge, whole: Rate) -> Rate {
+        let sessions = u64::try_from(self.sessions.len())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        let equal = whole.grains().checked_div(sessions).unwrap_or(0);
+        self.parts
+            .get(&edge)
+            .copied()
+            .unwrap_or(Rate::from_grains(equal))
+    }
+
+    /// Returns the tokens that a session with debt leaves for requests that wait.
+    fn ahead(&self, edge: Edge, repaid: Tick, now: Tick) -> Tokens {
+        if repaid <= now {
+            return Tokens::ZERO;
+        }
+        let mut before = true;
+        let mut sum = Tokens::ZERO;
+        for place in &self.places {
+            if place.edge == edge {
+                before = false;
+            } else if place.repaid < repaid || (before && place.repaid == repaid) {
+                sum = sum.plus(place.cost).unwrap_or(Tokens::MAX);
+            }
+        }
+        sum
+    }
+
+    fn charge(&mut self, edge: Edge, cost: Tokens, (part, burst): (Rate, Tokens), now: Tick) {
+        let span = |tokens| time_to_make(tokens, part).unwrap_or(Self::REMEMBERED);
+        let Some(session) = self.sessions.get_mut(&edge) else {
+            return;
+        };
+        let repaid = session.repaid.max(now).after(span(cost));
+        session.repaid = repaid.min(now.after(span(burst.max(cost))));
+        let repaid = session.repaid;
+        self.places
+            .retain(|place| place.edge != edge || place.cost != cost);
+        for place in self.places.iter_mut().filter(|place| place.edge == edge) {
+            place.repaid = repaid;
+        }
+    }
+
+    /// Keeps a place, behind those that arrived before. If there are too many, those with the most debt go.
+    fn wait(&mut self, place: Place) {
+        if let Some(old) = self.places.iter_mut().find(|old| old.edge == place.edge) {
+            *old = place;
+            return;
+        }
+        self.places.push(place);
+        if self.places.len() > Self::PLACES_MAX {
+            let places = self.places.iter().enumerate();
+            let last = places.max_by_key(|&(index, place)| (place.repaid, index));
+            if let Some((index, _)) = last {
+                self.places.remove(index);
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Tick) {
+        self.places.retain(|place| now < place.until);
+        if now.since(self.expired) < Self::FORGETTING {
+            return;
+        }
+        self.expired = now;
+        self.sessions.retain(|_, session| {
+            let silent = now.since(session.seen);
+            silent < Self::ASKING || (now < session.repaid && silent < Self::REMEMBERED)
+        });
+    }
+}
+
+/// Returns the retry delay after a pool's refusal.
+fn delay(refusal: &Refusal) -> Span {
+    match refusal {
+        Refusal::NotYet { retry_after } => *retry_after,
+        // Other holders have the rest of the budget, or its tokens are left for others.
+        Refusal::ExceedsBurst { .. } | Refusal::Never => FairQueue::LATER,
+    }
+}
