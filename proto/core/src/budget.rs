@@ -14,6 +14,7 @@ mod fields;
 pub mod grammar;
 mod key;
 mod limit;
+mod named;
 mod part;
 mod period;
 mod policy;
@@ -30,6 +31,7 @@ pub use error::FieldError;
 pub use fields::{FIELDS, Field};
 pub use key::{Key, KeyError, KeyPattern};
 pub use limit::Limit;
+pub use named::NamedLimit;
 pub use part::Part;
 pub use period::{Period, PeriodError};
 pub use policy::{Enforcement, OnLeaseExpiry};
@@ -143,6 +145,32 @@ impl Budget {
     #[must_use]
     pub const fn max_keys(&self) -> u64 {
         self.terms.max_keys
+    }
+
+    /// Returns true if the last segment of each key names the limit, up to that of the rule.
+    #[must_use]
+    pub const fn has_named_limits(&self) -> bool {
+        self.terms.named_limits
+    }
+
+    /// Returns the budget of one key of a rule with named limits: the limit that the key names, with at most
+    /// the rule's rate and burst. It is counted in a scale of its own.
+    ///
+    /// # Errors
+    ///
+    /// The last segment of the key, if it names no limit.
+    pub fn named_by(&self, key: &Key) -> Result<Self, Vec<FieldError>> {
+        let named = NamedLimit::of(key).map_err(|error| Vec::from([error]))?;
+        let limit = match self.terms.limit {
+            Limit::Rate { rate, burst } => named.within(rate, burst),
+            other => other,
+        };
+        let terms = Terms {
+            limit,
+            ..self.terms.clone()
+        };
+        let scale = limit.scale().map_err(|error| Vec::from([error]))?;
+        Self::assemble(terms, scale)
     }
 
     /// Returns the time for which a reclaimed floor stays booked.

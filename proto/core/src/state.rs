@@ -20,8 +20,9 @@ pub use generation::{Generation, Rule};
 pub use snapshot::{Frozen, RestoreError, Snapshot};
 
 use crate::account::AccountError;
-use crate::budget::{Catalog, FieldError, Key, KeyPattern};
+use crate::budget::{Budget, Catalog, FieldError, Key, KeyPattern, NamedLimit};
 use crate::command::Command;
+use crate::interner::Interner;
 use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{BudgetId, Drift, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
@@ -153,6 +154,8 @@ pub struct State {
     budgets: Chunks<BudgetId, Generation>,
     index: Index,
     requests: Requests,
+    /// Budgets of named limits, to be shared by the keys that name the same one.
+    named: Interner<Budget>,
 }
 
 impl State {
@@ -181,6 +184,7 @@ impl State {
             budgets: Chunks::default(),
             index: Index::default(),
             requests: Requests::default(),
+            named: Interner::default(),
         }
     }
 
@@ -248,11 +252,13 @@ impl State {
         later.map(|(&id, rule)| (id, rule))
     }
 
-    /// Returns the rule that applies to a key.
+    /// Returns the rule that applies to a key. A rule with named limits applies to keys that name one.
     #[must_use]
     pub fn rule_of(&self, key: &Key) -> Option<(RuleId, &Rule)> {
         let id = self.catalog.resolve(key)?;
-        self.rules.get(&id).map(|rule| (id, rule))
+        let rule = self.rules.get(&id)?;
+        let applies = !rule.budget.has_named_limits() || NamedLimit::of(key).is_ok();
+        applies.then_some((id, rule))
     }
 
     /// Returns true if a template has its maximum number of keys, so that no other key can begin.

@@ -54,6 +54,7 @@ impl From<&BudgetDraft> for pb::BudgetDraft {
             forget_after: written(&draft.forget_after),
             headroom: written(&draft.headroom),
             max_keys: written(&draft.max_keys),
+            named_limits: written(&draft.named_limits),
             dry_run: written(&draft.dry_run),
         }
     }
@@ -82,6 +83,7 @@ impl TryFrom<pb::BudgetDraft> for BudgetDraft {
             forget_after: read::optional(draft.forget_after, "forget_after")?,
             headroom: read::optional(draft.headroom, "headroom")?,
             max_keys: read::optional(draft.max_keys, "max_keys")?,
+            named_limits: read::optional(draft.named_limits, "named_limits")?,
             dry_run: read::optional(draft.dry_run, "dry_run")?,
         })
     }

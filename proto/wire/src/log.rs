@@ -16,39 +16,41 @@ use aliquot_core::unit::{Incarnation, NodeId, RequestId, RuleId, Span};
 /// The version of the apply rules that this code follows. Raise it with every change
 /// that gives the same entry or snapshot another meaning, or that adds a new kind of
 /// command.
-pub const APPLY_VERSION: u32 = 4;
+pub const APPLY_VERSION: u32 = 5;
 
 /// The lowest version that understands an entry. An entry of a kind that older versions
 /// wrote has the same meaning to them, so replicas of two versions continue together
 /// until a feature of the newer one is used.
 fn needs(command: Option<&Command>) -> u32 {
     match command {
-        // An older version would read a zone's clock as that of UTC.
-        Some(Command::PutRule { budget, .. }) if has_zone(budget) => NEEDED_BY_ZONES,
-        Some(Command::Apply { puts, .. }) if puts.iter().any(has_zone) => NEEDED_BY_ZONES,
+        Some(Command::PutRule { budget, .. }) => needed_by(budget),
+        Some(Command::Apply { puts, .. }) => puts.iter().map(needed_by).fold(2, u32::max),
         // An older version would read only the last key.
         Some(Command::Instantiate { keys, .. }) if keys.len() > 1 => 3,
-        Some(Command::Apply { .. }) => 2,
         _ => 1,
     }
 }
 
-/// The lowest version that understands a budget in a named time zone.
-const NEEDED_BY_ZONES: u32 = 4;
+/// Returns the lowest version that understands a budget.
+fn needed_by(budget: &Budget) -> u32 {
+    let clock = budget.period().map(|period| period.clock());
+    if budget.has_named_limits() {
+        // An older version would give every key the whole limit of the template.
+        return 5;
+    }
+    match clock {
+        // An older version would read a zone's clock as that of UTC.
+        Some(LocalClock::Zone(_)) => 4,
+        _ => 1,
+    }
+}
 
 /// Returns the lowest version that understands a snapshot.
 fn snapshot_needs(snapshot: &Snapshot) -> u32 {
     let rules = snapshot.rules.iter().map(|(_, rule)| &rule.budget);
     let generations = snapshot.budgets.iter().map(|(_, of)| &of.budget);
-    match rules.chain(generations).any(|budget| has_zone(budget)) {
-        true => NEEDED_BY_ZONES,
-        false => 1,
-    }
-}
-
-fn has_zone(budget: &Budget) -> bool {
-    let clock = budget.period().map(|period| period.clock());
-    matches!(clock, Some(LocalClock::Zone(_)))
+    let needed = rules.chain(generations).map(|budget| needed_by(budget));
+    needed.fold(1, u32::max)
 }
 
 /// An entry of the log as it is stored and sent. Keep it as a

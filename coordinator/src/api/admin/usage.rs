@@ -27,7 +27,7 @@ pub(super) fn of_key(view: &View<'_>, key: &Key) -> Option<Usage> {
         key: key.clone(),
         rule,
         budget: None,
-        limit: found.budget.as_ref().clone(),
+        limit: found.budget_of(key)?.as_ref().clone(),
         held: Share::EMPTY,
         spent: Tokens::ZERO,
         period: PeriodId::new(0),

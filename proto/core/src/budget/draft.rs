@@ -84,6 +84,7 @@ pub struct BudgetDraft {
     pub forget_after: Option<Written>,
     pub headroom: Option<Written>,
     pub max_keys: Option<Written>,
+    pub named_limits: Option<Written>,
     pub dry_run: Option<Written>,
 }
 

@@ -14,7 +14,7 @@ pub struct Field {
 }
 
 /// All fields, in the order in which they are explained.
-pub const FIELDS: [Field; 19] = [
+pub const FIELDS: [Field; 20] = [
     Field {
         name: "key",
         read_as: "a key, or a template with `*` for whole segments",
@@ -122,6 +122,12 @@ pub const FIELDS: [Field; 19] = [
         read_as: "1 to 10000000; with a template's `key`",
         default: "100000",
         meaning: "Maximum number of keys of a template at a time; a further one is refused.",
+    },
+    Field {
+        name: "named_limits",
+        read_as: "`yes`, `no`; with `rate`, a template's `key` that ends in `*`, and neither `floor` nor `ceiling`",
+        default: "no",
+        meaning: "With `yes`, the last segment of a key names the limit of that key, such as `30-per-1m-burst-15`, up to `rate` and `burst`.",
     },
     Field {
         name: "dry_run",

@@ -65,6 +65,9 @@ impl Enforcement {
     pub(super) const WORDS: [(&str, Self); 2] = [("no", Self::Enforced), ("yes", Self::DryRun)];
 }
 
+/// The words for the source of a template's limits: its keys, or the rule.
+pub(super) const NAMED_LIMITS: [(&str, bool); 2] = [("no", false), ("yes", true)];
+
 /// Returns the word of a value, from a table.
 pub(super) fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     let found = words.iter().find(|(_, candidate)| *candidate == value);

@@ -31,6 +31,9 @@ pub(super) struct Terms {
     pub(super) headroom: Headroom,
     /// Maximum number of keys of a template at a time.
     pub(super) max_keys: u64,
+    /// Set if the last segment of a key names its limit, up to `limit`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) named_limits: bool,
     pub(super) enforcement: Enforcement,
 }
 
@@ -68,6 +71,7 @@ impl Terms {
         let forget = limit::read_span("forget_after", forget, FORGET_AFTER_MAX, gate);
         let headroom = gate.word("headroom", draft.headroom.as_ref(), &policy::HEADROOMS);
         let max_keys = read_max_keys(draft, key.as_ref().ok(), gate);
+        let named_limits = read_named_limits(draft, key.as_ref().ok(), gate);
         let enforcement = gate.word("dry_run", draft.dry_run.as_ref(), &Enforcement::WORDS);
         let on_lease_expiry = read_expiry(draft, limit.as_ref(), gate);
         // Without a limit, the meaning of a part is unknown.
@@ -86,6 +90,7 @@ impl Terms {
             forget_after: forget.unwrap_or(FORGET_AFTER_DEFAULT),
             headroom: headroom.unwrap_or_default(),
             max_keys: max_keys.unwrap_or(MAX_KEYS_DEFAULT),
+            named_limits,
             enforcement: enforcement.unwrap_or_default(),
         })
     }
@@ -108,6 +113,7 @@ impl Terms {
             forget_after: Some(self.forget_after.to_string().into()),
             headroom: Some(policy::word(&policy::HEADROOMS, self.headroom).into()),
             max_keys: self.key.is_template().then(|| self.max_keys.into()),
+            named_limits: self.named_limits.then(|| "yes".into()),
             dry_run: Some(policy::word(&Enforcement::WORDS, self.enforcement).into()),
             ..BudgetDraft::default()
         };
@@ -168,6 +174,34 @@ fn read_max_keys(draft: &BudgetDraft, key: Option<&KeyPattern>, gate: &mut Gate)
         (1..=MAX_KEYS_MOST).contains(&keys).then_some(keys)
     };
     gate.read(FIELD, written, keys, "a whole number from 1 to 10000000")
+}
+
+/// Reads the source of a template's limits. A part of a limit that is not known yet has no meaning, so
+/// neither floors nor ceilings nor local parts go with named limits.
+fn read_named_limits(draft: &BudgetDraft, key: Option<&KeyPattern>, gate: &mut Gate) -> bool {
+    const FIELD: &str = "named_limits";
+    const WITHOUT: &str = "left out: it belongs to a budget without named_limits";
+    let written = draft.named_limits.as_ref();
+    if gate.word(FIELD, written, &policy::NAMED_LIMITS) != Some(true) {
+        return false;
+    }
+    if draft.rate.is_none() {
+        gate.only_with(FIELD, written, "a rate");
+    }
+    let names = |key: &KeyPattern| key.segments().next_back() == Some(KeyPattern::ANY);
+    if key.is_some_and(|key| !names(key)) {
+        let with = "a key whose last segment is *, which names the limit, such as api/*/*";
+        gate.only_with(FIELD, written, with);
+    }
+    for (field, part) in [("floor", &draft.floor), ("ceiling", &draft.ceiling)] {
+        if part.is_some() {
+            gate.refuse(field, "", WITHOUT);
+        }
+    }
+    if matches!(draft.on_lease_expiry, Some(ExpiryDraft::Local { .. })) {
+        gate.refuse("on_lease_expiry.local", "", WITHOUT);
+    }
+    true
 }
 
 fn read_weights(drafts: &[WeightDraft], gate: &mut Gate) -> Vec<WeightRule> {

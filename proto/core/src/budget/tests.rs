@@ -52,6 +52,32 @@ fn a_wrong_field_is_told_with_what_was_written_and_what_may_be() {
 }
 
 #[test]
+fn named_limits_need_a_rate_and_a_key_that_ends_in_a_star() {
+    check(
+        r#"{"key": "api/*/*", "rate": "100/s", "named_limits": true}"#,
+        &expect!["(a budget)"],
+    );
+    check(
+        r#"{"key": "api/*/limits", "quota": "5 per day", "named_limits": "yes"}"#,
+        &expect![[r#"
+            named_limits = "yes": must be left out: it belongs to a rate
+            named_limits = "yes": must be left out: it belongs to a key whose last segment is *, which names the limit, such as api/*/*"#]],
+    );
+    check(
+        r#"{"key": "api/*", "rate": "5/s", "named_limits": "yes", "floor": {"rate": "1/s"}, "ceiling": {"rate": "1/s"},
+            "on_lease_expiry": {"local": {"rate": "1/s"}}}"#,
+        &expect![[r#"
+            floor = "": must be left out: it belongs to a budget without named_limits
+            ceiling = "": must be left out: it belongs to a budget without named_limits
+            on_lease_expiry.local = "": must be left out: it belongs to a budget without named_limits"#]],
+    );
+    check(
+        r#"{"key": "api/*", "rate": "5/s", "named_limits": "maybe"}"#,
+        &expect![[r#"named_limits = "maybe": must be one of "no", "yes""#]],
+    );
+}
+
+#[test]
 fn a_field_of_another_kind_is_told_where_it_belongs() {
     check(
         r#"{"key": "a", "concurrency": 5, "max_hold": "2d", "burst": 3, "offset": "Z", "align": "1h"}"#,

@@ -233,7 +233,9 @@ impl Leader {
         for (id, rule) in state.cold_rules() {
             let since = former.get(&id).copied().unwrap_or(now);
             self.cold.insert(id, since);
-            let wait = refill(&rule.budget).map(|refill| {
+            // A named limit may take any time to refill.
+            let budget = Some(&rule.budget).filter(|budget| !budget.has_named_limits());
+            let wait = budget.and_then(|budget| refill(budget)).map(|refill| {
                 crate::lease::parent_span(refill.plus_or_max(state.patience()), state.drift())
             });
             if wait.is_some_and(|wait| now.since(since) > wait) && thaws.len() < most {

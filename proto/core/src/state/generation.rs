@@ -23,6 +23,18 @@ pub struct Rule {
     pub period: PeriodId,
 }
 
+impl Rule {
+    /// Returns the budget of a key to which the rule applies: that of the rule, or the one that the key
+    /// names. Returns `None` if it should name one and does not.
+    #[must_use]
+    pub fn budget_of(&self, key: &Key) -> Option<Arc<Budget>> {
+        if self.budget.has_named_limits() {
+            return self.budget.named_by(key).ok().map(Arc::new);
+        }
+        Some(Arc::clone(&self.budget))
+    }
+}
+
 /// One generation of one key's budget, with its book.
 #[derive(Clone, Debug, PartialEq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -4,6 +4,7 @@ use super::{Effect, Generation, Phase, Rule, State};
 use crate::account::Account;
 use crate::budget::{Budget, FieldError, Key};
 use crate::edge::Vector;
+use crate::interner::Interner;
 use crate::message::Terms;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
@@ -87,21 +88,25 @@ impl State {
     }
 
     /// Returns the reasons why a rule cannot be written: its key has a rule, and that one or a generation
-    /// made by it cannot be changed to the new one.
+    /// made by it cannot be changed to the new one. Generations with named limits do not count: callers chose
+    /// their scales, and must not keep an operator from a change.
     #[must_use]
     pub fn refusal_of(&self, new: &Budget) -> Option<Vec<FieldError>> {
         let (id, rule) = self.rule_named(new.key())?;
         let mut change = Change::to(new);
         // Reports all errors of the first generation that cannot be changed.
+        let named = rule.budget.has_named_limits() || new.has_named_limits();
         let living = self
             .budgets_of(id)
-            .map(|(_, generation)| &generation.budget);
+            .map(|(_, generation)| &generation.budget)
+            .filter(|_| !named);
         living
             .chain([&rule.budget])
             .find_map(|budget| change.of(budget).err())
     }
 
-    /// Changes a rule and every generation made by it.
+    /// Changes a rule and every generation made by it. One that cannot be changed, because it is counted in
+    /// the scale of a named limit or its key names none, is wound up.
     fn change_rule(&mut self, id: RuleId, new: &Budget, effects: &mut Vec<Effect>) {
         let index = self.applied;
         let mut change = Change::to(new);
@@ -115,12 +120,18 @@ impl State {
             rule.budget = changed;
         }
         for budget in self.index.of_rule.of(id) {
-            if let Some(generation) = self.budgets.get_mut(&budget)
-                && let Ok(changed) = change.of(&generation.budget)
-            {
-                generation.set(changed, index);
-                effects.push(Effect::Changed(budget));
+            let Some(generation) = self.budgets.get_mut(&budget) else {
+                continue;
+            };
+            let changed = match new.has_named_limits() {
+                true => change.of_named(&generation.key, &generation.budget, &mut self.named),
+                false => change.of(&generation.budget),
+            };
+            match changed {
+                Ok(changed) => generation.set(changed, index),
+                Err(_) => generation.wind_up(index),
             }
+            effects.push(Effect::Changed(budget));
         }
         effects.push(Effect::RuleChanged(id));
     }
@@ -162,10 +173,11 @@ impl State {
         creator: Option<Incarnation>,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(rule) = self.catalog.resolve(&key) else {
+        let Some((rule, Rule { cold, .. })) = self.rule_of(&key) else {
             return;
         };
-        let Some(Rule { budget, cold, .. }) = self.rules.get(&rule).cloned() else {
+        let cold = *cold;
+        let Some(budget) = self.budget_for(rule, &key) else {
             return;
         };
         if let Some(id) = self.keys.get(&key).copied()
@@ -207,6 +219,16 @@ impl State {
             budget: id,
             granted,
         });
+    }
+
+    /// Returns the budget of a key by its rule.
+    fn budget_for(&mut self, rule: RuleId, key: &Key) -> Option<Arc<Budget>> {
+        let rule = self.rules.get(&rule)?;
+        let budget = rule.budget_of(key)?;
+        Some(match rule.budget.has_named_limits() {
+            true => self.named.share(&budget),
+            false => budget,
+        })
     }
 
     fn is_winding(&self, id: BudgetId) -> bool {
@@ -260,6 +282,17 @@ impl<'a> Change<'a> {
         let changed = Arc::new(budget.change_to(self.new)?);
         self.last = Some((Arc::clone(budget), Arc::clone(&changed)));
         Ok(changed)
+    }
+
+    /// Like [`Change::of`], if the key names its limit.
+    fn of_named(
+        &self,
+        key: &Key,
+        budget: &Budget,
+        shared: &mut Interner<Budget>,
+    ) -> Result<Arc<Budget>, Vec<FieldError>> {
+        let changed = budget.adopt(&self.new.named_by(key)?)?;
+        Ok(shared.share(&changed))
     }
 }
 

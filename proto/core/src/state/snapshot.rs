@@ -3,7 +3,8 @@
 use super::chunks::Chunks;
 use super::index::Index;
 use super::{Generation, Member, Rule, State};
-use crate::budget::{Catalog, Key};
+use crate::budget::{Budget, Catalog, Key};
+use crate::interner::Interner;
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Incarnation, NodeId, RequestId, RuleId, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -168,7 +169,8 @@ impl State {
             false => snapshot.requests,
         };
         let rules: Chunks<RuleId, Rule> = snapshot.rules.into_iter().collect();
-        let budgets = shared(snapshot.budgets, &rules);
+        let mut named = Interner::default();
+        let budgets = shared(snapshot.budgets, &rules, &mut named);
         let latest = members
             .keys()
             .next_back()
@@ -190,21 +192,24 @@ impl State {
             rules,
             budgets,
             requests: requests.into_iter().collect(),
+            named,
         })
     }
 }
 
-/// Makes generations share the budget of their rule if it is equal.
+/// Makes generations share the budget of their rule if it is equal, and equal named ones with each other.
 fn shared(
     budgets: Vec<(BudgetId, Generation)>,
     rules: &Chunks<RuleId, Rule>,
+    named: &mut Interner<Budget>,
 ) -> Chunks<BudgetId, Generation> {
     let shared = budgets.into_iter().map(|(id, mut generation)| {
-        if let Some(rule) = rules.get(&generation.rule)
-            && rule.budget == generation.budget
-        {
-            generation.budget = Arc::clone(&rule.budget);
-        }
+        let rule = rules.get(&generation.rule);
+        let rule = rule.filter(|rule| rule.budget == generation.budget);
+        generation.budget = match rule {
+            Some(rule) => Arc::clone(&rule.budget),
+            None => named.share(&generation.budget),
+        };
         (id, generation)
     });
     shared.collect()

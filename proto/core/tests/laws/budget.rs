@@ -9,7 +9,7 @@
 
 use aliquot_core::budget::{
     Budget, BudgetDraft, Calendar, Catalog, ExpiryDraft, FieldError, Key, KeyPattern, Length,
-    Limit, LocalClock, Offset, PartDraft, Period, WeightDraft, Written, Zone, grammar,
+    Limit, LocalClock, NamedLimit, Offset, PartDraft, Period, WeightDraft, Written, Zone, grammar,
 };
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{Frequency, RuleId, Scale, Span};
@@ -50,7 +50,7 @@ prop_compose! {
         (key, rate, burst, quota) in (noise(), written(), written(), written()),
         (offset, align, concurrency, max_hold) in (written(), written(), written(), written()),
         (zone, band, allocation, forget_after) in (written(), written(), written(), written()),
-        (headroom, max_keys, dry_run) in (written(), written(), written()),
+        (headroom, max_keys, dry_run, named_limits) in (written(), written(), written(), written()),
         (floor, ceiling, local) in (noisy_part(), noisy_part(), noisy_part()),
         weights in proptest::collection::vec((noise(), noise(), written(), written()), 0..3),
         word in noise(),
@@ -60,7 +60,7 @@ prop_compose! {
         });
         BudgetDraft {
             key, rate, burst, quota, offset, zone, align, concurrency, max_hold, band, floor, ceiling,
-            allocation, forget_after, headroom, max_keys, dry_run,
+            allocation, forget_after, headroom, max_keys, dry_run, named_limits,
             weights: weights.collect(),
             on_lease_expiry: Some(match local {
                 Some(local) => ExpiryDraft::Local { local },
@@ -325,6 +325,59 @@ proptest! {
         prop_assert_eq!(draft.validate(), Ok(budget.clone()));
         let json = serde_json::to_string(&budget).unwrap();
         prop_assert_eq!(serde_json::from_str::<Budget>(&json).unwrap(), budget);
+    }
+
+    #[test]
+    fn a_named_limit_reads_as_it_is_shown(rate in frequency(), burst in 1_u64..1_000_000) {
+        if let Ok(limit) = NamedLimit::new(rate, burst) {
+            prop_assert_eq!(NamedLimit::try_from(limit.to_string().as_str()), Ok(limit));
+        }
+    }
+
+    #[test]
+    fn any_segment_names_a_limit_in_one_spelling_or_an_error(
+        text in "[0-9]{1,3}-per-[0-9]{1,3}(ns|s|m|h|d)-burst-[0-9]{1,3}"
+    ) {
+        match NamedLimit::try_from(text.as_str()) {
+            Ok(limit) => prop_assert_eq!(limit.to_string(), text),
+            Err(error) => prop_assert_eq!((error.field.as_str(), error.value), ("limit", text)),
+        }
+    }
+
+    /// Invariant 1 of a key with a named limit is that of the named limit or of the rule, the stricter one in
+    /// rate and in burst.
+    #[test]
+    fn a_named_limit_never_exceeds_the_rule(
+        (rate, burst) in (frequency(), 1_u64..1_000_000),
+        (named, depth) in (frequency(), 1_u64..1_000_000),
+    ) {
+        let rule = BudgetDraft {
+            key: "api/*/*".into(),
+            rate: Some(rate.to_string().into()),
+            burst: Some(burst.into()),
+            named_limits: Some("yes".into()),
+            ..BudgetDraft::default()
+        };
+        let (Ok(rule), Ok(named)) = (rule.validate(), NamedLimit::new(named, depth)) else {
+            return Ok(());
+        };
+        let key = Key::try_from(format!("api/user:1/{named}")).unwrap();
+        let budget = rule.named_by(&key).unwrap();
+        let Limit::Rate { rate: granted, burst: most } = budget.limit() else {
+            return Err(TestCaseError::fail("a rate"));
+        };
+        let per_sec = |rate: Frequency| {
+            (u128::from(rate.tokens()), u128::from(rate.per().nanos()))
+        };
+        let at_most = |one: Frequency, other: Frequency| {
+            let ((tokens, per), (others, time)) = (per_sec(one), per_sec(other));
+            tokens * time <= others * per
+        };
+        prop_assert!(at_most(granted, rate) && at_most(granted, named.rate()));
+        prop_assert!(at_most(rate, granted) || at_most(named.rate(), granted));
+        prop_assert_eq!(most, burst.min(depth));
+        let scale = budget.scale();
+        prop_assert_eq!(Budget::restore(&budget.to_draft(), scale), Ok(budget));
     }
 
     /// Invariant 2 counts in grains: a change must not change the size of a grain.

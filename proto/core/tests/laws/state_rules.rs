@@ -1,11 +1,12 @@
 //! Operations on rules while their budgets exist, step by step.
 
-use aliquot_core::budget::{Budget, BudgetDraft, Key};
+use aliquot_core::budget::{Budget, BudgetDraft, Key, Limit};
 use aliquot_core::command::{Changes, Command, Ending, Movement};
 use aliquot_core::edge::Vector;
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId};
+use std::sync::Arc;
 
 fn rule(key: &str, field: &str, limit: &str) -> Budget {
     let mut draft = BudgetDraft {
@@ -174,6 +175,111 @@ fn a_template_has_no_more_keys_than_it_may_have() {
     };
     let errors = exact.validate().expect_err("one key is no template");
     assert_eq!(errors[0].field, "max_keys");
+}
+
+fn named(rate: &str, burst: u64) -> Budget {
+    let draft = BudgetDraft {
+        key: "api/*/*".into(),
+        rate: Some(rate.into()),
+        burst: Some(burst.into()),
+        max_keys: Some(3_u64.into()),
+        named_limits: Some("yes".into()),
+        ..BudgetDraft::default()
+    };
+    draft.validate().expect("a template with named limits")
+}
+
+impl Log {
+    /// Returns rate and burst of a key, in tokens, and true if it is not being wound up.
+    fn limit(&self, key: &str) -> (String, u64, bool) {
+        let generation = self.state.budget(self.key(key)).expect("it lives");
+        match generation.budget.limit() {
+            Limit::Rate { rate, burst } => (rate.to_string(), burst, !generation.winding),
+            other => panic!("a rate, not {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_key_gets_the_limit_that_it_names_up_to_that_of_the_rule() {
+    let mut log = Log::new();
+    log.put(1, named("10/s", 20));
+    assert!(log.ask("api/a/30-per-1m-burst-15"), "it begins full");
+    assert!(log.ask("api/b/30-per-1s-burst-90"));
+    assert!(!log.ask("api/a/no-limit"), "its key names no limit");
+    assert!(!log.ask("api/a/60-per-2m0s-burst-15"), "another spelling");
+    let whole = |log: &Log| log.limit("api/a/30-per-1m-burst-15");
+    assert_eq!(whole(&log), ("30/m".into(), 15, true));
+    let capped = log.limit("api/b/30-per-1s-burst-90");
+    assert_eq!(capped, ("10/s".into(), 20, true));
+    assert!(
+        log.ask("api/a/40-per-1m-burst-15"),
+        "another limit is another budget"
+    );
+    assert!(
+        !log.ask("api/c/1-per-1m-burst-1"),
+        "the rule has its max_keys"
+    );
+    let key = Key::try_from("api/a/no-limit").expect("a key");
+    assert!(log.state.rule_of(&key).is_none(), "no rule applies to it");
+}
+
+#[test]
+fn equal_named_limits_are_kept_once_also_after_a_restart() {
+    let mut log = Log::new();
+    log.put(1, named("10/s", 20));
+    log.ask("api/a/30-per-1m-burst-15");
+    log.ask("api/b/30-per-1m-burst-15");
+    for _ in 0..2 {
+        let budget = |key| &log.state.budget(log.key(key)).expect("it lives").budget;
+        let (one, other) = (
+            budget("api/a/30-per-1m-burst-15"),
+            budget("api/b/30-per-1m-burst-15"),
+        );
+        assert!(Arc::ptr_eq(one, other));
+        log.state = State::restore(log.state.snapshot()).expect("it was right");
+    }
+}
+
+#[test]
+fn a_changed_rule_caps_the_named_limits_of_living_keys() {
+    let mut log = Log::new();
+    log.put(1, named("10/s", 20));
+    log.ask("api/a/30-per-1m-burst-15");
+    log.ask("api/a/5-per-1s-burst-5");
+    log.put(2, named("1/s", 10));
+    assert_eq!(
+        log.limit("api/a/30-per-1m-burst-15"),
+        ("30/m".into(), 10, true)
+    );
+    assert_eq!(log.limit("api/a/5-per-1s-burst-5"), ("1/s".into(), 5, true));
+    log.put(3, named("100/s", 50));
+    assert_eq!(
+        log.limit("api/a/30-per-1m-burst-15"),
+        ("30/m".into(), 15, true)
+    );
+    assert_eq!(log.limit("api/a/5-per-1s-burst-5"), ("5/s".into(), 5, true));
+}
+
+/// The scale of a key is that of the limit that it had first. A caller that names an extreme limit while the rule is
+/// low must not keep the operator from raising the rule.
+#[test]
+fn a_named_limit_that_cannot_follow_its_rule_is_wound_up() {
+    let mut log = Log::new();
+    let (extreme, modest) = (
+        "api/a/1000000000000-per-1s-burst-1125899906842624",
+        "api/a/30-per-1m-burst-15",
+    );
+    log.put(1, named("1T/s", 1 << 50));
+    log.put(2, named("100k/s", 10));
+    log.ask(extreme);
+    log.ask(modest);
+    assert_eq!(log.limit(extreme), ("100000/s".into(), 10, true));
+    let effects = log.put(3, named("1T/s", 1 << 50));
+    let refused = |effect: &Effect| matches!(effect, Effect::Refused(..));
+    assert!(!effects.iter().any(refused), "{effects:?}");
+    assert!(!log.limit(extreme).2, "its scale has no burst of 2^50");
+    assert_eq!(log.limit(modest), ("30/m".into(), 15, true));
 }
 
 #[test]

@@ -118,53 +118,65 @@ fn an_entry_of_later_rules_is_refused_before_it_is_read() {
     let error = LogEntry::from_bytes(entry.encode_to_vec().into()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "LogEntry.needs = 5: must be 1 to 4, the versions of the log that are known here"
+        "LogEntry.needs = 6: must be 1 to 5, the versions of the log that are known here"
     );
+}
+
+/// Returns the versions that a budget needs in an entry, in an entry of a set, and in a snapshot.
+fn needed_by(draft: BudgetDraft) -> [u32; 3] {
+    let budget = draft.validate().unwrap();
+    let (request, creator) = (RequestId::new(1), None);
+    let put = Command::PutRule {
+        request,
+        budget: budget.clone(),
+        creator,
+    };
+    let apply = Command::Apply {
+        request,
+        deletes: Vec::new(),
+        puts: vec![budget],
+        creator,
+    };
+    let mut state = State::new();
+    state.apply(1, Some(&put));
+    let snapshot = SnapshotFile {
+        snapshot: state.snapshot(),
+    };
+    let of = |command| {
+        let command = Some(command);
+        pb::LogEntry::from(&LogEntry { command }).needs
+    };
+    [of(put), of(apply), pb::SnapshotFile::from(&snapshot).needs]
 }
 
 /// An older version would read the budget as one of UTC.
 #[test]
 fn entries_and_snapshots_with_a_time_zone_need_version_4() {
-    let budget = |zone: Option<&str>| {
-        let draft = BudgetDraft {
+    let needs = |zone: Option<&str>| {
+        needed_by(BudgetDraft {
             key: "mail".into(),
             quota: Some("5 per day".into()),
             zone: zone.map(Into::into),
             ..BudgetDraft::default()
-        };
-        draft.validate().unwrap()
+        })
     };
-    let needs = |zone| {
-        let (request, creator) = (RequestId::new(1), None);
-        let put = Command::PutRule {
-            request,
-            budget: budget(zone),
-            creator,
-        };
-        let apply = Command::Apply {
-            request,
-            deletes: Vec::new(),
-            puts: vec![budget(zone)],
-            creator,
-        };
-        let mut state = State::new();
-        state.apply(1, Some(&put));
-        let snapshot = SnapshotFile {
-            snapshot: state.snapshot(),
-        };
-        let of = |command| {
-            pb::LogEntry::from(&LogEntry {
-                command: Some(command),
-            })
-        };
-        (
-            of(put).needs,
-            of(apply).needs,
-            pb::SnapshotFile::from(&snapshot).needs,
-        )
+    assert_eq!(needs(None), [1, 2, 1]);
+    assert_eq!(needs(Some("Europe/Berlin")), [4, 4, 4]);
+}
+
+/// An older version would give each key the limit of the template.
+#[test]
+fn entries_and_snapshots_with_named_limits_need_version_5() {
+    let needs = |named: &str| {
+        needed_by(BudgetDraft {
+            key: "api/*/*".into(),
+            rate: Some("100/s".into()),
+            named_limits: Some(named.into()),
+            ..BudgetDraft::default()
+        })
     };
-    assert_eq!(needs(None), (1, 2, 1));
-    assert_eq!(needs(Some("Europe/Berlin")), (4, 4, 4));
+    assert_eq!(needs("no"), [1, 2, 1]);
+    assert_eq!(needs("yes"), [5, 5, 5]);
 }
 
 #[test]

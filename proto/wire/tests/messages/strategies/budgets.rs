@@ -58,7 +58,7 @@ prop_compose! {
     pub(crate) fn draft()(
         key in "\\PC{0,20}",
         one in prop::array::uniform7(option::of(written())),
-        two in prop::array::uniform7(option::of(written())),
+        two in prop::array::uniform8(option::of(written())),
         weights in vec(weight_draft(), 0..3),
         floor in option::of(part_draft()), ceiling in option::of(part_draft()),
         on_lease_expiry in option::of(prop_oneof![
@@ -67,10 +67,11 @@ prop_compose! {
         ]),
     ) -> BudgetDraft {
         let [rate, burst, quota, offset, align, concurrency, max_hold] = one;
-        let [band, allocation, forget_after, headroom, max_keys, dry_run, zone] = two;
+        let [band, allocation, forget_after, headroom, max_keys, dry_run, zone, named_limits] = two;
         BudgetDraft {
             key, rate, burst, quota, offset, zone, align, concurrency, max_hold, weights, band, floor,
             ceiling, on_lease_expiry, allocation, forget_after, headroom, max_keys, dry_run,
+            named_limits,
         }
     }
 }
@@ -91,6 +92,12 @@ fn limited() -> BoxedStrategy<BudgetDraft> {
                 on_lease_expiry: Some(ExpiryDraft::Word("floor".into())),
                 ..BudgetDraft::default()
             }
+        }),
+        (1..1_000_000_u64, 1..1_000_000_u64).prop_map(move |(rate, burst)| BudgetDraft {
+            rate: text(format!("{rate}/s")),
+            burst: Some(Written::Whole(burst)),
+            named_limits: Some(Written::Flag(true)),
+            ..BudgetDraft::default()
         }),
         (1..1_u64 << 50, span, any::<bool>()).prop_map(move |(tokens, span, zoned)| BudgetDraft {
             quota: text(format!("{tokens} per {span}")),
@@ -116,8 +123,12 @@ pub(crate) fn budget() -> BoxedStrategy<Budget> {
         1..1_000_u64,
     );
     let budget = (limited(), rest).prop_map(|(draft, (key, labels, weight, band, forget))| {
+        let key = match draft.named_limits {
+            Some(_) => format!("{}/*", key.as_str().replace('*', "a")),
+            None => key.to_string(),
+        };
         let draft = BudgetDraft {
-            key: key.to_string(),
+            key,
             weights: vec![WeightDraft {
                 labels,
                 weight: Some(Written::Whole(weight.into())),
