@@ -227,12 +227,13 @@ impl Session {
         let mut at = now.after(Self::LOOK_EVERY);
         let mut also = |tick: Tick| at = at.min(tick.max(now));
         if self.may_report() {
-            let urgent = self
-                .urgent_debounce
-                .due()
-                .map(|due| due.max(self.urgent_at));
-            let report_at = self.report_at.max(self.answer_due());
-            also(urgent.map_or(report_at, |at| at.max(self.answer_due())));
+            // Until then it is not known whether anything is urgent.
+            let unseen = Some(self.urgent_at).filter(|at| *at > now);
+            let urgent = self.urgent_debounce.due().or(unseen);
+            let urgent = urgent.map(|due| due.max(self.urgent_at));
+            let answer_due = self.answer_due();
+            let report_at = self.report_at.max(answer_due);
+            also(urgent.map_or(report_at, |at| at.max(answer_due)));
             if self.may_ask()
                 && let Some(at) = self.keys.next_ask()
             {
@@ -296,13 +297,14 @@ impl Session {
             return;
         }
         self.see_asked();
-        if now < self.report_at && self.machine.is_urgent(now) {
-            self.request_urgent(now);
-        }
         if now < self.answer_due() {
             return;
         }
+        // Before that, the keys that were used need no look: a report examines them anyway.
         let may_be_urgent = now >= self.urgent_at;
+        if may_be_urgent && now < self.report_at && self.machine.is_urgent(now) {
+            self.request_urgent(now);
+        }
         if now >= self.report_at || (may_be_urgent && self.urgent_debounce.poll(now).is_some()) {
             self.report(now);
         }

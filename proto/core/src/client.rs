@@ -336,7 +336,10 @@ impl<D: Decider> Client<D> {
             return false;
         }
         let unheard = holder.lease().last_sent() == Seq::new(0);
-        let more = holder.has_more();
+        if holder.has_more() || unheard || self.owes_report {
+            // The report examines all of it.
+            return true;
+        }
         if self.queue.sweeps(now) {
             self.wake_due(now);
         }
@@ -346,7 +349,7 @@ impl<D: Decider> Client<D> {
                 self.queue.mark_urgent(budget);
             }
         }
-        more || unheard || self.owes_report || self.is_any_urgent(now)
+        self.is_any_urgent(now)
     }
 
     /// Returns true if a budget that was found urgent still is.
