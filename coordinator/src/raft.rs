@@ -9,6 +9,7 @@
 mod bootstrap;
 mod calls;
 mod connect;
+mod earlier_calls;
 mod halt;
 mod heartbeat_read_index;
 mod log;
@@ -43,12 +44,14 @@ pub use status::Status;
 
 use crate::store::Disk;
 use crate::timer;
+use aliquot_core::unit::Span;
 use aliquot_wire::limits::APPEND_BYTES_MAX;
 use aliquot_wire::pb::peer_server::PeerServer;
 use aliquot_wire::pb::raft_server::RaftServer;
 use aliquot_wire::peer::{Changed, Proposed};
 use bytes::Bytes;
 use connect::Links;
+use earlier_calls::EarlierCalls;
 use futures_util::future::BoxFuture;
 use log::LogStore;
 use machine::{Applier, Core, Skipping};
@@ -98,12 +101,14 @@ impl Raft {
         // The core publishes nothing about its log before it runs. If this node answered "not formed"
         // meanwhile, it could help to form a second cluster.
         let was_formed = store.formed().map_err(storage)?;
+        let earlier_calls = Arc::new(EarlierCalls::new());
         let links = Arc::new(Links::new(connector));
         let network = Network {
             cluster: options.cluster.clone(),
             node: options.node,
             links: Arc::clone(&links),
             match_index_guard: Arc::default(),
+            earlier_calls: Arc::clone(&earlier_calls),
             unresponsive: Arc::new(unresponsive_peers::UnresponsivePeers::new(
                 options.timing.election_max,
             )),
@@ -132,6 +137,7 @@ impl Raft {
             disk,
             store,
             links,
+            earlier_calls,
             status: receivers.status,
             coarse_status: receivers.coarse_status,
             waiting: watch::Sender::new(None),
@@ -158,7 +164,8 @@ impl Raft {
     pub fn service(&self) -> Routes {
         let options = &self.shared.options;
         let core = self.shared.core.clone();
-        let raft = RaftService::new(options.cluster.clone(), options.node, core);
+        let calls = Arc::clone(&self.shared.earlier_calls);
+        let raft = RaftService::new(options.cluster.clone(), options.node, core, calls);
         let peer = PeerService {
             shared: Arc::clone(&self.shared),
         };
@@ -272,6 +279,14 @@ impl Raft {
     pub fn heartbeat_barrier(&self, term: u64) -> BoxFuture<'static, Result<(), BarrierError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(shared.heartbeat_barrier(term))
+    }
+
+    /// Returns the time for which no leader of a term before `term` can have confirmed a report, if this node
+    /// leads that term and a quorum has told. It is `None` as well while a node answers that runs a version
+    /// which does not tell.
+    #[must_use]
+    pub fn quiet_before(&self, term: u64) -> Option<Span> {
+        self.shared.quiet_before(term)
     }
 
     /// Initializes a cluster of these nodes, given with their addresses. On return, the first entry of

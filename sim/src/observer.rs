@@ -225,17 +225,11 @@ impl Observer {
         self.timeline.became_ready(now, node);
     }
 
-    /// Takes a round that a leader proposes. `since` is the time for which it has been ready, `lease` the
-    /// duration of a lease.
-    pub(crate) fn proposed(
-        &mut self,
-        now: u64,
-        changes: &Changes,
-        (since, lease): (Option<Span>, Span),
-    ) {
+    /// Takes a round that a leader proposes. `since` is the time for which it has been ready.
+    pub(crate) fn proposed(&mut self, now: u64, changes: &Changes, since: Option<Span>) {
         let reclaims = !changes.reclaims.is_empty();
         self.marks.hit_if(reclaims, Mark::ReclaimProposed);
-        self.oracle.patience.proposed(now, changes, (since, lease));
+        self.oracle.patience.proposed(now, changes, since);
     }
 
     /// Takes an entry that a node has applied. It counts when the first node applies it. `runs` says whether

@@ -177,6 +177,7 @@ impl Oracle {
         }
         self.applied = index;
         self.disjoint.applied(now, state, effects);
+        self.patience.applied(now, effects);
         self.generations.applied(state);
         for (id, generation) in state.budgets() {
             match self.checkers.iter_mut().find(|(known, _)| *known == id) {

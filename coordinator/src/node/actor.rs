@@ -641,6 +641,7 @@ impl Actor {
         // A snapshot has no effects to follow, so everything derived from the state is computed again.
         let state = self.replica.state();
         self.own.adopt_settings(state);
+        self.leadership.restored(state, self.context.now);
         self.own.close_if_ended(state, self.context.now);
         self.sessions.names.all_changed();
         self.own.sweep(state);

@@ -116,6 +116,7 @@ impl Leadership {
 
     /// Makes the plans, rounds and barriers that are due.
     pub(super) fn tick(&mut self, state: &State, context: &mut Context) -> Vec<Answer> {
+        self.learn_earlier(context);
         for output in self.machine.tick(state, context.now) {
             match output {
                 LeaderOutput::Barrier(barrier) => {
@@ -129,6 +130,24 @@ impl Leadership {
             }
         }
         self.machine.poll_answers(state, context.now)
+    }
+
+    /// Learns how long ago earlier leaders can have confirmed anything, once a quorum has told.
+    fn learn_earlier(&mut self, context: &Context) {
+        let Some(term) = self.leads.filter(|_| self.machine.awaits_earlier()) else {
+            return;
+        };
+        let raft = context.raft.as_ref();
+        if let Some(quiet) = raft.and_then(|raft| raft.quiet_before(term.get())) {
+            // The clock is read last: the later the time, the longer this leader waits.
+            self.machine
+                .learn_earlier(context.options.clock.now().before(quiet));
+        }
+    }
+
+    /// Notes the silences of a snapshot that was restored.
+    pub(super) fn restored(&mut self, state: &State, now: Tick) {
+        self.machine.follow_silences(state, now);
     }
 
     /// Computes the rates of requests, if that is due.

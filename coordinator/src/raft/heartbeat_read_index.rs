@@ -30,6 +30,7 @@ impl Shared {
 
     async fn confirmed_by_heartbeat(&self, term: u64) -> Result<(), BarrierError> {
         let mut metrics = self.core.metrics();
+        self.earlier_calls.called(term);
         let mut proof = Proof::begin(term);
         let proven = async {
             loop {

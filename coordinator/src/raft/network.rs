@@ -6,6 +6,7 @@
 
 use super::calls::{CallError, Calls, unreachable};
 use super::connect::{ConnectError, Links};
+use super::earlier_calls::EarlierCalls;
 use super::match_index_guard::MatchIndexGuard;
 use super::runtime::HostInstant;
 use super::snapshot;
@@ -42,6 +43,7 @@ pub(super) struct Network {
     pub(super) node: u64,
     pub(super) links: Arc<Links>,
     pub(super) match_index_guard: Arc<MatchIndexGuard>,
+    pub(super) earlier_calls: Arc<EarlierCalls>,
     pub(super) unresponsive: Arc<UnresponsivePeers>,
 }
 
@@ -67,6 +69,7 @@ impl Network {
         Link {
             calls: Calls::new(header, channel),
             match_index_guard: Arc::clone(&self.match_index_guard),
+            earlier_calls: Arc::clone(&self.earlier_calls),
             unresponsive: Arc::clone(&self.unresponsive),
         }
     }
@@ -77,6 +80,7 @@ impl Network {
 pub(super) struct Link {
     calls: Calls,
     match_index_guard: Arc<MatchIndexGuard>,
+    earlier_calls: Arc<EarlierCalls>,
     unresponsive: Arc<UnresponsivePeers>,
 }
 
@@ -156,14 +160,18 @@ impl RaftNetworkV2<Types> for Link {
             true => option.soft_ttl(),
             false => option.soft_ttl().max(ENTRIES_TIMEOUT),
         };
-        let outcome = self.calls.answer(RPCTypes::AppendEntries, ttl, call).await;
-        match &outcome {
+        let answer: Result<wire::AppendAnswer, _> =
+            self.calls.answer(RPCTypes::AppendEntries, ttl, call).await;
+        match &answer {
             Ok(_) => self.unresponsive.answered(target),
             Err(RPCError::Timeout(_)) => self.unresponsive.unanswered(target, HostInstant::now()),
             Err(_) => {}
         }
-        let outcome = outcome?;
+        let wire::AppendAnswer { outcome, quiet } = answer?;
         let (node, term) = (self.calls.header.target, request.vote.leader_id.term);
+        if !matches!(outcome, wire::AppendOutcome::Higher(_)) {
+            self.earlier_calls.answered(node, term, quiet);
+        }
         let acknowledge = |upto| self.match_index_guard.acknowledge(node, term, upto);
         Ok(match outcome {
             wire::AppendOutcome::Accepted => {

@@ -1,5 +1,6 @@
 //! Server for the Raft calls of other nodes.
 
+use super::earlier_calls::EarlierCalls;
 use super::machine::Core;
 use super::snapshot::{Inbox, Taken, higher, install, progress};
 use super::types::{Types, entry_in, log_id_in, log_id_out, vote_in, vote_out};
@@ -10,7 +11,7 @@ use openraft::raft::{
     VoteRequest, VoteResponse,
 };
 use std::fmt::Display;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tonic::{Request, Response, Status};
 
 /// The service that is mounted on the peer port.
@@ -19,17 +20,19 @@ pub(super) struct RaftService {
     cluster: String,
     node: u64,
     core: Core,
+    calls: Arc<EarlierCalls>,
     inbox: Mutex<Inbox>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl RaftService {
-    pub(super) fn new(cluster: String, node: u64, core: Core) -> Self {
+    pub(super) fn new(cluster: String, node: u64, core: Core, calls: Arc<EarlierCalls>) -> Self {
         Self {
             cluster,
             node,
             core,
+            calls,
             inbox: Mutex::default(),
         }
     }
@@ -106,6 +109,8 @@ impl pb::raft_server::Raft for RaftService {
     async fn append(&self, request: Request<pb::AppendRequest>) -> Answer<pb::AppendResponse> {
         let append: wire::Append = read(request)?;
         self.addressed(&append.header)?;
+        let term = append.vote.term;
+        self.calls.called(term);
         let entries = append.entries.into_iter().map(entry_in);
         let entries: Result<Vec<_>, _> = entries.collect();
         let request = AppendEntriesRequest {
@@ -123,7 +128,9 @@ impl pb::raft_server::Raft for RaftService {
             AppendEntriesResponse::Conflict => wire::AppendOutcome::Conflict,
             AppendEntriesResponse::HigherVote(vote) => wire::AppendOutcome::Higher(vote_out(&vote)),
         };
-        Ok(Response::new(outcome.to_message()))
+        let quiet = Some(self.calls.quiet(term));
+        let answer = wire::AppendAnswer { outcome, quiet };
+        Ok(Response::new(answer.to_message()))
     }
 
     async fn vote(&self, request: Request<pb::VoteRequest>) -> Answer<pb::VoteResponse> {
@@ -146,6 +153,7 @@ impl pb::raft_server::Raft for RaftService {
     ) -> Answer<pb::SnapshotProgress> {
         let offer: wire::SnapshotOffer = read(request)?;
         self.addressed(&offer.header)?;
+        self.calls.called(offer.vote.term);
         if let Some(vote) = higher(&self.core, offer.vote) {
             return Ok(Response::new(progress(vote, 0).to_message()));
         }
@@ -159,6 +167,7 @@ impl pb::raft_server::Raft for RaftService {
     ) -> Answer<pb::SnapshotProgress> {
         let chunk: wire::SnapshotChunk = read(request)?;
         self.addressed(&chunk.header)?;
+        self.calls.called(chunk.vote.term);
         if let Some(vote) = higher(&self.core, chunk.vote) {
             return Ok(Response::new(progress(vote, 0).to_message()));
         }

@@ -1,6 +1,7 @@
 //! State shared by the parts of Raft on one node: the core, and the connections to peers.
 
 use super::connect::Links;
+use super::earlier_calls::EarlierCalls;
 use super::halt::Halt;
 use super::log::LogStore;
 use super::machine::Core;
@@ -9,6 +10,7 @@ use super::outcome::{BarrierError, Leader, Outcome, ProposeError};
 use super::status::Status;
 use super::types::{Order, Types};
 use crate::store::Disk;
+use aliquot_core::unit::Span;
 use aliquot_wire::limits::ENTRY_BYTES_MAX;
 use bytes::Bytes;
 use openraft::ReadPolicy;
@@ -29,6 +31,7 @@ pub(super) struct Shared {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) store: LogStore,
     pub(super) links: Arc<Links>,
+    pub(super) earlier_calls: Arc<EarlierCalls>,
     pub(super) status: watch::Receiver<Status>,
     pub(super) coarse_status: watch::Receiver<Status>,
     /// Condition that the bootstrap waits for, while it does.
@@ -97,8 +100,20 @@ impl Shared {
             .filter(|(node, _)| *node != self.options.node)
     }
 
+    /// Returns the time for which no leader of an earlier term can have confirmed a report.
+    pub(super) fn quiet_before(&self, term: u64) -> Option<Span> {
+        let metrics = self.core.metrics();
+        let metrics = metrics.borrow_watched();
+        let membership = metrics.membership_config.membership();
+        let quorums = membership.get_joint_config();
+        let leads = metrics.state.is_leader() && metrics.current_term == term;
+        let age = || self.earlier_calls.age(self.options.node, term, quorums);
+        leads.then(age).flatten()
+    }
+
     /// Confirms that this node leads exactly `term`.
     pub(super) async fn barrier(&self, term: u64) -> Result<(), BarrierError> {
+        self.earlier_calls.called(term);
         // ReadIndex asks a quorum after this call began. openraft's lease reads are unsafe across
         // restarts and under clock drift: a voter that was rebooted has forgotten the lease that it
         // granted.

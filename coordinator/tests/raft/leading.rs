@@ -28,6 +28,15 @@ async fn three_nodes_form_by_themselves_commit_and_outlive_their_leader() {
     let second = leader(&nodes).await;
     let after = nodes[second].propose("two").await;
     assert!(index(&after) > index(&before));
+    // The quorum that committed the entry has told what it remembers of the first leader.
+    let term = nodes[second].status().term;
+    assert!(nodes[second].raft.quiet_before(term).is_some());
+    assert_eq!(nodes[second].raft.quiet_before(term + 1), None);
+    assert_eq!(
+        nodes[1 - second].raft.quiet_before(term),
+        None,
+        "a follower"
+    );
     let again = site.start().await;
     again.reads(&["one", "two"]).await;
     again

@@ -87,6 +87,8 @@ pub struct Changes {
     pub releases: Vec<Movement>,
     /// Floors that their owners no longer use.
     pub floors: Vec<FloorRelease>,
+    /// Silences that begin or end.
+    pub silences: Vec<Silence>,
     /// Incarnations that are over.
     pub reclaims: Vec<Incarnation>,
     /// Rests of closed incarnations whose wait is over.
@@ -98,6 +100,17 @@ pub struct Changes {
     /// Templates whose instances may begin full again: no instance that was forgotten too early can still
     /// lack tokens.
     pub thaws: Vec<RuleId>,
+}
+
+/// The begin or the end of an incarnation's silence. While it lasts, no leader confirms a report of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Silence {
+    /// The incarnation.
+    pub child: Incarnation,
+    /// The time for which no report of it had been confirmed when the entry was proposed. `None` if the silence
+    /// ends.
+    pub lasted: Option<Span>,
 }
 
 /// Changed counters of one incarnation. They are absolute, so a repeat moves nothing.
@@ -126,7 +139,7 @@ pub struct Ending {
 
 impl Changes {
     /// Number of kinds of changes, each a list.
-    pub const KINDS: usize = 8;
+    pub const KINDS: usize = 9;
 
     /// Maximum number of changes in one round, all kinds together. The grants of one budget stay together, so
     /// a round may have as many more as a budget has holders.
@@ -142,6 +155,7 @@ impl Changes {
             self.stamps.len(),
             self.releases.len(),
             self.floors.len(),
+            self.silences.len(),
             self.reclaims.len(),
             self.forgets.len(),
             self.grants.len(),

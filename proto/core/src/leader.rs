@@ -133,6 +133,9 @@ pub struct Leader {
     planned: Tick,
     last_round: Tick,
     last_confirmed: BTreeMap<Incarnation, LastConfirmed>,
+    /// Silences in the log, each with the entry by which it began and the time since which it has lasted by this
+    /// replica's clock. It outlives the term.
+    silences: BTreeMap<Incarnation, (u64, Tick)>,
     floors: BTreeMap<(BudgetId, Edge), Unused>,
     /// Budgets that entries have changed and whose waits must be set again.
     changed: BTreeSet<BudgetId>,
@@ -176,6 +179,7 @@ impl Leader {
             planned: Tick::from_nanos(0),
             last_round: Tick::from_nanos(0),
             last_confirmed: BTreeMap::new(),
+            silences: BTreeMap::new(),
             floors: BTreeMap::new(),
             changed: BTreeSet::new(),
             lingering: Due::default(),
@@ -229,14 +233,17 @@ impl Leader {
     /// applied: see [`Leader::applied`].
     pub fn elected(&mut self, term: Term, state: &State, now: Tick) {
         let pools = core::mem::take(&mut self.pools);
+        let silences = core::mem::take(&mut self.silences);
         *self = Self::new(self.pace).in_zones(self.zones);
+        self.silences = silences;
+        self.follow_silences(state, now);
         if planted::is(Bug::OldPoolKept) {
             self.pools = pools;
         }
         let mut leadership = Leadership::elected(term, state.patience());
         self.ledger = Ledger::new(term);
         for (incarnation, _) in state.members() {
-            leadership.begin(incarnation, now);
+            leadership.know(incarnation, now);
             self.listen(incarnation, now);
         }
         self.leadership = Some(leadership);
@@ -261,6 +268,21 @@ impl Leader {
             child: incarnation,
         };
         self.ledger.open(edge, now);
+    }
+
+    /// Learns that no leader of an earlier term confirmed a report that arrived after `until`, of any node: see
+    /// [`EarlierTerms`](crate::earlier_terms::EarlierTerms). All voters that answer must know silences.
+    pub fn learn_earlier(&mut self, until: Tick) {
+        if let Some(leadership) = &mut self.leadership {
+            leadership.learn_earlier(until);
+        }
+    }
+
+    /// Returns true if this node leads and has not learned when earlier leaders confirmed last.
+    #[must_use]
+    pub fn awaits_earlier(&self) -> bool {
+        let leadership = self.leadership.as_ref();
+        leadership.is_some_and(|leadership| !leadership.knows_earlier())
     }
 
     /// Takes a report that arrived at `now`. Returns an answer only if the edge is closed, or if the report

@@ -14,10 +14,26 @@
 //! barriers under way is bounded. At the bound, reports wait until one of them ends. If an old barrier were
 //! given up for a new one instead, none would ever be answered where reports come faster than quorums answer.
 //!
-//! It reclaims an incarnation only when nothing confirmable has arrived from it for a whole lease of the
-//! leader's own clock, counted at the earliest from the time at which it became ready (invariant 5 of
-//! `docs/invariants.md`). From the moment at which it proposes that, the incarnation is never confirmed
-//! again.
+//! It reclaims an incarnation only when no leader can have confirmed a report of it that arrived within the last
+//! lease (invariant 5 of `docs/invariants.md`). From the moment at which it proposes that, the incarnation is
+//! never confirmed again. The time counts from the latest of these that applies:
+//!
+//! - the arrival of the last report that this leader confirmed,
+//! - the beginning of a silence in the log,
+//! - without a silence: the last confirmation by a leader of an earlier term, as far as a quorum can tell
+//!   ([`earlier_terms`](crate::earlier_terms)), or the time at which this leader became ready if none has told.
+//!
+//! A **silence** is a log entry: its leader confirms no report of the incarnation any more, and says for how
+//! long it has confirmed none. No leader confirms one before another entry has ended the silence. So a later
+//! leader knows without asking how long the incarnation has been silent, and leaders that follow each other
+//! quickly add up their waits.
+//!
+//! ```text
+//!            silence proposed              reclaim proposed
+//!  Live ───────────────────────► Silent ───────────────────► Fenced
+//!    ▲                             │
+//!    └──── end of it applied ──────┘  (proposed when a report arrives)
+//! ```
 
 use crate::planted::{self, Bug};
 use crate::unit::{Incarnation, Seq, Span, Term, Tick};
@@ -44,6 +60,8 @@ pub struct Barrier(Term, u64);
 enum Standing {
     /// Reports are confirmed.
     Live,
+    /// A silence was proposed or is in the log. Reports wait until it has ended.
+    Silent,
     /// No report is confirmed any more: a reclaim was proposed, or the incarnation leaves or is being
     /// removed.
     Fenced,
@@ -52,8 +70,15 @@ enum Standing {
 #[derive(Clone, Copy, Debug, Hash)]
 struct Member {
     standing: Standing,
-    /// The latest arrival of a confirmed report, or the begin of readiness or of the incarnation.
-    patient_from: Tick,
+    /// The latest arrival of a report that this leader confirmed, or the begin of the incarnation if this leader
+    /// saw it, or of its silence. `None` if only an earlier leader can have confirmed one.
+    patient_from: Option<Tick>,
+    /// The latest arrival of a report, confirmed or not, or the time from which this leader listens.
+    heard: Tick,
+    /// True if a silence was proposed or is in the log.
+    silenced: bool,
+    /// A report that arrived during a silence.
+    waits: Option<Confirmation>,
     confirmed: Seq,
     /// Used only by a planted bug.
     last_received: Tick,
@@ -68,6 +93,8 @@ pub struct Leadership {
     term: Term,
     patience: Span,
     ready_since: Option<Tick>,
+    /// No earlier leader confirmed a report that arrived later.
+    earlier_until: Option<Tick>,
     members: BTreeMap<Incarnation, Member>,
     /// Reports that arrived and that no barrier covers yet: the latest of each incarnation.
     arrived: BTreeMap<Incarnation, Confirmation>,
@@ -86,6 +113,7 @@ impl Leadership {
             term,
             patience,
             ready_since: None,
+            earlier_until: None,
             members: BTreeMap::new(),
             arrived: BTreeMap::new(),
             barriers: BTreeMap::new(),
@@ -116,23 +144,115 @@ impl Leadership {
         self.patience = self.patience.max(lease);
     }
 
-    /// Begins to lead: the first entry of the leader's own term was applied at `now`. Every incarnation in
-    /// the book gets a whole lease from here, whatever the last leader decided.
+    /// Begins to lead: the first entry of the leader's own term was applied at `now`. An incarnation in the book
+    /// gets a whole lease from here, unless it is known that earlier leaders confirmed nothing of it for a while.
     pub fn become_ready(&mut self, now: Tick, incarnations: impl Iterator<Item = Incarnation>) {
         self.ready_since = Some(now);
         for child in incarnations {
-            self.begin(child, now);
+            self.known(child, now);
         }
+        for member in self.members.values_mut() {
+            member.heard = now;
+        }
+    }
+
+    /// Learns that no leader of an earlier term confirmed a report that arrived after `until`.
+    pub fn learn_earlier(&mut self, until: Tick) {
+        let known = self.earlier_until.get_or_insert(until);
+        *known = until.min(*known);
+    }
+
+    /// Returns true if it is known how long ago earlier leaders confirmed anything.
+    #[must_use]
+    pub const fn knows_earlier(&self) -> bool {
+        self.earlier_until.is_some()
+    }
+
+    /// Returns the time up to which an earlier leader may have confirmed reports.
+    fn earlier(&self) -> Option<Tick> {
+        self.earlier_until.or(self.ready_since)
     }
 
     /// Adds an incarnation that began at `now`.
     pub fn begin(&mut self, child: Incarnation, now: Tick) {
+        self.known(child, now).patient_from.get_or_insert(now);
+    }
+
+    /// Adds an incarnation that began under an earlier leader, and to which this one listens from `now`.
+    pub fn know(&mut self, child: Incarnation, now: Tick) {
+        self.known(child, now);
+    }
+
+    fn known(&mut self, child: Incarnation, now: Tick) -> &mut Member {
         self.members.entry(child).or_insert(Member {
             standing: Standing::Live,
-            patient_from: now,
+            patient_from: None,
+            heard: now,
+            silenced: false,
+            waits: None,
             confirmed: Seq::new(0),
             last_received: now,
-        });
+        })
+    }
+
+    /// Follows an applied entry by which an incarnation is silent `since` that time.
+    pub fn begin_silence(&mut self, child: Incarnation, since: Tick) {
+        let Some(member) = self.members.get_mut(&child) else {
+            return;
+        };
+        member.silenced = true;
+        member.patient_from = member.patient_from.max(Some(since));
+        if member.standing == Standing::Live && !planted::is(Bug::SilentConfirmed) {
+            member.standing = Standing::Silent;
+        }
+    }
+
+    /// Follows an applied entry that ends a silence, or takes back a silence that was not proposed after all. A
+    /// report that arrived meanwhile may be confirmed by the next barrier.
+    pub fn end_silence(&mut self, child: Incarnation) {
+        let Some(member) = self.members.get_mut(&child) else {
+            return;
+        };
+        member.silenced = false;
+        let waits = member.waits.take();
+        if member.standing == Standing::Silent {
+            member.standing = Standing::Live;
+            self.arrived.extend(waits.map(|report| (child, report)));
+        }
+    }
+
+    /// Returns the incarnations of which nothing arrived for `after`, at most `most`, with the time for which no
+    /// report of them was confirmed. This call stops confirming them, so that proposing their silences is safe.
+    ///
+    /// Nothing is returned before it is known what earlier leaders confirmed: all voters must know silences.
+    pub fn fall_silent(&mut self, after: Span, most: usize, now: Tick) -> Vec<(Incarnation, Span)> {
+        let (Some(earlier), true) = (self.earlier_until, self.ready_since.is_some()) else {
+            return Vec::new();
+        };
+        let quiet = |member: &Member| !member.silenced && now.since(member.heard) > after;
+        let silent = self.members.iter_mut().filter(|(_, member)| quiet(member));
+        let mut silences = Vec::new();
+        for (&child, member) in silent.take(most) {
+            member.silenced = true;
+            if member.standing == Standing::Live {
+                member.standing = Standing::Silent;
+                self.arrived.remove(&child);
+            }
+            let from = member.patient_from.unwrap_or(earlier);
+            silences.push((child, now.since(from)));
+        }
+        silences
+    }
+
+    /// Returns the silent incarnations of which a report has arrived, at most `most`: their silences are to be
+    /// ended.
+    #[must_use]
+    pub fn heard_again(&self, most: usize) -> Vec<Incarnation> {
+        let heard = self
+            .members
+            .iter()
+            .filter(|(_, member)| member.standing == Standing::Silent && member.waits.is_some());
+        heard.map(|(&child, _)| child).take(most).collect()
     }
 
     /// Removes an incarnation whose reclaim was applied.
@@ -145,6 +265,7 @@ impl Leadership {
     pub fn fence(&mut self, child: Incarnation) {
         if let Some(member) = self.members.get_mut(&child) {
             member.standing = Standing::Fenced;
+            member.waits = None;
         }
         self.arrived.remove(&child);
     }
@@ -154,24 +275,28 @@ impl Leadership {
     pub fn is_live(&self, child: Incarnation) -> bool {
         self.members
             .get(&child)
-            .is_some_and(|member| member.standing == Standing::Live)
+            .is_some_and(|member| member.standing != Standing::Fenced)
     }
 
     /// Takes a report that arrived at `now` from an incarnation that has received recent answers. A barrier
     /// that starts from now on may confirm it.
     pub fn arrived(&mut self, child: Incarnation, seq: Seq, now: Tick) {
-        let fresh = self
-            .members
-            .get(&child)
-            .is_some_and(|member| member.standing == Standing::Live && seq > member.confirmed);
-        if !fresh {
+        let Some(member) = self.members.get_mut(&child) else {
+            return;
+        };
+        if member.standing == Standing::Fenced || seq <= member.confirmed {
             return;
         }
+        member.heard = now;
         let report = Confirmation {
             child,
             seq,
             received: now,
         };
+        if member.standing == Standing::Silent {
+            member.waits = Some(report);
+            return;
+        }
         self.arrived.insert(child, report);
         if planted::is(Bug::BarrierCoversLate) {
             for covered in self.barriers.values_mut() {
@@ -220,8 +345,12 @@ impl Leadership {
             let Some(member) = self.members.get_mut(&report.child) else {
                 continue;
             };
-            let fenced = member.standing == Standing::Fenced && !planted::is(Bug::FencedConfirmed);
-            if fenced || report.seq <= member.confirmed {
+            let confirmable = match member.standing {
+                Standing::Live => true,
+                Standing::Silent => planted::is(Bug::SilentConfirmed),
+                Standing::Fenced => planted::is(Bug::FencedConfirmed),
+            };
+            if !confirmable || report.seq <= member.confirmed {
                 continue;
             }
             member.confirmed = report.seq;
@@ -230,7 +359,8 @@ impl Leadership {
             } else {
                 report.received
             };
-            member.patient_from = member.patient_from.max(from);
+            // A report may have arrived before this leader was ready.
+            member.patient_from = member.patient_from.max(Some(from)).max(self.ready_since);
             confirmed.push(report);
         }
         confirmed
@@ -239,7 +369,8 @@ impl Leadership {
     /// Ends a barrier that failed. The next one may cover its reports, unless later ones arrived.
     pub fn failed(&mut self, barrier: Barrier) {
         for report in self.barriers.remove(&barrier).unwrap_or_default() {
-            if self.members.contains_key(&report.child) {
+            let member = self.members.get(&report.child);
+            if member.is_some_and(|member| member.standing == Standing::Live) {
                 let waits = self.arrived.entry(report.child).or_insert(report);
                 // Barriers may fail in any order: the later report is kept.
                 if report.seq > waits.seq {
@@ -253,19 +384,16 @@ impl Leadership {
     /// This call fences them, so that proposing their reclaim is safe.
     #[must_use]
     pub fn reclaimable(&mut self, now: Tick) -> BTreeSet<Incarnation> {
-        let Some(ready_since) = self.ready_since else {
+        let (Some(earlier), true) = (self.earlier(), self.ready_since.is_some()) else {
             return BTreeSet::new();
         };
         let mut over = BTreeSet::new();
         for (&child, member) in &mut self.members {
-            let from = if planted::is(Bug::NoPatience) {
-                member.patient_from.before(self.patience)
-            } else {
-                member.patient_from.max(ready_since)
-            };
-            if now.since(from) > self.patience {
+            let from = member.patient_from.unwrap_or(earlier);
+            if now.since(from) > self.patience || planted::is(Bug::NoPatience) {
                 if !planted::is(Bug::FencedConfirmed) {
                     member.standing = Standing::Fenced;
+                    member.waits = None;
                     self.arrived.remove(&child);
                 }
                 over.insert(child);

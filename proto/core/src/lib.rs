@@ -22,6 +22,7 @@
 //! | [`pool`] | the undealt part of a rate budget |
 //! | [`ledger`] | planning, for both levels |
 //! | [`command`], [`state`] | entries of the log, and the effect of applying them |
+//! | [`earlier_terms`] | how long ago leaders of earlier terms can have confirmed anything |
 //! | [`leadership`] | confirming and reclaiming: what a leader may do, and when |
 //! | [`holder`] | the child's side of an edge |
 //! | [`leader`] | the parent of the nodes: leadership, a ledger, and the term's pools |
@@ -68,6 +69,7 @@ pub mod account;
 pub mod command;
 pub mod pool;
 
+pub mod earlier_terms;
 pub mod holder;
 pub mod leadership;
 pub mod ledger;

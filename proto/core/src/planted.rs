@@ -265,6 +265,14 @@ bugs! {
     ClosingReportToOneInUse,
     /// A client switches nodes while its lease runs, and uses the old part beside the new one.
     BothPartsUsed,
+    /// A voter that was started again tells that no leader had ever called it.
+    RestartForgetsCalls,
+    /// The first voter's answer tells when earlier leaders confirmed last, without the others of a quorum.
+    FirstVoterTrusted,
+    /// A silent incarnation is confirmed before its silence has ended in the log.
+    SilentConfirmed,
+    /// The time of a silence that ended counts for the next one.
+    SilenceOutlivesEnd,
 }
 
 #[cfg(feature = "planted")]

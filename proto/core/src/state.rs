@@ -40,6 +40,19 @@ pub struct Member {
     pub node: NodeId,
     /// Determines if the incarnation may still be granted anything.
     pub phase: Phase,
+    /// Its silence, if no leader may confirm its reports.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub silence: Option<Silenced>,
+}
+
+/// A silence that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Silenced {
+    /// Index of the entry by which it began.
+    pub entry: u64,
+    /// The time for which no report had been confirmed when that entry was proposed.
+    pub lasted: Span,
 }
 
 /// Phase of an incarnation.
@@ -93,6 +106,8 @@ pub enum Effect {
     Stamped(BudgetId, PeriodId),
     /// Part of a budget was returned and is free, with the tokens in it.
     Freed(BudgetId, Share),
+    /// The silence of an incarnation began, or ended.
+    Silenced(Incarnation, Option<Silenced>),
     /// An incarnation is over.
     Reclaimed(Incarnation),
     /// An incarnation was granted something.
@@ -120,6 +135,7 @@ impl Effect {
             | Self::Leaving(_)
             | Self::Configured
             | Self::RuleChanged(_)
+            | Self::Silenced(..)
             | Self::Reclaimed(_) => None,
         }
     }
@@ -423,8 +439,12 @@ impl State {
             return;
         };
         self.next_incarnation = next;
-        let phase = Phase::Live;
-        self.members.insert(incarnation, Member { node, phase });
+        let member = Member {
+            node,
+            phase: Phase::Live,
+            silence: None,
+        };
+        self.members.insert(incarnation, member);
         effects.push(Effect::Joined {
             node,
             incarnation,

@@ -25,6 +25,8 @@ fn needs(command: Option<&Command>) -> u32 {
     match command {
         Some(Command::PutRule { budget, .. }) => needed_by(budget),
         Some(Command::Apply { puts, .. }) => puts.iter().map(needed_by).fold(2, u32::max),
+        // An older version would confirm reports during a silence.
+        Some(Command::Round(changes)) if !changes.silences.is_empty() => NEEDED_BY_SILENCES,
         // An older version would read only the last key.
         Some(Command::Instantiate { keys, .. }) if keys.len() > 1 => 3,
         _ => 1,
@@ -45,8 +47,15 @@ fn needed_by(budget: &Budget) -> u32 {
     }
 }
 
+/// The lowest version that knows silences.
+const NEEDED_BY_SILENCES: u32 = 5;
+
 /// Returns the lowest version that understands a snapshot.
 fn snapshot_needs(snapshot: &Snapshot) -> u32 {
+    let mut members = snapshot.members.iter();
+    if members.any(|(_, member)| member.silence.is_some()) {
+        return NEEDED_BY_SILENCES;
+    }
     let rules = snapshot.rules.iter().map(|(_, rule)| &rule.budget);
     let generations = snapshot.budgets.iter().map(|(_, of)| &of.budget);
     let needed = rules.chain(generations).map(|budget| needed_by(budget));

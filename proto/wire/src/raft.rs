@@ -7,8 +7,8 @@
 mod calls;
 
 pub use calls::{
-    Append, AppendOutcome, Ballot, BallotAnswer, SnapshotChunk, SnapshotOffer, SnapshotProgress,
-    Transfer, TransferOutcome,
+    Append, AppendAnswer, AppendOutcome, Ballot, BallotAnswer, SnapshotChunk, SnapshotOffer,
+    SnapshotProgress, Transfer, TransferOutcome,
 };
 
 use crate::codec::wire;

@@ -7,7 +7,7 @@ use crate::error::WireError;
 use crate::pb;
 use crate::read::{self, choice};
 use crate::session::read_key;
-use aliquot_core::state::{Generation, Member, Phase, Rule, Snapshot, State};
+use aliquot_core::state::{Generation, Member, Phase, Rule, Silenced, Snapshot, State};
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
 use std::sync::Arc;
 
@@ -22,6 +22,10 @@ impl From<&Snapshot> for pb::Snapshot {
                 life: incarnation.get(),
                 node: member.node.get(),
                 phase: pb::Phase::from(member.phase).into(),
+                silence: member.silence.map(|silence| pb::Silenced {
+                    entry: silence.entry,
+                    lasted_ns: silence.lasted.nanos(),
+                }),
             });
         let rules = snapshot.rules.iter().map(|(id, rule)| pb::Rule {
             id: id.get(),
@@ -80,7 +84,16 @@ impl TryFrom<pb::Snapshot> for Snapshot {
 fn read_member(member: pb::Member) -> Result<(Incarnation, Member), WireError> {
     let phase = read::chosen(member.phase, "phase")?;
     let node = NodeId::new(member.node);
-    Ok((Incarnation::new(member.life), Member { node, phase }))
+    let silence = member.silence.map(|silence| Silenced {
+        entry: silence.entry,
+        lasted: Span::from_nanos(silence.lasted_ns),
+    });
+    let read = Member {
+        node,
+        phase,
+        silence,
+    };
+    Ok((Incarnation::new(member.life), read))
 }
 
 fn read_rule(rule: pb::Rule) -> Result<(RuleId, Rule), WireError> {

@@ -112,8 +112,7 @@ impl Network<'_> {
             let now_here = self.fabric.hosts[*node].read().nanos();
             let since = self.ready_since.get(&(*node, entry.id.term));
             let since = since.map(|since| Span::from_nanos(now_here.saturating_sub(*since)));
-            let patient = (since, self.state.lease());
-            self.observer.proposed(self.now, &changes, patient);
+            self.observer.proposed(self.now, &changes, since);
         }
     }
 

@@ -45,6 +45,7 @@ impl World {
         host.latest = host.clock.read(now);
         host.log.restart(host.latest.nanos(), patience);
         host.leader = Leader::new(pace).in_zones(&Iana);
+        host.leader.follow_silences(&host.state, host.latest);
         (host.leads, host.ready_since, host.node) = (None, None, None);
         (host.applying, host.report_urgent, host.jumps) = (false, true, None);
         host.barriers.clear();
@@ -244,6 +245,9 @@ impl World {
             return;
         };
         let report = Rc::new(report);
+        let (child, seq) = (report.edge.child, report.seq);
+        let patience = &mut self.observer.oracle.patience;
+        patience.reported(self.now, child, seq);
         for to in 0..self.hosts.nodes {
             if to != node {
                 let report = Rc::clone(&report);

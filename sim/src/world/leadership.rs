@@ -20,17 +20,21 @@ impl World {
             return;
         }
         let now = host.look(self.now);
+        if host.leader.awaits_earlier()
+            && let Some(until) = host.log.earlier_until()
+        {
+            host.leader.learn_earlier(until);
+        }
         for output in host.leader.tick(&host.state, now) {
             match output {
                 LeaderOutput::Barrier(barrier) => {
-                    let probe = host.log.probe();
+                    let probe = host.log.probe(now);
                     host.barriers.push((barrier, probe));
                 }
                 LeaderOutput::Propose(command) => {
                     if let Command::Round(changes) = &command {
                         let since = host.ready_since.map(|ready_since| now.since(ready_since));
-                        let patient = (since, host.state.lease());
-                        self.observer.proposed(self.now, changes, patient);
+                        self.observer.proposed(self.now, changes, since);
                     }
                     if !host.log.propose(command) {
                         self.observer.marks.hit(Mark::RoundRefused);
@@ -199,6 +203,9 @@ impl World {
 
     pub(super) fn tell(&mut self, leader: usize, answer: Answer) {
         let (incarnation, answer) = (answer.edge.child, Rc::new(answer));
+        let drift = self.nodes[leader].state.drift();
+        let patience = &mut self.observer.oracle.patience;
+        patience.confirmed(incarnation, answer.answers, answer.lease, drift);
         if self.incarnations.get(&incarnation) == Some(&leader) {
             let host = &mut self.nodes[leader];
             let now = host.look(self.now);

@@ -12,6 +12,9 @@
 
 use crate::clock::MS;
 use aliquot_core::command::Command;
+use aliquot_core::earlier_terms::{AcknowledgedTerms, EarlierTerms};
+use aliquot_core::unit::{NodeId, Span, Term, Tick};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 #[derive(Clone, Debug, Hash)]
@@ -43,6 +46,8 @@ pub(crate) enum LogMessage {
         term: u64,
         matched: Result<u64, u64>,
         probe: u64,
+        /// Time since the last call of a leader of an earlier term.
+        quiet: Span,
     },
     Newer {
         term: u64,
@@ -101,6 +106,10 @@ pub(crate) struct Log {
     pub(super) role: Role,
     pub(crate) hint: Option<usize>,
     pub(super) probe: u64,
+    /// Calls of leaders, as this node remembers them.
+    pub(super) calls: AcknowledgedTerms,
+    /// Answers of the other nodes about earlier leaders, while this node leads.
+    pub(super) earlier: EarlierTerms,
     pub(super) heard: u64,
     pub(super) bounds: Patience,
     pub(super) patience: u64,
@@ -114,7 +123,7 @@ pub(crate) struct Log {
 impl Log {
     const BATCH: usize = 64;
 
-    pub(crate) const fn new(me: usize, size: usize, bounds: Patience) -> Self {
+    pub(crate) fn new(me: usize, size: usize, bounds: Patience) -> Self {
         Self {
             me,
             size,
@@ -125,6 +134,8 @@ impl Log {
             role: Role::Follower,
             hint: None,
             probe: 0,
+            calls: AcknowledgedTerms::new(Tick::from_nanos(0)),
+            earlier: EarlierTerms::default(),
             heard: 0,
             bounds,
             patience: bounds.most,
@@ -151,6 +162,7 @@ impl Log {
         self.role = Role::Follower;
         self.hint = None;
         (self.heard, self.patience) = (now, patience);
+        self.calls = AcknowledgedTerms::new(Tick::from_nanos(now));
         self.out.clear();
     }
 
@@ -190,7 +202,8 @@ impl Log {
     }
 
     /// Starts a round trip to a quorum, and returns its number.
-    pub(crate) fn probe(&mut self) -> u64 {
+    pub(crate) fn probe(&mut self, now: Tick) -> u64 {
+        self.calls.called(Term::new(self.term), now);
         self.probe += 1;
         self.replicate();
         self.probe
@@ -202,6 +215,16 @@ impl Log {
             Role::Leader(peers) => self.by_quorum(&peers.probed, self.probe),
             _ => 0,
         }
+    }
+
+    /// Returns the time after which no earlier leader confirmed a report that arrived later, if this node leads
+    /// and a quorum has told.
+    pub(crate) fn earlier_until(&self) -> Option<Tick> {
+        let term = Term::new(self.term);
+        let own = self.calls.before(term).filter(|_| self.is_leader())?;
+        let voters: BTreeSet<NodeId> = (0..self.size).map(id).collect();
+        self.earlier
+            .until(term, (id(self.me), own), [&voters].into_iter())
     }
 
     /// Returns the greatest number that a quorum has reached. The other nodes are at `theirs`, this node is
@@ -295,17 +318,21 @@ impl Log {
                 self.sees(*term);
                 self.role = Role::Follower;
                 (self.heard, self.hint) = (now, Some(from));
+                let (told, tick) = (Term::new(*term), Tick::from_nanos(now));
+                self.calls.called(told, tick);
                 if self.broken {
                     return;
                 }
                 let matched = self.append(*prev, entries, *commit);
                 let (term, probe) = (*term, *probe);
+                let earlier = self.calls.before(told).unwrap_or(tick);
                 self.out.push((
                     from,
                     LogMessage::Appended {
                         term,
                         matched,
                         probe,
+                        quiet: tick.since(earlier),
                     },
                 ));
             }
@@ -313,9 +340,12 @@ impl Log {
                 term,
                 matched,
                 probe,
+                quiet,
             } => {
                 self.sees(*term);
                 if *term == self.term {
+                    let (told, tick) = (Term::new(*term), Tick::from_nanos(now));
+                    self.earlier.answered(id(from), told, Some(*quiet), tick);
                     self.appended(from, *matched, *probe, now);
                 }
             }
@@ -374,6 +404,11 @@ impl Log {
             self.commit = held;
         }
     }
+}
+
+/// Returns the id of a node, by its index.
+fn id(node: usize) -> NodeId {
+    NodeId::new(node as u64 + 1)
 }
 
 /// Time after which a command that is not applied yet is submitted again.

@@ -7,7 +7,7 @@ use crate::command::{Changes, Command, Movement};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::Kind;
-use crate::state::{Effect, Phase, State};
+use crate::state::{Effect, Phase, Silenced, State};
 use crate::unit::{BudgetId, Incarnation, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -23,6 +23,7 @@ impl Leader {
         state: &State,
         now: Tick,
     ) {
+        self.follow_silences(state, now);
         let Some(leadership) = &mut self.leadership else {
             return;
         };
@@ -98,6 +99,7 @@ impl Leader {
         for (incarnation, member) in state.members() {
             self.ledger.close(incarnation);
             self.listen(incarnation, now);
+            self.follow_silence(incarnation, member.silence);
             if member.phase == Phase::Leaving {
                 self.fence(incarnation);
             }
@@ -152,6 +154,7 @@ impl Leader {
                     self.fence(*incarnation);
                 }
             }
+            Effect::Silenced(incarnation, silence) => self.follow_silence(*incarnation, *silence),
             Effect::Reclaimed(incarnation) => {
                 if let Some(leadership) = &mut self.leadership {
                     leadership.end(*incarnation);
@@ -205,6 +208,41 @@ impl Leader {
         }
     }
 
+    /// Notes since when each silence has lasted, by this replica's clock. To be called at the start of a replica
+    /// and after a snapshot was restored. The silences of entries are noted as they are applied.
+    ///
+    /// The time that passed between the proposal of a silence and this call is not counted if the replica did not
+    /// see it pass.
+    pub fn follow_silences(&mut self, state: &State, now: Tick) {
+        let known = match planted::is(Bug::SilenceOutlivesEnd) {
+            true => self.silences.clone(),
+            false => core::mem::take(&mut self.silences),
+        };
+        for (incarnation, member) in state.members() {
+            let Some(silence) = member.silence else {
+                continue;
+            };
+            let same = |begun: &&(u64, Tick)| {
+                begun.0 == silence.entry || planted::is(Bug::SilenceOutlivesEnd)
+            };
+            let begun = known.get(&incarnation).filter(same).copied();
+            let begun = begun.unwrap_or((silence.entry, now.before(silence.lasted)));
+            self.silences.insert(incarnation, begun);
+        }
+    }
+
+    fn follow_silence(&mut self, incarnation: Incarnation, silence: Option<Silenced>) {
+        let since = self.silences.get(&incarnation).copied();
+        let Some(leadership) = &mut self.leadership else {
+            return;
+        };
+        match (silence, since) {
+            (Some(_), Some((_, since))) => leadership.begin_silence(incarnation, since),
+            (None, _) => leadership.end_silence(incarnation),
+            (Some(_), None) => {}
+        }
+    }
+
     fn created(&mut self, budget: BudgetId, granted: Option<Incarnation>) {
         self.notify_set.extend(granted);
         self.ledger.tell(budget);
@@ -218,7 +256,13 @@ impl Leader {
     /// it goes back to the pool without its tokens. If the round's fate is unknown, this must not be called:
     /// the round may still be applied.
     pub fn refused(&mut self, state: &State, now: Tick) {
-        let grants = self.proposed.take().map(|round| round.grants);
+        let proposed = self.proposed.take();
+        for silence in proposed.iter().flat_map(|round| &round.silences) {
+            if let (Some(_), Some(leadership)) = (silence.lasted, &mut self.leadership) {
+                leadership.end_silence(silence.child);
+            }
+        }
+        let grants = proposed.map(|round| round.grants);
         let touched: BTreeSet<BudgetId> =
             grants.iter().flatten().map(|grant| grant.budget).collect();
         for &budget in &touched {

@@ -4,7 +4,7 @@ use super::Leader;
 use super::periods::{rest_of_period, waits_for_period};
 use super::room::Room;
 use crate::budget::{Budget, WallTime};
-use crate::command::{Changes, Ending, Movement};
+use crate::command::{Changes, Ending, Movement, Silence};
 use crate::edge::Vector;
 use crate::ledger::{CentralPlacement, GrantRequest, WholeView};
 use crate::message::{FloorRelease, Report};
@@ -33,6 +33,7 @@ impl Leader {
         for &incarnation in &changes.reclaims {
             self.ledger.fence(incarnation);
         }
+        changes.silences = room.take(|most| self.silences(most, now));
         changes.stamps = room.take(|most| self.stamps(state, wall, now, most));
         changes.releases = room.take(|most| self.releases(state, most));
         changes.floors = room.take(|most| self.floor_releases(state, most));
@@ -70,6 +71,28 @@ impl Leader {
         changes.grants = room.take(|most| self.grants(urgent, state, wall, now, most));
         self.left_over |= room.is_full();
         self.numbered(changes)
+    }
+
+    /// Returns the silences that begin or end. One begins if a node has sent no report for two intervals of
+    /// reports. If the node is alive all the same, this costs one entry of the log before its next renewal.
+    fn silences(&mut self, most: usize, now: Tick) -> Vec<Silence> {
+        let Some(leadership) = &mut self.leadership else {
+            return Vec::new();
+        };
+        let after = self.pace.report.times_or_max(2);
+        let begins = leadership.fall_silent(after, most, now).into_iter();
+        let begins = begins.map(|(child, lasted)| Silence {
+            child,
+            lasted: Some(lasted),
+        });
+        let mut silences: Vec<Silence> = begins.collect();
+        let room = most.saturating_sub(silences.len());
+        let ends = leadership.heard_again(room).into_iter();
+        silences.extend(ends.map(|child| Silence {
+            child,
+            lasted: None,
+        }));
+        silences
     }
 
     fn begun(&self, state: &State) -> Changes {

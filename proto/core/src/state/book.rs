@@ -1,8 +1,8 @@
 //! Rounds: changes of the nodes' holdings.
 
-use super::{Effect, Phase, State};
+use super::{Effect, Phase, Silenced, State};
 use crate::account::AccountError;
-use crate::command::{Changes, Ending, Movement};
+use crate::command::{Changes, Ending, Movement, Silence};
 use crate::message::FloorRelease;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
@@ -19,6 +19,9 @@ impl State {
         }
         for floor in &changes.floors {
             self.release_floor(floor, effects);
+        }
+        for silence in &changes.silences {
+            self.silence(silence, effects);
         }
         for &incarnation in &changes.reclaims {
             self.reclaim(incarnation, effects);
@@ -82,6 +85,14 @@ impl State {
                 floor.floor,
             );
             freed(effects, floor.budget, share);
+        }
+    }
+
+    fn silence(&mut self, silence: &Silence, effects: &mut Vec<Effect>) {
+        let entry = self.applied;
+        if let Some(member) = self.members.get_mut(&silence.child) {
+            member.silence = silence.lasted.map(|lasted| Silenced { entry, lasted });
+            effects.push(Effect::Silenced(silence.child, member.silence));
         }
     }
 

@@ -55,6 +55,11 @@ pub(super) fn effect(stage: &Stage, effect: &Effect) -> Option<String> {
         Effect::Changed(budget) => format!("{budget} is changed"),
         Effect::Ended(budget) => format!("{budget} ends"),
         Effect::Stamped(budget, period) => format!("{budget}: period {period} begins"),
+        Effect::Silenced(incarnation, Some(silence)) => {
+            let lasted = millis(silence.lasted);
+            format!("{} has been silent for {lasted}", named(incarnation))
+        }
+        Effect::Silenced(incarnation, None) => format!("{} is heard again", named(incarnation)),
         Effect::Reclaimed(incarnation) => format!("{} is reclaimed", named(incarnation)),
         Effect::MovementRefused(budget, incarnation, why) => {
             format!("refused: {budget} {}: {why}", named(incarnation))
@@ -90,6 +95,8 @@ fn round(stage: &Stage, changes: &Changes) -> String {
     );
     list("release", incarnations(&changes.releases));
     let named = |incarnation: &Incarnation| stage.name_of(*incarnation);
+    let silences = changes.silences.iter().map(|silence| &silence.child);
+    list("silence", silences.map(named).collect());
     list("reclaim", changes.reclaims.iter().map(named).collect());
     list(
         "forget",

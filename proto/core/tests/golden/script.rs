@@ -5,6 +5,7 @@
 //! | `nodes n1 n2` | nodes join |
 //! | `elect n1`, `elect n1 raw`, `depose n1` | a term begins with its own entry, or without it; a leader is deposed |
 //! | `readiness` | the entry that begins the term is committed |
+//! | `told 1s` | a quorum tells the leader for how long no earlier leader can have confirmed anything |
 //! | `budget key=b rate=100/s …`, `delete b`, `instance t/a at n1` | a rule is written (`at=n1`: the node that gets the first burst), withdrawn, used |
 //! | `client c1 at n1`, `move c1 n2`, `leave c1`, `crash c1`, `fork c1 c2` | processes |
 //! | `restart n2`, `remove n2`, `alone n1`, `rejoin n1` | nodes: another incarnation; removal; cut off from the log, and back |
@@ -62,6 +63,7 @@ impl Stage {
             }
             ["load", name, load] => self.process(name)?.load = super::deeds::load_of(load),
             ["wants", name, n] => self.process(name)?.wants = n.parse().ok(),
+            ["told", span] => self.told(span)?,
             ["hold", "log"] => self.hold_log = true,
             ["hold", "acks"] => self.hold_acks = true,
             ["cut", pattern] => self.wire.set(pattern, Rule::Cut),
@@ -189,6 +191,16 @@ impl Stage {
             "ready to lead"
         };
         self.say(format!("{name} is elected in {term}, {readiness}"));
+        Ok(())
+    }
+
+    /// A quorum tells the leader for how long no earlier leader can have confirmed anything.
+    fn told(&mut self, span: &str) -> Done {
+        let span = grammar::span(span).ok_or("no span")?;
+        let (now, lead) = (self.now, self.lead.clone());
+        let host = self.host(&lead)?;
+        let until = host.clock.at(now).before(span);
+        host.leader.learn_earlier(until);
         Ok(())
     }
 

@@ -70,7 +70,7 @@ impl World {
         let mut leader = Leadership::elected(Term::new(3), PATIENCE);
         let mut incarnations = BTreeMap::new();
         for incarnation in 1..4 {
-            leader.begin(Incarnation::new(incarnation), Tick::from_nanos(0));
+            leader.know(Incarnation::new(incarnation), Tick::from_nanos(0));
             incarnations.insert(incarnation, Member::default());
         }
         Self {

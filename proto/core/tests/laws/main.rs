@@ -12,6 +12,7 @@ mod check_fires;
 mod check_theorem;
 mod client;
 mod demand;
+mod earlier_terms;
 mod edge;
 mod leadership;
 mod lease;

@@ -5,8 +5,8 @@ use crate::error::WireError;
 use crate::limits::CHANGES_MAX;
 use crate::pb;
 use crate::read;
-use aliquot_core::command::{Changes, Ending, Movement};
-use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Round, RuleId};
+use aliquot_core::command::{Changes, Ending, Movement, Silence};
+use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Round, RuleId, Span};
 
 impl From<&Changes> for pb::Changes {
     fn from(changes: &Changes) -> Self {
@@ -22,6 +22,10 @@ impl From<&Changes> for pb::Changes {
                 life: incarnation.get(),
             });
         let reclaims = changes.reclaims.iter().copied();
+        let silences = changes.silences.iter().map(|silence| pb::Silence {
+            child: silence.child.get(),
+            lasted_ns: silence.lasted.map(Span::nanos),
+        });
         Self {
             round: changes.round.get(),
             stamps: stamps.collect(),
@@ -33,6 +37,7 @@ impl From<&Changes> for pb::Changes {
             endings: changes.endings.iter().map(Into::into).collect(),
             thaws: changes.thaws.iter().map(|rule| rule.get()).collect(),
             seen: changes.seen,
+            silences: silences.collect(),
         }
     }
 }
@@ -45,6 +50,11 @@ impl TryFrom<pb::Changes> for Changes {
         read::at_most(changes.reclaims.len(), "reclaims", CHANGES_MAX)?;
         read::at_most(changes.forgets.len(), "forgets", CHANGES_MAX)?;
         read::at_most(changes.thaws.len(), "thaws", CHANGES_MAX)?;
+        read::at_most(changes.silences.len(), "silences", CHANGES_MAX)?;
+        let silence = |silence: pb::Silence| Silence {
+            child: Incarnation::new(silence.child),
+            lasted: silence.lasted_ns.map(Span::from_nanos),
+        };
         let stamp = |stamp: pb::Stamp| (BudgetId::new(stamp.budget), PeriodId::new(stamp.period));
         let forget =
             |forget: pb::Forget| (BudgetId::new(forget.budget), Incarnation::new(forget.life));
@@ -55,6 +65,7 @@ impl TryFrom<pb::Changes> for Changes {
             stamps: changes.stamps.into_iter().map(stamp).collect(),
             releases: read::list(changes.releases, "releases", CHANGES_MAX)?,
             floors: read::list(changes.floors, "floors", CHANGES_MAX)?,
+            silences: changes.silences.into_iter().map(silence).collect(),
             reclaims: reclaims.map(Incarnation::new).collect(),
             forgets: changes.forgets.into_iter().map(forget).collect(),
             grants: read::list(changes.grants, "grants", CHANGES_MAX)?,

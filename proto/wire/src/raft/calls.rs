@@ -8,6 +8,7 @@ use crate::limits::{
 };
 use crate::pb;
 use crate::read;
+use aliquot_core::unit::Span;
 use bytes::Bytes;
 
 /// The leader's entries; a call without entries is a heartbeat.
@@ -23,6 +24,15 @@ pub struct Append {
     pub committed: Option<LogId>,
     /// Entries that follow the previous one. At most [`APPEND_ENTRIES_MAX`].
     pub entries: Vec<Entry>,
+}
+
+/// The answer to an append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppendAnswer {
+    /// The outcome.
+    pub outcome: AppendOutcome,
+    /// Time for which no leader of a lower term had called the node. `None` from an older version.
+    pub quiet: Option<Span>,
 }
 
 /// The outcome of an append.
@@ -133,7 +143,7 @@ wire!(
     APPEND_BYTES_MAX,
     [(5, "entries", APPEND_ENTRIES_MAX)]
 );
-wire!(AppendOutcome, AppendResponse, 256);
+wire!(AppendAnswer, AppendResponse, 256);
 wire!(Ballot, VoteRequest, 1_024);
 wire!(BallotAnswer, VoteResponse, 256);
 wire!(SnapshotOffer, SnapshotOffer, MESSAGE_BYTES_MAX);
@@ -185,10 +195,10 @@ impl TryFrom<pb::AppendRequest> for Append {
     }
 }
 
-impl From<&AppendOutcome> for pb::AppendResponse {
-    fn from(outcome: &AppendOutcome) -> Self {
+impl From<&AppendAnswer> for pb::AppendResponse {
+    fn from(answer: &AppendAnswer) -> Self {
         use pb::append_response::Outcome;
-        let outcome = match outcome {
+        let outcome = match &answer.outcome {
             AppendOutcome::Accepted => Outcome::Accepted(pb::Done {}),
             AppendOutcome::Partial(upto) => Outcome::Partial(partial(upto.as_ref())),
             AppendOutcome::Conflict => Outcome::Conflict(pb::Done {}),
@@ -196,20 +206,25 @@ impl From<&AppendOutcome> for pb::AppendResponse {
         };
         Self {
             outcome: Some(outcome),
+            quiet_ns: answer.quiet.map(Span::nanos),
         }
     }
 }
 
-impl TryFrom<pb::AppendResponse> for AppendOutcome {
+impl TryFrom<pb::AppendResponse> for AppendAnswer {
     type Error = WireError;
 
     fn try_from(response: pb::AppendResponse) -> Result<Self, WireError> {
         use pb::append_response::Outcome;
-        Ok(match response.outcome.ok_or_else(no_outcome)? {
-            Outcome::Accepted(pb::Done {}) => Self::Accepted,
-            Outcome::Partial(partial) => Self::Partial(reached(partial, "partial")?),
-            Outcome::Conflict(pb::Done {}) => Self::Conflict,
-            Outcome::Higher(vote) => Self::Higher(vote.into()),
+        let outcome = match response.outcome.ok_or_else(no_outcome)? {
+            Outcome::Accepted(pb::Done {}) => AppendOutcome::Accepted,
+            Outcome::Partial(partial) => AppendOutcome::Partial(reached(partial, "partial")?),
+            Outcome::Conflict(pb::Done {}) => AppendOutcome::Conflict,
+            Outcome::Higher(vote) => AppendOutcome::Higher(vote.into()),
+        };
+        Ok(Self {
+            outcome,
+            quiet: response.quiet_ns.map(Span::from_nanos),
         })
     }
 }

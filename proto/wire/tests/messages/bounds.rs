@@ -2,7 +2,7 @@
 //! a bound, and names the field, its value and the allowed values.
 
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
-use aliquot_core::command::{Changes, Command, Ending, Movement};
+use aliquot_core::command::{Changes, Command, Ending, Movement, Silence};
 use aliquot_core::edge::Vector;
 use aliquot_core::message::FloorRelease;
 use aliquot_core::share::Share;
@@ -78,6 +78,11 @@ fn a_round_whose_lists_are_too_long_is_not_made() {
     check_round("releases", |it, n| it.releases = vec![movement; n]);
     check_round("floors", |it, n| it.floors = vec![floor; n]);
     check_round("reclaims", |it, n| it.reclaims = vec![incarnation; n]);
+    let silence = Silence {
+        child: incarnation,
+        lasted: None,
+    };
+    check_round("silences", |it, n| it.silences = vec![silence; n]);
     check_round("forgets", |it, n| {
         it.forgets = vec![(budget, incarnation); n]
     });

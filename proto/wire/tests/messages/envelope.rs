@@ -2,10 +2,10 @@
 
 use crate::strategies as any;
 use aliquot_core::budget::BudgetDraft;
-use aliquot_core::command::Command;
+use aliquot_core::command::{Changes, Command, Silence};
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::state::{Snapshot, State};
-use aliquot_core::unit::{Incarnation, RequestId};
+use aliquot_core::unit::{Incarnation, NodeId, RequestId, Span};
 use aliquot_wire::gossip::{GossipMessage, Record, Topic};
 use aliquot_wire::log::{APPLY_VERSION, LogEntry, SnapshotFile};
 use aliquot_wire::{Sealed, Wire, WireError, pb};
@@ -177,6 +177,32 @@ fn entries_and_snapshots_with_named_limits_need_version_5() {
     };
     assert_eq!(needs("no"), [1, 2, 1]);
     assert_eq!(needs("yes"), [5, 5, 5]);
+}
+
+/// An older version would confirm reports during a silence.
+#[test]
+fn a_silence_is_refused_by_versions_that_do_not_know_it() {
+    let (node, request) = (NodeId::new(1), RequestId::new(1));
+    let round = |lasted| {
+        let child = Incarnation::new(1);
+        Command::Round(Changes {
+            silences: vec![Silence { child, lasted }],
+            ..Changes::default()
+        })
+    };
+    let mut state = State::new();
+    state.apply(1, Some(&Command::Join { node, request }));
+    let needs = |state: &State| {
+        let snapshot = state.snapshot();
+        pb::SnapshotFile::from(&SnapshotFile { snapshot }).needs
+    };
+    for (index, lasted, expected) in [(2, Some(Span::from_nanos(7)), 5), (3, None, 1)] {
+        let command = round(lasted);
+        state.apply(index, Some(&command));
+        let command = Some(command);
+        assert_eq!(pb::LogEntry::from(&LogEntry { command }).needs, 5);
+        assert_eq!(needs(&state), expected);
+    }
 }
 
 #[test]

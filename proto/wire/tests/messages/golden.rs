@@ -3,7 +3,7 @@
 
 use aliquot_core::allocate;
 use aliquot_core::budget::OnLeaseExpiry;
-use aliquot_core::command::{Changes, Command, Ending, Movement};
+use aliquot_core::command::{Changes, Command, Ending, Movement, Silence};
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{
     Answer, AnswerLine, FloorRelease, Heard, Intent, Report, Terms, Verdict,
@@ -150,6 +150,7 @@ fn an_entry_of_the_log_has_these_bytes() {
         stamps: vec![(BudgetId::new(2), PeriodId::new(3))],
         releases: vec![movement(5)],
         floors: Vec::new(),
+        silences: Vec::new(),
         reclaims: vec![Incarnation::new(6), Incarnation::new(300)],
         forgets: vec![(BudgetId::new(7), Incarnation::new(8))],
         grants: vec![movement(9)],
@@ -166,6 +167,19 @@ fn an_entry_of_the_log_has_these_bytes() {
          02 10 03 18 04 22 0c 08 05 10 05 18 05 20 05 28 05 30 05 32 03 06 ac 02 3a \
          04 08 07 10 08 42 14 08 02 10 03 18 04 22 0c 08 09 10 09 18 09 20 09 28 09 \
          30 09 4a 04 08 0a 10 01 52 01 0b 58 0c",
+    );
+    let silence = |child, lasted| Silence {
+        child: Incarnation::new(child),
+        lasted,
+    };
+    let changes = Changes {
+        silences: vec![silence(2, Some(Span::from_nanos(300))), silence(3, None)],
+        ..Changes::default()
+    };
+    let command = Some(Command::Round(changes));
+    check(
+        &LogEntry { command },
+        "08 05 12 0d 3a 0b 62 05 08 02 10 ac 02 62 02 08 03",
     );
     let command = Some(Command::Apply {
         request: RequestId::new(1),

@@ -1,12 +1,14 @@
 //! Messages between nodes for replication and joining, and the format of
 //! their logs.
 
+use aliquot_core::unit::Span;
 use aliquot_wire::peer::{
     Change, ChangeOrder, Changed, Greeting, Hello, Join, Joined, PeerAddress, Propose, Proposed,
 };
 use aliquot_wire::raft::{
-    Append, AppendOutcome, Ballot, BallotAnswer, Entry, Header, LogId, Membership, Payload,
-    SnapshotChunk, SnapshotMeta, SnapshotOffer, SnapshotProgress, Transfer, TransferOutcome, Vote,
+    Append, AppendAnswer, AppendOutcome, Ballot, BallotAnswer, Entry, Header, LogId, Membership,
+    Payload, SnapshotChunk, SnapshotMeta, SnapshotOffer, SnapshotProgress, Transfer,
+    TransferOutcome, Vote,
 };
 use aliquot_wire::{Sealed, Wire, WireError, pb};
 use bytes::Bytes;
@@ -101,10 +103,15 @@ proptest! {
     ) {
         let h = || header.clone();
         check(&Append { header: h(), vote, previous: last, committed: other, entries });
-        check(&AppendOutcome::Accepted);
-        check(&AppendOutcome::Partial(last));
-        check(&AppendOutcome::Conflict);
-        check(&AppendOutcome::Higher(vote));
+        for outcome in [
+            AppendOutcome::Accepted,
+            AppendOutcome::Partial(last),
+            AppendOutcome::Conflict,
+            AppendOutcome::Higher(vote),
+        ] {
+            let quiet = flag.then(|| Span::from_nanos(number));
+            check(&AppendAnswer { outcome, quiet });
+        }
         check(&Ballot { header: h(), vote, last, transfer: flag });
         check(&BallotAnswer { vote, granted: flag, last });
         check(&SnapshotOffer { header: h(), vote, meta, bytes: length, hash: number });
@@ -152,7 +159,7 @@ proptest! {
             survives::<Entry>(&bytes);
             survives::<SnapshotMeta>(&bytes);
             survives::<Append>(&bytes);
-            survives::<AppendOutcome>(&bytes);
+            survives::<AppendAnswer>(&bytes);
             survives::<SnapshotOffer>(&bytes);
             survives::<Transfer>(&bytes);
             survives::<Greeting>(&bytes);
@@ -249,8 +256,8 @@ fn refusals_name_the_place() {
         meta,
         "RaftSnapshotMeta.membership.members[1] = 1: must be greater than 2",
     );
-    refused::<AppendOutcome>(
-        pb::AppendResponse { outcome: None },
+    refused::<AppendAnswer>(
+        pb::AppendResponse::default(),
         "AppendResponse.outcome = nothing: must be an outcome that is known here",
     );
     let hello = pb::HelloRequest {

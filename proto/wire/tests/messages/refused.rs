@@ -209,6 +209,7 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
         life,
         node: 1,
         phase: pb::Phase::Live.into(),
+        silence: None,
     };
     let snapshot = pb::Snapshot {
         members: vec![member(3), member(3)],

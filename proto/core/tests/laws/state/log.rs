@@ -329,6 +329,10 @@ fn parts(changes: &Changes) -> Vec<Changes> {
         .iter()
         .for_each(|&it| part(&|part| part.reclaims.push(it)));
     changes
+        .silences
+        .iter()
+        .for_each(|&it| part(&|part| part.silences.push(it)));
+    changes
         .forgets
         .iter()
         .for_each(|&it| part(&|part| part.forgets.push(it)));

@@ -5,10 +5,10 @@ use super::{
     vector,
 };
 use aliquot_core::account::{Account, Lingering, Slot};
-use aliquot_core::command::{Changes, Command, Ending, Movement};
+use aliquot_core::command::{Changes, Command, Ending, Movement, Silence};
 use aliquot_core::edge::{Counters, Vector};
-use aliquot_core::state::{Generation, Member, Phase, Rule, Snapshot};
-use aliquot_core::unit::{BudgetId, NodeId, PeriodId, RequestId, Round, RuleId};
+use aliquot_core::state::{Generation, Member, Phase, Rule, Silenced, Snapshot};
+use aliquot_core::unit::{BudgetId, NodeId, PeriodId, RequestId, Round, RuleId, Span};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -43,10 +43,19 @@ prop_compose! {
         grants in vec(movement(), 0..3),
         endings in vec((named(BudgetId::new), any::<bool>()), 0..3),
         thaws in vec(named(RuleId::new), 0..3),
+        silences in vec((incarnation(), option::of(any::<u64>())), 0..3),
     ) -> Changes {
         let ending = |(budget, full)| Ending { budget, full };
         let endings = endings.into_iter().map(ending).collect();
-        Changes { round, seen, stamps, releases, floors, reclaims, forgets, grants, endings, thaws }
+        let silence = |(child, lasted): (_, Option<u64>)| Silence {
+            child,
+            lasted: lasted.map(Span::from_nanos),
+        };
+        let silences = silences.into_iter().map(silence).collect();
+        Changes {
+            round, seen, stamps, releases, floors, silences, reclaims, forgets, grants, endings,
+            thaws,
+        }
     }
 }
 
@@ -146,7 +155,15 @@ fn generation() -> BoxedStrategy<Generation> {
 
 fn member() -> impl Strategy<Value = Member> {
     let phase = prop::sample::select(vec![Phase::Live, Phase::Leaving]);
-    (named(NodeId::new), phase).prop_map(|(node, phase)| Member { node, phase })
+    let silence = option::of((any::<u64>(), any::<u64>()));
+    (named(NodeId::new), phase, silence).prop_map(|(node, phase, silence)| Member {
+        node,
+        phase,
+        silence: silence.map(|(entry, lasted)| Silenced {
+            entry,
+            lasted: Span::from_nanos(lasted),
+        }),
+    })
 }
 
 /// A list in the order of its names, each once.
