@@ -28,6 +28,8 @@ pub enum Of {
     Choice,
     /// A candidate of a hunt.
     Hunt,
+    /// The hold of a permit of the ideal limiter.
+    IdealHold,
 }
 
 /// A source of random numbers; the same name gives the same numbers on every machine.

@@ -105,7 +105,7 @@ fn admitted(body: &mut String, key: &KeyTimeline, timeline: &Timeline) {
     plot.line(Line::new(
         "one ideal bucket",
         3,
-        rates(key, |bin| bin.ideal as f64),
+        rates(key, |bin| bin.ideal),
     ));
     plot.line(Line::new(
         "admitted",

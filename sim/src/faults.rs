@@ -154,6 +154,9 @@ pub(crate) fn inject(fleet: &mut impl Fleet, index: usize) {
         false => found(fleet, &fault.target, index),
     };
     let took = begin(fleet, index, (kind, &fault), &targets);
+    let began = fleet.now();
+    let over = began + kind.duration(fault.lasts) + kind.lag(fault.by);
+    fleet.observer().oracle.availability.disturbed(began, over);
     let names: Vec<String> = targets
         .iter()
         .take(6)
@@ -433,12 +436,11 @@ fn write_budget(fleet: &mut impl Fleet, fault: &Fault) -> bool {
     };
     let now = fleet.now();
     for index in 0..fleet.observer().timeline.keys.len() {
-        let timeline = &mut fleet.observer().timeline.keys[index];
-        let key = Key::try_from(timeline.key.as_str());
+        let key = Key::try_from(fleet.observer().timeline.keys[index].key.as_str());
         if !key.is_ok_and(|key| budget.key().matches(&key)) {
             continue;
         }
-        timeline.change(now, &budget);
+        fleet.observer().changed(now, index, &budget);
         let new = budget.whole();
         let old = std::mem::replace(&mut fleet.lasting().limits[index], new);
         let lowered = new.rate < old.rate || new.burst < old.burst || new.tokens < old.tokens;

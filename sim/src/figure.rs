@@ -36,8 +36,10 @@ impl Figures<'_> {
     /// | figure | unit |
     /// |---|---|
     /// | `admitted` | tokens per second |
-    /// | `utilisation` | fraction of the tokens that the limit produced; none for permits |
-    /// | `loss_against_ideal` | fraction by which the admissions fall short of those of an ideal bucket |
+    /// | `utilisation` | fraction of the tokens that the limit produced; of a quota's whole periods; of permits, the time for which they were held |
+    /// | `loss_against_ideal` | fraction by which the admissions fall short of those of one ideal limiter |
+    /// | `availability` | least part of what one ideal limiter would have used that was used in any window without faults, of all keys, over the whole run |
+    /// | `availability_through_faults` | the same over the whole run at once, with its faults |
     /// | `jain` | Jain's index over the clients' admissions, each divided by its max-min share |
     /// | `deviation` | greatest distance of a client from its max-min share, as a fraction of the limit |
     /// | `seconds_over` | whole seconds that admitted more than 1.01 times the limit |
@@ -64,14 +66,13 @@ impl Figures<'_> {
         let admitted = || self.admitted(key, window, bins);
         match name {
             "admitted" => (span > 0.0).then(|| admitted() / span),
-            "utilisation" => {
-                let made: f64 = bins.iter().map(|bin| bin.rate * BIN as f64 / 1e9).sum();
-                (made > 0.0 && !key.is_permits).then(|| admitted() / made)
-            }
+            "utilisation" => self.utilisation(key, window),
             "loss_against_ideal" => {
-                let ideal: u64 = bins.iter().map(|bin| bin.ideal).sum();
-                (key.is_rate && ideal > 0).then(|| 1.0 - admitted() / ideal as f64)
+                let ideal: f64 = bins.iter().map(|bin| bin.ideal).sum();
+                (ideal > 0.0).then(|| 1.0 - admitted() / ideal)
             }
+            "availability" => result.availability,
+            "availability_through_faults" => result.availability_through_faults,
             "jain" => self.jain(key, window),
             "deviation" => self.deviation(key, window, span),
             "seconds_over" => Some(seconds_over(bins)),
@@ -126,6 +127,34 @@ impl Figures<'_> {
             }
         }
         all
+    }
+
+    fn utilisation(&self, key: &KeyTimeline, window: Window<'_>) -> Option<f64> {
+        let part = |used: f64, made: f64| (made > 0.0).then(|| used / made);
+        if key.is_permits {
+            let bins = bins(key, window);
+            let held = bins.iter().map(|bin| bin.held).sum();
+            return part(held, bins.iter().map(|bin| bin.rate).sum());
+        }
+        if key.is_rate {
+            let bins = bins(key, window);
+            let made = bins.iter().map(|bin| bin.rate * BIN as f64 / 1e9).sum();
+            return part(self.admitted(key, window, bins), made);
+        }
+        // Of a quota, whole periods count.
+        let whole = key.periods.windows(2);
+        let whole = whole.filter(|pair| window.from <= pair[0].0 && pair[1].0 <= window.to);
+        let (mut used, mut made) = (0.0, 0.0);
+        for pair in whole {
+            let of = Window {
+                from: pair[0].0,
+                to: pair[1].0 / BIN * BIN,
+                ..window
+            };
+            used += self.admitted(key, of, bins(key, of));
+            made += pair[0].1;
+        }
+        part(used, made)
     }
 
     fn admitted(&self, key: &KeyTimeline, window: Window<'_>, bins: &[Bin]) -> f64 {
@@ -265,8 +294,8 @@ fn settled(bins: &[Bin]) -> f64 {
     let mut last = 0;
     for (index, second) in bins.windows(10).enumerate() {
         let admitted: u64 = second.iter().map(|bin| bin.admitted).sum();
-        let ideal: u64 = second.iter().map(|bin| bin.ideal).sum();
-        if (admitted as f64 - ideal as f64).abs() > 0.02 * ideal as f64 + 1.0 {
+        let ideal: f64 = second.iter().map(|bin| bin.ideal).sum();
+        if (admitted as f64 - ideal).abs() > 0.02 * ideal + 1.0 {
             last = index + 1;
         }
     }
@@ -303,7 +332,7 @@ mod tests {
     fn a_second_that_is_off_counts_until_it_is_over() {
         let bin = |admitted, ideal| Bin {
             admitted,
-            ideal,
+            ideal: f64::from(ideal),
             rate: 1_000.0,
             ..Bin::default()
         };

@@ -42,8 +42,11 @@ pub struct SeedResult {
     pub failures: Vec<String>,
     /// Invariants and assertions that could not be judged, with the reason.
     pub doubts: Vec<String>,
-    /// All figures that exist, over the usual window (see [`usual`]).
+    /// All figures that exist, over the usual window (see [`usual`]). What is used and lost is that of the key
+    /// that is worst in it; the other figures of a key are those of the first one.
     pub figures: BTreeMap<&'static str, f64>,
+    /// The used and the lost part of every key.
+    pub keys: Vec<KeyFigures>,
     /// The marks that were hit. A summary moves them into the sum over its seeds.
     pub marks: Marks,
     /// Number of events handled.
@@ -52,6 +55,17 @@ pub struct SeedResult {
     pub simulated: u64,
     /// Breaches that the scenario allows by `breaks`.
     pub broke: Vec<String>,
+}
+
+/// The figures of one key, over the usual window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyFigures {
+    /// The key.
+    pub key: String,
+    /// The figure `utilisation`, if there is one.
+    pub used: Option<f64>,
+    /// The figure `loss_against_ideal`, if there is one.
+    pub lost: Option<f64>,
 }
 
 /// Returns the default window of figures: from 5 s, or a quarter of the duration if that is less, to its end.
@@ -103,15 +117,37 @@ pub fn judge_plan(plan: Plan, asserts: &[Assert], bytes: bool) -> SeedResult {
         (true, true) => Verdict::Pass,
     };
     let window = usual(&drawn);
+    let keys: Vec<KeyFigures> = result
+        .timeline
+        .keys
+        .iter()
+        .map(|key| {
+            let window = Window {
+                key: Some(&key.key),
+                ..window
+            };
+            KeyFigures {
+                key: key.key.clone(),
+                used: figures.figure("utilisation", window),
+                lost: figures.figure("loss_against_ideal", window),
+            }
+        })
+        .collect();
+    let value = |name: &str| match name {
+        "utilisation" => keys.iter().filter_map(|key| key.used).reduce(f64::min),
+        "loss_against_ideal" => keys.iter().filter_map(|key| key.lost).reduce(f64::max),
+        _ => figures.figure(name, window),
+    };
     let all = METRICS
         .iter()
-        .filter_map(|name| Some((*name, figures.figure(name, window)?)));
+        .filter_map(|name| Some((*name, value(name)?)));
     SeedResult {
         seed,
         verdict,
         failures,
         doubts,
         figures: all.collect(),
+        keys,
         broke: result.allowed.iter().map(ToString::to_string).collect(),
         marks: result.marks,
         events: result.events,

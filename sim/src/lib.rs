@@ -15,6 +15,7 @@ pub mod scenario;
 
 mod clock;
 mod hosts;
+mod ideal;
 pub mod timeline;
 
 mod net;

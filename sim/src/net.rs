@@ -195,9 +195,4 @@ impl Net {
         let zone = if across { self.usual.zone_delay } else { 0 };
         quantised(self.usual.delay + zone + drawn as u64)
     }
-
-    /// Returns the greatest delay of a message without faults, as a rule.
-    pub(crate) const fn usual_delay(&self) -> u64 {
-        self.usual.delay + self.usual.zone_delay + 2 * self.usual.spread
-    }
 }

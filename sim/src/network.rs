@@ -34,7 +34,7 @@ compile_error!(
      environment replaces that, so unset it or add the flag to it"
 );
 
-use crate::clock::{MS, SEC};
+use crate::clock::MS;
 use crate::faults::{self, Lasting};
 use crate::hosts::Hosts;
 use crate::mark::Mark;
@@ -55,10 +55,6 @@ use std::sync::atomic::Ordering;
 
 /// Interval at which the oracle inspects all hosts.
 const LOOK_EVERY: u64 = 50 * MS;
-
-/// Time that the real code may take to notice dead connections and to reconnect: two keep-alives, one attempt
-/// to connect that fails, and the longest pause between two attempts.
-const CONNECTIONS: u64 = (4 + 2 + 2) * SEC;
 
 /// A run in progress.
 struct Network<'a> {
@@ -105,16 +101,13 @@ pub fn live(plan: Plan, tracer: Option<Box<dyn Tracer>>) -> RunResult {
 impl Network<'_> {
     fn live(mut self) -> RunResult {
         let end = self.plan.scenario.run.duration;
-        let faults = !self.plan.faults.is_empty();
-        let heal = self.plan.heal() + if faults { CONNECTIONS } else { 0 };
+        let heal = self.plan.heal();
         self.run_until(end);
         if heal > 0 && !self.observer.is_stopped() {
             faults::calm(&mut self);
             let from = self.now.max(self.lasting.pauses_end());
             self.run_until(from);
-            let usual = self.fabric.with_net(|net| net.usual_delay());
-            let within = self.plan.scenario.lease.heals_within(usual) + CONNECTIONS;
-            self.observer.oracle.healing.begin(from, within);
+            self.observer.heals(from, self.plan.heals_within());
             self.run_until(from + heal);
         }
         self.look();

@@ -9,10 +9,13 @@
 //! exist in the kernel tier only ([`Mark::is_of_kernel`]).
 
 use crate::clock::{Clock, SEC};
+use crate::draw::{Draw, Of};
 use crate::hosts::Hosts;
+use crate::ideal::Wanted;
 use crate::mark::{Mark, Marks};
-use crate::oracle::{Admission, Breach, Flown, Health, Oracle, Right};
+use crate::oracle::{Admission, Breach, Flown, Health, Oracle, Right, availability};
 use crate::plan::Plan;
+use crate::scenario::Group;
 use crate::timeline::Timeline;
 use crate::trace::{TraceEvent, Traced, Tracer};
 use aliquot_core::budget::{Budget, Key};
@@ -39,6 +42,10 @@ pub struct RunResult {
     pub unleased: f64,
     /// Time from the last fault until everything was well for good, in nanoseconds.
     pub recovery: Option<u64>,
+    /// The least part of what one limiter would have used that was used, in any window without faults.
+    pub availability: Option<f64>,
+    /// The same over the whole run, with its faults.
+    pub availability_through_faults: Option<f64>,
     /// The recording of demand, admissions and traffic.
     pub timeline: Timeline,
     /// The marks that were hit.
@@ -93,6 +100,13 @@ pub(crate) struct Observer {
     may_end_early: bool,
     /// Grains of one token of the first key's budget.
     grains: u64,
+    /// A request of each client, and the requests per second of a closed loop's caller.
+    wants: Vec<(Wanted, Option<f64>)>,
+    seed: u64,
+    /// Number of requests for permits, which names the random holds of the ideal limiter.
+    requests: u64,
+    /// The key of each budget that a generation was made for.
+    key_of_budget: BTreeMap<BudgetId, usize>,
     pub(crate) oracle: Oracle,
     pub(crate) marks: Marks,
     pub(crate) timeline: Timeline,
@@ -118,11 +132,28 @@ impl Observer {
         (keys, budgets, key_of): (&[Key], &[Budget], &[usize]),
     ) -> Self {
         let scenario = &plan.scenario;
-        let named: Vec<(String, Budget)> = keys
+        let groups = hosts
+            .clients
             .iter()
-            .map(Key::to_string)
-            .zip(budgets.iter().cloned())
+            .map(|&(group, _)| &scenario.clients[group]);
+        let groups: Vec<&Group> = groups.collect();
+        let queue = |key: usize| {
+            let all = key_of.iter().zip(&groups).filter(|(of, _)| **of == key);
+            all.map(|(_, group)| (group.flows.unwrap_or(group.waiting) * group.cost) as f64)
+                .sum::<f64>()
+        };
+        let named = keys.iter().zip(budgets).enumerate();
+        let named: Vec<(String, Budget, f64)> = named
+            .map(|(index, (key, budget))| (key.to_string(), budget.clone(), queue(index)))
             .collect();
+        let judged = named
+            .iter()
+            .map(|(key, budget, queue)| (key.clone(), budget, *queue));
+        let bounds = (
+            scenario.run.availability,
+            scenario.run.availability_through_faults,
+        );
+        let availability = availability::Check::new(judged, bounds, plan.times(budgets));
         Self {
             hosts: Rc::clone(hosts),
             breaks: scenario.run.breaks.clone(),
@@ -131,7 +162,11 @@ impl Observer {
             grains: budgets
                 .first()
                 .map_or(1, |budget| budget.scale().grains_per_token()),
-            oracle: Oracle::new(scenario.lease.drift, plan.greatest()),
+            wants: groups.into_iter().map(wanted_by).collect(),
+            seed: plan.seed,
+            requests: 0,
+            key_of_budget: BTreeMap::new(),
+            oracle: Oracle::new(scenario.lease.drift, plan.greatest(), availability),
             marks: Marks::default(),
             timeline: Timeline::new(&named, key_of.to_vec()),
             tracer: None,
@@ -265,6 +300,109 @@ impl Observer {
         // entry lowers.
         self.land(now, over);
         self.oracle.applied(now, index, state, effects);
+        self.follow_budgets(now, state, effects);
+    }
+
+    /// Notes which key a new budget belongs to, and when a quota's period begins.
+    fn follow_budgets(&mut self, now: u64, state: &State, effects: &[Effect]) {
+        for effect in effects {
+            let (Effect::Created { budget, .. } | Effect::Stamped(budget, _)) = effect else {
+                continue;
+            };
+            let name = state.budget(*budget).map(|of| of.key.as_str());
+            let mut keys = self.timeline.keys.iter();
+            let Some(key) = keys.position(|key| Some(key.key.as_str()) == name) else {
+                continue;
+            };
+            self.key_of_budget.insert(*budget, key);
+            if let Effect::Stamped(..) = effect {
+                self.timeline.keys[key].begin_period(now);
+                self.oracle.availability.begin_period(now, key);
+            }
+        }
+    }
+
+    /// Takes a request of a client when it arrives first. Clones are not counted among the clients.
+    pub(crate) fn offered(&mut self, now: u64, client: usize) {
+        let Some(&(mut wanted, _)) = self.wants.get(client) else {
+            return;
+        };
+        self.timeline.offered(now, client, wanted.cost as u64);
+        let key = self.timeline.key_of[client];
+        if self.timeline.keys[key].is_permits {
+            self.requests += 1;
+            let mut draw = Draw::of(self.seed, Of::IdealHold, client as u64, self.requests);
+            wanted.hold = draw.exponential(wanted.hold as f64) as u64;
+        }
+        self.wanted(now, key, wanted);
+    }
+
+    /// Takes note that callers of a closed loop have waited for `span`. Callers that are served at once ask again
+    /// at their rate, so those that wait want as much.
+    pub(crate) fn waited(&mut self, now: u64, client: usize, (callers, span): (u64, u64)) {
+        if let Some(&(wanted, Some(rate))) = self.wants.get(client) {
+            let requests = callers as f64 * rate * span as f64 / 1e9;
+            let cost = wanted.cost * requests;
+            self.wanted(now, self.timeline.key_of[client], Wanted { cost, ..wanted });
+        }
+    }
+
+    fn wanted(&mut self, now: u64, key: usize, wanted: Wanted) {
+        self.timeline.keys[key].wanted(now, wanted);
+        self.oracle.availability.wanted(now, key, wanted);
+    }
+
+    /// Takes the permits in flight of each key, for the `span` before `now`.
+    pub(crate) fn held(
+        &mut self,
+        now: u64,
+        permits: impl Iterator<Item = (usize, usize)>,
+        span: u64,
+    ) {
+        for (key, permits) in permits.filter(|(_, permits)| *permits > 0) {
+            self.timeline.keys[key].held(now, permits, span);
+        }
+    }
+
+    /// Takes note of a changed limit of a key.
+    pub(crate) fn changed(&mut self, now: u64, key: usize, budget: &Budget) {
+        self.timeline.keys[key].change(now, budget);
+        self.oracle.availability.change(now, key, budget);
+    }
+
+    /// Begins the healing phase: the last fault is over at `now`, and everything must be well `within` that time.
+    pub(crate) fn heals(&mut self, now: u64, within: u64) {
+        self.oracle.healing.begin(now, within);
+        self.oracle.availability.calmed(now);
+    }
+
+    /// Returns the key of a client, or of a budget if the client is a clone or unknown.
+    fn key(&self, client: Option<usize>, budget: Option<BudgetId>) -> Option<usize> {
+        let of_client = client.and_then(|client| self.timeline.key_of.get(client).copied());
+        of_client.or_else(|| self.key_of_budget.get(&budget?).copied())
+    }
+
+    fn counted_admission(
+        &mut self,
+        now: u64,
+        (client, budget): (Option<usize>, Option<BudgetId>),
+        cost: u64,
+    ) {
+        if let Some(key) = self.key(client, budget) {
+            self.timeline.admitted(now, key, client, cost);
+            self.oracle.availability.admitted(key, cost);
+        }
+    }
+
+    /// Takes an admission in central mode, which is judged by itself. `client` is the one that asked, if its
+    /// session is known.
+    pub(crate) fn admitted_centrally(
+        &mut self,
+        now: u64,
+        (client, budget): (Option<usize>, Option<BudgetId>),
+        cost: u64,
+    ) {
+        self.counted_admission(now, (client, budget), cost);
     }
 
     fn mark_effect(&mut self, effect: &Effect, runs: impl Fn(Incarnation) -> bool) {
@@ -300,7 +438,7 @@ impl Observer {
     ) {
         self.mark_admission(client, admission.right, basis);
         self.oracle.admitted(now, admission);
-        self.timeline.admitted(now, client, cost);
+        self.counted_admission(now, (Some(client), Some(admission.budget)), cost);
     }
 
     fn mark_admission(&mut self, client: usize, right: Right, basis: Option<Basis>) {
@@ -342,10 +480,12 @@ impl Observer {
     pub(crate) fn refused(
         &mut self,
         now: u64,
-        (client, cost): (usize, u64),
+        client: Option<usize>,
         grains: Option<(BudgetId, Tokens)>,
     ) {
-        self.timeline.refused(now, client, cost);
+        if let Some(key) = self.key(client, grains.map(|(budget, _)| budget)) {
+            self.timeline.refused(now, key);
+        }
         if let Some((budget, grains)) = grains {
             self.oracle.refused(now, budget, grains);
         }
@@ -360,7 +500,7 @@ impl Observer {
         over: impl Fn(&Flown) -> bool,
     ) {
         self.land(now, over);
-        self.timeline.admitted(now, client, 1);
+        self.counted_admission(now, (Some(client), budget), 1);
         if let Some(checkers) = budget.and_then(|budget| self.oracle.checkers(budget)) {
             checkers.taken(now, flown);
         }
@@ -437,17 +577,25 @@ impl Observer {
         let all = health.unleased.len() == self.hosts.clients.len() && now > 10 * SEC;
         self.marks.hit_if(all, Mark::AllUnleased);
         let hosts = &self.hosts;
-        self.oracle
-            .healing
-            .look(now, health, &|host| hosts.name(host));
-        self.healed = self.may_end_early && self.oracle.healing.is_over(now);
+        // What was well for long enough has healed. The run goes on for the sake of invariant 9.
+        if !(self.may_end_early && self.oracle.healing.is_over(now)) {
+            self.oracle
+                .healing
+                .look(now, health, &|host| hosts.name(host));
+        }
+        self.oracle.availability.look(now, health.is_well());
+        self.healed = self.may_end_early
+            && self.oracle.healing.is_over(now)
+            && self.oracle.availability.is_over(now);
         if now.is_multiple_of(SEC) {
             self.mark_full_use();
         }
+        // Capacity that is not used does no harm: the rest of the run is judged all the same.
         let mut found = self
             .oracle
             .found()
-            .filter_map(|found| found.breach.as_ref());
+            .filter_map(|found| found.breach.as_ref())
+            .filter(|breach| breach.number != availability::NAME.0);
         self.stopped |= found.any(|breach| !self.breaks.contains(&breach.invariant));
     }
 
@@ -477,6 +625,8 @@ impl Observer {
 
     /// Ends the run at `now`. The safety phase ended at `end`, unless the run did so earlier.
     pub(crate) fn finish(mut self, end: u64, now: u64, events: u64) -> RunResult {
+        let totals = self.timeline.keys.iter_mut().map(|key| key.totals(now));
+        self.oracle.availability.finish(now, totals);
         let breaches = self.oracle.found().filter_map(|found| found.breach.clone());
         let (allowed, breaches) =
             breaches.partition(|breach| self.breaks.contains(&breach.invariant));
@@ -495,10 +645,22 @@ impl Observer {
             slack: self.oracle.slack(),
             unleased: self.oracle.degraded.admitted as f64 / self.grains as f64,
             recovery,
+            availability: self.oracle.availability.least(),
+            availability_through_faults: self.oracle.availability.least_of_run(),
             timeline: self.timeline,
             marks: self.marks,
             events,
             simulated: now,
         }
     }
+}
+
+/// Returns a request of a group's client, and the requests per second of a closed loop's caller.
+fn wanted_by(group: &Group) -> (Wanted, Option<f64>) {
+    let wanted = Wanted {
+        cost: group.cost as f64,
+        hold: group.hold,
+        waits: group.flows.is_some() || group.waiting > 0,
+    };
+    (wanted, group.flows.map(|_| group.rate * group.times))
 }

@@ -14,6 +14,7 @@
 //! | 6 | `edges` | the counters of every edge, every 50 or 200 ms |
 //! | 7 | `degraded` | admissions without a lease |
 //! | 8 | `healing` | the state of all hosts, after the last fault |
+//! | 9 | `availability` | what callers want, and every admission |
 //! | 11 | `dominance` | every decision |
 //!
 //! The limit in force is the one of the first replica that applies an entry, joined with everything that is
@@ -21,6 +22,7 @@
 //! This bound needs no lag, and it is the tightest one possible.
 
 mod admission;
+pub(crate) mod availability;
 mod budget_checkers;
 mod commits;
 mod conservation;
@@ -85,11 +87,21 @@ impl Found {
         at: u64,
         what: impl FnOnce() -> String,
     ) {
+        self.fail_within(invariant, (at, at), what);
+    }
+
+    /// Records a breach in a window, unless one is recorded already.
+    pub(crate) fn fail_within(
+        &mut self,
+        invariant: (u8, &'static str),
+        within: (u64, u64),
+        what: impl FnOnce() -> String,
+    ) {
         if self.breach.is_none() {
             self.breach = Some(Breach {
                 invariant: invariant.1,
                 number: invariant.0,
-                within: (at, at),
+                within,
                 excess: 0.0,
                 what: what(),
             });
@@ -144,13 +156,18 @@ pub(crate) struct Oracle {
     pub(crate) edges: edges::Check,
     pub(crate) degraded: degraded::Check,
     pub(crate) healing: Healing,
+    pub(crate) availability: availability::Check,
     /// Index of the last entry that any replica has applied.
     applied: u64,
 }
 
 impl Oracle {
     /// `greatest`: the greatest limit of every rate budget that the run makes.
-    pub(crate) fn new(drift: Drift, greatest: Vec<Greatest>) -> Self {
+    pub(crate) fn new(
+        drift: Drift,
+        greatest: Vec<Greatest>,
+        availability: availability::Check,
+    ) -> Self {
         Self {
             drift,
             checkers: Vec::new(),
@@ -161,6 +178,7 @@ impl Oracle {
             edges: edges::Check::new(),
             degraded: degraded::Check::new(drift),
             healing: Healing::default(),
+            availability,
             applied: 0,
         }
     }
@@ -244,6 +262,7 @@ impl Oracle {
             &self.edges.found,
             &self.degraded.found,
             &self.healing.found,
+            &self.availability.found,
         ];
         self.checkers
             .iter()

@@ -4,10 +4,12 @@
 pub mod write;
 
 use crate::draw::{Draw, Of};
-use crate::oracle::Greatest;
-use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target, What};
+use crate::oracle::{Greatest, availability};
+use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target, Tier, What};
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::share::Kind;
+
+const SEC: u64 = 1_000_000_000;
 
 /// The plan of a seed.
 #[derive(Clone, Debug)]
@@ -70,14 +72,54 @@ impl Plan {
     /// Returns the maximum length of the healing phase in nanoseconds.
     #[must_use]
     pub fn heal(&self) -> u64 {
-        let delay = self.scenario.topology.delay
-            + self.scenario.topology.zone_delay
-            + 2 * self.scenario.topology.spread;
         let usual = match self.faults.is_empty() {
             true => 0,
-            false => self.scenario.lease.heals_within(delay) + 5_000_000_000,
+            false => self.heals_within() + self.converges_within() + 5 * SEC,
         };
-        self.scenario.run.heal.unwrap_or(usual)
+        let written = self.scenario.run.heal;
+        written.map_or(usual, |heal| match self.faults.is_empty() || heal == 0 {
+            true => heal,
+            false => heal + self.connections(),
+        })
+    }
+
+    /// Returns the time after the last fault within which everything must be well: that of invariant 8, and in the
+    /// network tier the time in which connections are made anew.
+    #[must_use]
+    pub fn heals_within(&self) -> u64 {
+        let usual = self.scenario.lease.heals_within(self.delay());
+        usual + self.connections()
+    }
+
+    /// Returns the time that demand and shares take to travel up and down once everything is well.
+    #[must_use]
+    pub fn converges_within(&self) -> u64 {
+        self.scenario.lease.converges_within(self.delay())
+    }
+
+    /// Returns the times that invariant 9 needs. `budgets` are those that clients use.
+    pub(crate) fn times(&self, budgets: &[Budget]) -> availability::Times {
+        let holds = budgets.iter().map(|budget| budget.max_hold().nanos());
+        availability::Times {
+            reclaims: self.scenario.lease.patience() + holds.max().unwrap_or(0),
+            heals: self.heals_within(),
+            converges: self.converges_within(),
+        }
+    }
+
+    /// Returns the longest that a message usually takes one way.
+    const fn delay(&self) -> u64 {
+        let topology = &self.scenario.topology;
+        topology.delay + topology.zone_delay + 2 * topology.spread
+    }
+
+    /// Returns the time that the real code may take to notice dead connections and to reconnect: two keep-alives,
+    /// one attempt to connect that fails, and the longest pause between two attempts.
+    const fn connections(&self) -> u64 {
+        match self.scenario.run.tier {
+            Tier::Network => (4 + 2 + 2) * SEC,
+            Tier::Kernel => 0,
+        }
     }
 }
 
@@ -228,7 +270,6 @@ fn draw_size(group: &mut Group, budgets: &[(BudgetDraft, Budget)], draw: &mut Dr
 /// Draws another shape of load. If the shape moves to another rate, that rate is 0.2 to 3.2 times the present
 /// one.
 fn draw_load(group: &mut Group, duration: u64, draw: &mut Draw) {
-    const SEC: u64 = 1_000_000_000;
     let at = draw.range(duration / 6, duration / 2);
     // Rounded to six decimals, so that a scenario file holds exactly this value.
     let to = (group.rate * (0.2 + 3.0 * draw.unit()) * 1e6).round() / 1e6;

@@ -112,11 +112,26 @@ impl Summary {
         all
     }
 
-    /// Returns the median of a figure.
+    /// Returns the median of a figure: of an even number of values, the mean of the two in the middle.
     #[must_use]
     pub fn median(&self, name: &str) -> Option<f64> {
         let all = self.all(name);
-        all.get(all.len() / 2).copied()
+        let (below, above) = (
+            all.get(all.len().checked_sub(1)? / 2)?,
+            all.get(all.len() / 2)?,
+        );
+        Some(below.midpoint(*above))
+    }
+
+    /// Returns the least or the greatest value of a figure, with its first seed.
+    #[must_use]
+    pub fn worst(&self, name: &str, greatest: bool) -> Option<(f64, u64)> {
+        let all = self.seeds.iter();
+        let all = all.filter_map(|seed| Some((*seed.figures.get(name)?, seed.seed)));
+        all.reduce(|worst, next| match next.0 > worst.0 {
+            more if more == greatest && next.0 != worst.0 => next,
+            _ => worst,
+        })
     }
 
     /// Returns the least value of a figure.
@@ -135,5 +150,47 @@ impl Summary {
     #[must_use]
     pub fn events(&self) -> u64 {
         self.seeds.iter().map(|seed| seed.events).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(values: &[f64]) -> Summary {
+        let seed = |(seed, value): (usize, &f64)| SeedResult {
+            seed: seed as u64,
+            verdict: Verdict::Pass,
+            failures: Vec::new(),
+            doubts: Vec::new(),
+            figures: [("jain", *value)].into(),
+            keys: Vec::new(),
+            marks: Marks::default(),
+            events: 0,
+            simulated: 0,
+            broke: Vec::new(),
+        };
+        Summary {
+            name: String::new(),
+            says: String::new(),
+            seeds: values.iter().enumerate().map(seed).collect(),
+            missed: Vec::new(),
+            marks: Marks::default(),
+        }
+    }
+
+    #[test]
+    fn a_median_lies_in_the_middle() {
+        assert_eq!(summary(&[]).median("jain"), None);
+        assert_eq!(summary(&[3.0, 1.0, 2.0]).median("jain"), Some(2.0));
+        assert_eq!(summary(&[4.0, 1.0, 2.0, 3.0]).median("jain"), Some(2.5));
+    }
+
+    #[test]
+    fn the_worst_value_is_told_with_its_first_seed() {
+        let of = summary(&[0.5, 0.2, 0.7, 0.2, 0.7]);
+        assert_eq!(of.worst("jain", false), Some((0.2, 1)));
+        assert_eq!(of.worst("jain", true), Some((0.7, 2)));
+        assert_eq!(of.worst("slack", true), None);
     }
 }

@@ -4,7 +4,7 @@
 //! maps. With one process per seed, a seed gives the same result whatever ran before it. The process is
 //! another instance of this program.
 
-use crate::judge::{SeedResult, Verdict, judge as judge_here};
+use crate::judge::{KeyFigures, SeedResult, Verdict, judge as judge_here};
 use crate::mark::{Mark, Marks};
 use crate::scenario::Scenario;
 use crate::scenario::format::METRICS;
@@ -43,6 +43,7 @@ pub fn judge(scenario: &Scenario, seed: u64) -> SeedResult {
             verdict: Verdict::Fail,
             failures: vec![what],
             doubts: Vec::new(),
+            keys: Vec::new(),
             figures: Default::default(),
             marks: Marks::default(),
             events: 0,
@@ -90,6 +91,7 @@ pub fn written(result: &SeedResult) -> Value {
         "failures": result.failures,
         "doubts": result.doubts,
         "figures": result.figures,
+        "keys": result.keys.iter().map(|of| json!({ "key": of.key, "used": of.used, "lost": of.lost })).collect::<Vec<_>>(),
         "marks": marks,
         "events": result.events,
         "lived": result.simulated,
@@ -115,8 +117,21 @@ fn read(text: &str, seed: u64) -> Option<SeedResult> {
         let times = hit.get(mark.name()).and_then(Value::as_u64);
         marks.hit_times(*mark, times.unwrap_or(0));
     }
+    let key = |of: &Value| {
+        Some(KeyFigures {
+            key: of.get("key")?.as_str()?.to_owned(),
+            used: of.get("used").and_then(Value::as_f64),
+            lost: of.get("lost").and_then(Value::as_f64),
+        })
+    };
     Some(SeedResult {
         seed,
+        keys: value
+            .get("keys")?
+            .as_array()?
+            .iter()
+            .map(key)
+            .collect::<Option<_>>()?,
         verdict: verdicts
             .into_iter()
             .find(|verdict| verdict.word() == word)?,
@@ -144,6 +159,11 @@ mod tests {
             failures: vec!["a \"b\"".into()],
             doubts: vec!["c".into()],
             figures: [("jain", 0.1 + 0.2), ("faults", 3.0)].into(),
+            keys: vec![KeyFigures {
+                key: "reads".into(),
+                used: Some(0.7),
+                lost: None,
+            }],
             marks,
             events: u64::MAX,
             simulated: 60_000_000_000,

@@ -3,38 +3,13 @@
 //! Keys are recorded in bins of 100 ms of true time, clients in bins of one second. The figures of any window
 //! are computed from these bins.
 
-use aliquot_core::budget::{Budget, Length};
+use crate::ideal::{Ideal, Wanted, amounts};
+use aliquot_core::budget::Budget;
 use aliquot_core::share::Kind;
 
 /// The width of a bin in nanoseconds.
 pub const BIN: u64 = 100_000_000;
 const SEC: u64 = 1_000_000_000;
-
-/// An ideal bucket: a single bucket with the configured limit that decides every request, on a clock without
-/// drift.
-#[derive(Clone, Copy, Debug)]
-struct Ideal {
-    at: u64,
-    level: f64,
-    rate: f64,
-    burst: f64,
-}
-
-impl Ideal {
-    fn offer(&mut self, now: u64, cost: f64) -> bool {
-        self.advance(now);
-        let covered = self.level >= cost;
-        if covered {
-            self.level -= cost;
-        }
-        covered
-    }
-
-    fn advance(&mut self, now: u64) {
-        let made = (now - self.at) as f64 / 1e9 * self.rate;
-        (self.level, self.at) = ((self.level + made).min(self.burst), now);
-    }
-}
 
 /// A bin of a key.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,11 +18,13 @@ pub struct Bin {
     pub offered: u64,
     /// Tokens admitted.
     pub admitted: u64,
-    /// Tokens that the ideal bucket would have admitted for the same requests.
-    pub ideal: u64,
+    /// Tokens that one ideal limiter would have admitted of everything that callers wanted.
+    pub ideal: f64,
     /// Requests refused.
     pub refused: u64,
-    /// Tokens per second of the limit in force when the bin began.
+    /// Permits in flight, on average.
+    pub held: f64,
+    /// Tokens per second of the limit in force when the bin began; for permits, their number.
     pub rate: f64,
     /// Burst of that limit; 0 if the budget is not a rate.
     pub burst: f64,
@@ -67,9 +44,13 @@ pub struct KeyTimeline {
     pub is_permits: bool,
     /// The bins, from the start of the run.
     pub bins: Vec<Bin>,
-    ideal: Option<Ideal>,
+    /// Periods of a quota: their begin in nanoseconds of true time, and their tokens.
+    pub periods: Vec<(u64, f64)>,
+    ideal: Ideal,
+    /// The limit in force: tokens per second and burst, see [`amounts`].
+    amounts: (f64, f64),
     admitted: u64,
-    ideally: u64,
+    ideally: f64,
     /// Maximum number of tokens by which the fleet was ahead of the ideal bucket.
     pub ahead: i64,
 }
@@ -115,10 +96,11 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    pub(crate) fn new(keys: &[(String, Budget)], key_of: Vec<usize>) -> Self {
+    /// Has the name, the budget and the most tokens waited for of each key.
+    pub(crate) fn new(keys: &[(String, Budget, f64)], key_of: Vec<usize>) -> Self {
         let keys = keys
             .iter()
-            .map(|(key, budget)| KeyTimeline::new(key, budget))
+            .map(|(key, budget, queue)| KeyTimeline::new(key, budget, *queue))
             .collect();
         Self {
             keys,
@@ -150,85 +132,86 @@ impl Timeline {
         &mut of[second]
     }
 
-    /// Records a first attempt of a request. Clones are not counted among the clients.
+    /// Records a first attempt of a request of a client.
     pub(crate) fn offered(&mut self, now: u64, client: usize, cost: u64) {
-        if client >= self.clients.len() {
-            return;
-        }
         let key = self.key_of[client];
         self.keys[key].bin(now).offered += cost;
         self.slot(now, client).0 += cost as u32;
     }
 
-    pub(crate) fn admitted(&mut self, now: u64, client: usize, cost: u64) {
-        let key = self.key_of.get(client).copied().unwrap_or(0);
-        if client < self.clients.len() {
+    /// Records an admission of a key; clones are not counted among the clients.
+    pub(crate) fn admitted(&mut self, now: u64, key: usize, client: Option<usize>, cost: u64) {
+        if let Some(client) = client.filter(|client| *client < self.clients.len()) {
             self.slot(now, client).1 += cost as u32;
         }
-        self.keys[key].decided(now, cost, true);
+        self.keys[key].admitted(now, cost);
     }
 
-    pub(crate) fn refused(&mut self, now: u64, client: usize, cost: u64) {
-        let key = self.key_of.get(client).copied().unwrap_or(0);
-        self.keys[key].decided(now, cost, false);
+    pub(crate) fn refused(&mut self, now: u64, key: usize) {
+        self.keys[key].bin(now).refused += 1;
     }
 }
 
 impl KeyTimeline {
-    fn new(key: &str, budget: &Budget) -> Self {
-        let grains = budget.scale().grains_per_token() as f64;
-        let whole = budget.whole();
-        let (rate, burst) = (
-            whole.rate.grains() as f64 / grains,
-            whole.burst.grains() as f64 / grains,
-        );
-        let is_rate = budget.kind() == Kind::Rate;
-        let limit = match budget.kind() {
-            Kind::Rate => rate,
-            Kind::Quota => match budget.period().map(|period| period.length()) {
-                Some(Length::Fixed(span)) => {
-                    whole.tokens.grains() as f64 / grains * 1e9 / span.nanos() as f64
-                }
-                _ => 0.0,
-            },
-            Kind::Concurrency => burst,
-        };
+    fn new(key: &str, budget: &Budget, queue: f64) -> Self {
         Self {
             key: key.to_owned(),
-            limit,
-            is_rate,
+            limit: amounts(budget).0,
+            is_rate: budget.kind() == Kind::Rate,
             is_permits: budget.kind() == Kind::Concurrency,
             bins: Vec::new(),
-            ideal: is_rate.then_some(Ideal {
-                at: 0,
-                level: burst,
-                rate,
-                burst,
-            }),
+            periods: Vec::new(),
+            ideal: Ideal::new(budget, queue),
+            amounts: amounts(budget),
             admitted: 0,
-            ideally: 0,
+            ideally: 0.0,
             ahead: 0,
         }
     }
 
+    /// Records what callers want. The ideal limiter decides it.
+    pub(crate) fn wanted(&mut self, now: u64, wanted: Wanted) {
+        self.ideal.offer(now, wanted);
+        self.note_ideal(now);
+    }
+
     /// Records that the configured limit was changed.
     pub(crate) fn change(&mut self, now: u64, budget: &Budget) {
-        let grains = budget.scale().grains_per_token() as f64;
-        let whole = budget.whole();
         self.bin(now);
-        if let Some(ideal) = &mut self.ideal {
-            ideal.advance(now);
-            ideal.rate = whole.rate.grains() as f64 / grains;
-            ideal.burst = whole.burst.grains() as f64 / grains;
-            ideal.level = ideal.level.min(ideal.burst);
-        }
+        self.ideal.change(now, budget);
+        self.amounts = amounts(budget);
+    }
+
+    /// Records that a period of a quota began.
+    pub(crate) fn begin_period(&mut self, now: u64) {
+        self.periods.push((now, self.amounts.1));
+        self.ideal.begin_period(now);
+        self.note_ideal(now);
+    }
+
+    /// Records the permits in flight, for the `span` before `now`.
+    pub(crate) fn held(&mut self, now: u64, permits: usize, span: u64) {
+        self.bin(now.saturating_sub(1)).held += permits as f64 * span as f64 / BIN as f64;
+    }
+
+    /// Returns the tokens of the whole run that the fleet admitted, and that the ideal limiter did.
+    pub(crate) fn totals(&mut self, now: u64) -> (f64, f64) {
+        self.ideal.advance(now);
+        self.note_ideal(now);
+        (self.admitted as f64, self.ideally)
+    }
+
+    fn note_ideal(&mut self, now: u64) {
+        let used = self.ideal.take_used();
+        self.bin(now).ideal += used;
+        self.ideally += used;
     }
 
     fn bin(&mut self, now: u64) -> &mut Bin {
         let index = (now / BIN) as usize;
         if self.bins.len() <= index {
-            let rate = self.ideal.map_or(self.limit, |ideal| ideal.rate);
-            let burst = self.ideal.map_or(0.0, |ideal| ideal.burst);
+            let (rate, burst) = self.amounts;
+            let burst = if self.is_rate { burst } else { 0.0 };
             self.bins.resize(
                 index + 1,
                 Bin {
@@ -241,24 +224,11 @@ impl KeyTimeline {
         &mut self.bins[index]
     }
 
-    fn decided(&mut self, now: u64, cost: u64, admitted: bool) {
-        let ideally = self
-            .ideal
-            .as_mut()
-            .map_or(admitted, |ideal| ideal.offer(now, cost as f64));
-        let bin = self.bin(now);
-        if admitted {
-            bin.admitted += cost;
-        } else {
-            bin.refused += 1;
-        }
-        if ideally {
-            bin.ideal += cost;
-            self.ideally += cost;
-        }
-        if admitted {
-            self.admitted += cost;
-            self.ahead = self.ahead.max(self.admitted as i64 - self.ideally as i64);
-        }
+    fn admitted(&mut self, now: u64, cost: u64) {
+        self.ideal.advance(now);
+        self.note_ideal(now);
+        self.bin(now).admitted += cost;
+        self.admitted += cost;
+        self.ahead = self.ahead.max(self.admitted as i64 - self.ideally as i64);
     }
 }

@@ -134,6 +134,9 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
+    /// Interval at which all hosts are inspected.
+    const INSPECT_EVERY: u64 = 50 * MS;
+
     /// Counts the bytes of messages as well. This costs time and changes nothing else.
     #[must_use]
     pub const fn measuring_bytes(mut self) -> Self {
@@ -158,12 +161,7 @@ impl World {
             faults::calm(&mut self);
             let from = self.now.max(self.lasts).max(self.lasting.pauses_end());
             self.run_until(from);
-            let within = self
-                .plan
-                .scenario
-                .lease
-                .heals_within(self.net.usual_delay());
-            self.observer.oracle.healing.begin(from, within);
+            self.observer.heals(from, self.plan.heals_within());
             self.run_until(from + heal);
         }
         self.look();
@@ -210,7 +208,7 @@ impl World {
             }
             Event::Look => {
                 self.look();
-                self.after(50 * MS, Event::Look);
+                self.after(Self::INSPECT_EVERY, Event::Look);
             }
         }
     }

@@ -160,7 +160,7 @@ fn asserts_that_make_no_sense_are_told() {
         "[run]",
         &assert("metric = \"utilization\"\nat_least = 1"),
         &expect![[
-            r#"assert[1].metric = "utilization": must be one of admitted, utilisation, loss_against_ideal, jain, deviation, seconds_over, seconds_unsaved, refused, settled, excess, slack, recovery, messages, bytes, entries, requests, faults, ahead, breaches"#
+            r#"assert[1].metric = "utilization": must be one of admitted, utilisation, loss_against_ideal, availability, availability_through_faults, jain, deviation, seconds_over, seconds_unsaved, refused, settled, excess, slack, recovery, messages, bytes, entries, requests, faults, ahead, breaches"#
         ]],
     );
     instead(
@@ -239,4 +239,11 @@ fn a_key_without_effect_is_refused() {
             r#"assert[1].at_least = 1: has no effect here: sometimes takes none of at_least, at_most, from, to, group, key"#
         ]],
     );
+}
+
+#[test]
+fn no_scenario_is_exempt_from_work_conservation() {
+    let wrong = WHOLE.replace("[run]", "[run]\nbreaks = [\"work-conservation\"]");
+    let problems = Scenario::parse("mine", &wrong, None).expect_err("it is always judged");
+    assert!(problems.to_string().contains("run.breaks"), "{problems}");
 }

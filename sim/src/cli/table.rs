@@ -17,14 +17,26 @@ fn per_cent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{:.1}%", 100.0 * value))
 }
 
+/// Formats the median over the seeds, and the worst value with its seed if there are several.
+fn with_worst(of: &Summary, name: &str, greatest: bool) -> String {
+    let median = per_cent(of.median(name));
+    match of.worst(name, greatest) {
+        Some((worst, seed)) if of.seeds.len() > 1 => {
+            format!("{median}, {} #{seed}", per_cent(Some(worst)))
+        }
+        _ => median,
+    }
+}
+
 const COLUMNS: &[Column] = &[
     ("scenario", |of| of.name.clone()),
     ("verdict", |of| of.verdict().word().to_owned()),
     ("seeds", |of| of.seeds.len().to_string()),
     ("slack", |of| number(of.least("slack"), 2)),
     ("over", |of| number(of.most("excess"), 2)),
-    ("used", |of| per_cent(of.median("utilisation"))),
-    ("lost", |of| per_cent(of.median("loss_against_ideal"))),
+    ("kept", |of| with_worst(of, "availability", false)),
+    ("used", |of| with_worst(of, "utilisation", false)),
+    ("lost", |of| with_worst(of, "loss_against_ideal", true)),
     ("Jain", |of| number(of.median("jain"), 3)),
     ("off", |of| per_cent(of.median("deviation"))),
     ("settled", |of| number(of.median("settled"), 1)),
@@ -38,8 +50,9 @@ const COLUMNS: &[Column] = &[
 
 /// Explains the columns.
 pub(super) const LEGEND: &str = "\
-slack: tokens below the envelope in the worst window of all seeds; over: tokens above it; used: part of the limit that was used;
-lost: loss against one ideal bucket; Jain: fairness of the clients' parts; off: worst distance from a max-min share, as a part of
+slack: tokens below the envelope in the worst window of all seeds; over: tokens above it; kept: part of what one limiter that sees
+every request would use that was used, in the worst window without faults; used: part of the limit that was used; lost: loss
+against one such limiter; all three of the key that is worst, as the median and as the worst seed with its number; Jain: fairness of the clients' parts; off: worst distance from a max-min share, as a part of
 the limit; settled: seconds until within 2 % of the ideal; healed: longest recovery after the last fault, in seconds; msg/s, B/s:
 per coordinator node. Medians over the seeds, except slack, over and healed";
 
@@ -89,6 +102,7 @@ pub(super) fn as_json(summary: &Summary) -> Value {
             "doubts": seed.doubts,
             "broke": seed.broke,
             "figures": seed.figures,
+            "keys": seed.keys.iter().map(|of| json!({ "key": of.key, "used": of.used, "lost": of.lost })).collect::<Vec<_>>(),
             "events": seed.events,
         })
     });

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The outcome of a request.
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// The request arrived for the first time, with its cost.
-    Offered(u64),
+    /// The request arrived for the first time.
+    Offered,
     /// Its caller waits for tokens, or for a permit.
     Waits,
     /// The client admitted it by itself.
@@ -100,6 +100,11 @@ impl EventLog {
 
     pub(super) fn lands(&self, client: usize, process: u32, number: u64) {
         self.end(|flight| (flight.0, flight.1, flight.2) == (client, process, number));
+    }
+
+    /// Returns the client of each permit in flight.
+    pub(super) fn holders(&self) -> Vec<usize> {
+        self.lock().flights.iter().map(|flight| flight.0).collect()
     }
 
     /// Drops all permits of a client, because its process has crashed.

@@ -132,16 +132,18 @@ impl Network<'_> {
             Tokens::from_grains(grains.saturating_mul(cost))
         };
         match &decided.what {
-            What::Offered(cost) => self.observer.timeline.offered(now, client, *cost),
+            What::Offered => self.observer.offered(now, client),
             What::Waits => self.observer.marks.hit(Mark::CallerWaited),
             What::Refused(cost) => {
                 let refused = budget.map(|(budget, _)| (budget, grains(*cost)));
-                self.observer.refused(now, (client, *cost), refused);
+                self.observer.refused(now, Some(client), refused);
             }
             What::Central(cost) => {
                 let host = self.hosts.nodes + client;
                 self.observer.marks.hit(Mark::AdmittedCentrally);
-                self.observer.timeline.admitted(now, client, *cost);
+                let budget = budget.map(|(budget, _)| budget);
+                self.observer
+                    .admitted_centrally(now, (Some(client), budget), *cost);
                 self.observer.show(self.now, "admitted", Some(host), || {
                     format!("{cost} centrally")
                 });
@@ -168,7 +170,6 @@ impl Network<'_> {
             format!("{cost} as {state:?}")
         });
         let Some((budget, scale)) = self.budget_of(client) else {
-            self.observer.timeline.admitted(now, client, cost);
             let what = "something was admitted of a budget that no log has";
             return self.observer.oracle.commits.broke(now, || what.to_owned());
         };

@@ -1,7 +1,7 @@
 //! Inspects all hosts and reports their state to the observer.
 
-use super::Network;
 use super::service::{Session, is_booked};
+use super::{LOOK_EVERY, Network};
 use crate::clock::SEC;
 use crate::mark::Mark;
 use crate::oracle::Health;
@@ -13,6 +13,7 @@ impl Network<'_> {
     pub(super) fn look(&mut self) {
         let now = self.now;
         self.follow_leader();
+        self.look_at_callers();
         let mut parts = self.held_by_nodes();
         for client in 0..self.client_hosts.len() {
             if let Some((budget, _)) = self.budget_of(client) {
@@ -34,6 +35,23 @@ impl Network<'_> {
             }
         }
         self.show_states();
+    }
+
+    /// Reports the permits in flight, and the callers of closed loops that wait.
+    fn look_at_callers(&mut self) {
+        let (now, key_of) = (self.now, &self.observer.timeline.key_of);
+        let mut permits = vec![0; self.observer.timeline.keys.len()];
+        for client in self.event_log.holders() {
+            permits[key_of[client]] += 1;
+        }
+        self.observer
+            .held(now, permits.into_iter().enumerate(), LOOK_EVERY);
+        for client in 0..self.client_hosts.len() {
+            let waiting = self.client_hosts[client].waiting();
+            if waiting > 0 {
+                self.observer.waited(now, client, (waiting, LOOK_EVERY));
+            }
+        }
     }
 
     /// Updates the current leader: among the ready leaders, the one of the latest term.

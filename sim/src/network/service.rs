@@ -170,6 +170,14 @@ impl ClientHost {
         }
     }
 
+    /// Returns the number of a closed loop's callers that wait for their answer.
+    pub(super) fn waiting(&self) -> u64 {
+        let inner = self.lock();
+        let closed = self.group.flows.is_some() && inner.up;
+        let busy = inner.flows.iter().filter(|flow| flow.busy).count();
+        if closed { busy as u64 } else { 0 }
+    }
+
     fn rate(&self, inner: &mut Inner) -> f64 {
         inner
             .callers
@@ -230,11 +238,11 @@ impl ClientHost {
 
     /// Sends one request. If it cannot be served at once, its caller may wait.
     fn ask(self: &Arc<Self>, inner: &mut Inner, flow: usize) {
+        let (cost, closed) = (self.group.cost, self.group.flows.is_some());
+        self.write(inner.process, What::Offered);
         let Some(limiter) = inner.limiter.clone() else {
             return;
         };
-        let (cost, closed) = (self.group.cost, self.group.flows.is_some());
-        self.write(inner.process, What::Offered(cost));
         let waits = closed || inner.waiting < self.group.waiting;
         let number = inner.callers.come();
         let request = Request {
@@ -291,6 +299,8 @@ impl Request {
                 true => self.limiter.permit().await,
                 false => self.limiter.try_permit(),
             };
+            // A caller of a closed loop comes again at its rate, as soon as it has its permit.
+            self.answered(waits);
             match permit {
                 Ok(permit) => self.hold(permit).await,
                 Err(refused) => self.refused(&refused),
@@ -302,12 +312,15 @@ impl Request {
                     (admission.asked_at != admission.decided_at, admission.period)
                 }),
             );
+            self.answered(waits);
         }
-        if waits {
-            let mut done = client_host
-                .done
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+    }
+
+    /// Lets the flow of a caller that waited go on.
+    fn answered(&self, waited: bool) {
+        if waited {
+            let done = &self.client_host.done;
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             done.push((self.process, self.flow));
         }
     }

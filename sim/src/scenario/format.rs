@@ -155,6 +155,8 @@ pub const METRICS: &[&str] = &[
     "admitted",
     "utilisation",
     "loss_against_ideal",
+    "availability",
+    "availability_through_faults",
     "jain",
     "deviation",
     "seconds_over",

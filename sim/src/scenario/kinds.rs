@@ -135,6 +135,16 @@ impl FaultKind {
         KEYS.iter().copied().filter(uses).collect()
     }
 
+    /// Returns the time for which messages may still be late after such a fault, which holds them up by `by`.
+    pub(crate) const fn lag(&self, by: i64) -> u64 {
+        match self.effect {
+            FaultEffect::Links(OnLinks::Delay | OnLinks::Reorder) | FaultEffect::Slow => {
+                by.unsigned_abs()
+            }
+            _ => 0,
+        }
+    }
+
     /// Returns the time for which a fault lasts that is written with the duration `lasts`.
     pub(crate) const fn duration(&self, lasts: u64) -> u64 {
         match self.end {

@@ -15,7 +15,7 @@ pub enum Tier {
 }
 
 /// Durations, seeds and the invariants that may be broken. Durations are in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// The software that is simulated.
     pub tier: Tier,
@@ -29,6 +29,10 @@ pub struct Run {
     pub seeds: (u64, u64),
     /// Invariants whose breach is not a failure.
     pub breaks: Vec<&'static str>,
+    /// The part of what one limiter would use that must be used, in each window without faults.
+    pub availability: f64,
+    /// The same over the whole run at once, with its faults.
+    pub availability_through_faults: f64,
 }
 
 impl Run {
@@ -47,6 +51,8 @@ impl Run {
             heal: fields.maybe_nanos("heal"),
             seeds: fields.range("seeds").unwrap_or((0, 1)),
             breaks: known.copied().collect(),
+            availability: fields.number("availability"),
+            availability_through_faults: fields.number("availability_through_faults"),
         }
     }
 }
@@ -162,8 +168,22 @@ impl Lease {
     /// trips.
     #[must_use]
     pub fn heals_within(&self, delay: u64) -> u64 {
-        let patience = aliquot_core::lease::parent_span(Span::from_nanos(self.lease), self.drift);
-        4 * self.election_max + patience.nanos() + 2 * self.report_every + 4 * delay
+        4 * self.election_max + self.patience() + 2 * self.report_every + 4 * delay
+    }
+
+    /// Returns the time for which a leader counts the lease of a node that has failed.
+    #[must_use]
+    pub fn patience(&self) -> u64 {
+        aliquot_core::lease::parent_span(Span::from_nanos(self.lease), self.drift).nanos()
+    }
+
+    /// Returns the time within which invariant 9 requires that shares follow demand, once everything is well.
+    ///
+    /// Demand goes up in two reports, and shares come down in two answers, of which each may wait for another
+    /// report. A round of the leader is in between.
+    #[must_use]
+    pub const fn converges_within(&self, delay: u64) -> u64 {
+        2 * (self.report_every + self.client_report_every) + 2 * self.round + 4 * delay
     }
 }
 

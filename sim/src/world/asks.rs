@@ -56,6 +56,17 @@ impl World {
         }
     }
 
+    /// Drops the requests of a session that is over. None of them will be answered.
+    pub(super) fn end_questions(&mut self, of: usize) {
+        let requests = &mut self.services[of].requests;
+        let pending = requests.pending();
+        requests.end_session();
+        for _ in 0..pending {
+            self.observer.marks.hit(Mark::QuestionVoid);
+            self.question_over(of, false, 50 * MS);
+        }
+    }
+
     pub(super) fn question_over(&mut self, of: usize, served: bool, again: u64) {
         let group = &self.plan.scenario.clients[self.services[of].group];
         let closed = group.flows.is_some();

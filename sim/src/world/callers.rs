@@ -112,9 +112,7 @@ impl World {
 
     /// Decides one request at its client. If it is refused, a caller of a closed loop waits.
     fn decide(&mut self, of: usize, closed: bool) {
-        self.observer
-            .timeline
-            .offered(self.now, of, self.cost_of(of));
+        self.observer.offered(self.now, of);
         if self.try_once(of) {
             self.served(of, closed);
         } else if self.services[of].callers.asked == 0 || !self.just_asked {

@@ -196,9 +196,9 @@ impl World {
             let moved = service.client.edge().is_some();
             self.observer.marks.hit_if(moved, Mark::SessionMoved);
             service.client.open(edge, now);
-            service.requests.end_session();
+            self.end_questions(of);
         }
-        service.report_at = now;
+        self.services[of].report_at = now;
     }
 
     /// Handles the loss of the connection or the closing of its edge.

@@ -33,7 +33,7 @@ impl World {
             let grains = scale.grains_per_token().saturating_mul(cost);
             (budget, Tokens::from_grains(grains))
         });
-        self.observer.refused(self.now, (of, cost), grains);
+        self.observer.refused(self.now, Some(of), grains);
     }
 
     /// Returns the source of a booked right.
@@ -142,6 +142,7 @@ impl World {
     /// Inspects all hosts at this instant.
     pub(super) fn look(&mut self) {
         let (now, best) = (self.now, self.most_applied());
+        self.look_at_callers();
         let parts = self.parts(best);
         self.observer.believed(now, &self.nodes[best].state, parts);
         if now.is_multiple_of(200 * MS) {
@@ -155,6 +156,21 @@ impl World {
         if now.is_multiple_of(SEC) {
             self.note_clocks();
             self.show_books();
+        }
+    }
+
+    /// Reports the permits in flight, and the callers of closed loops that wait.
+    fn look_at_callers(&mut self) {
+        let (now, span) = (self.now, Self::INSPECT_EVERY);
+        let up = |service: &&Service| service.process.up;
+        let flights = self.services.iter().filter(up);
+        let flights = flights.map(|service| (service.key, service.callers.flights.len()));
+        self.observer.held(now, flights, span);
+        for (of, service) in self.services.iter().enumerate().filter(|(_, of)| up(of)) {
+            let waiting = service.callers.waiting;
+            if waiting > 0 {
+                self.observer.waited(now, of, (waiting, span));
+            }
         }
     }
 

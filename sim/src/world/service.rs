@@ -144,9 +144,10 @@ impl World {
             if wall - wall_then > passed + Self::JUMP_MS {
                 self.observer.marks.hit(Mark::ClientClockJumped);
                 service.client.clock_jumped(now);
-                service.requests.end_session();
+                self.end_questions(of);
             }
         }
+        let service = &mut self.services[of];
         service.client.tick(now);
         let leased = service.client.is_leased(now);
         if service.had_lease && !leased {
@@ -247,7 +248,7 @@ impl World {
                 before.compare(service, &answer, now, &mut self.observer.marks);
                 if service.client.edge().is_none() {
                     self.observer.marks.hit(Mark::SessionClosed);
-                    service.requests.end_session();
+                    self.end_questions(of);
                     self.lose_link(of, now);
                     self.services[of].selection.dial_at(now);
                     self.switch_over(of, now);

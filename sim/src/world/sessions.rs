@@ -133,29 +133,29 @@ impl World {
         match told.outcome {
             Outcome::Admitted { by, period, .. } => {
                 if self.decided.insert((by, told.edge, told.request)) {
+                    // A permit counts when the client learns of it.
                     if kind != Kind::Concurrency {
                         let admission = central(ask, by, cost, period);
                         self.observer.oracle.admitted(self.now, &admission);
+                        let of = (asker, Some(ask.budget));
+                        self.observer
+                            .admitted_centrally(self.now, of, ask.cost.get());
                     }
-                    self.observer
-                        .timeline
-                        .admitted(self.now, asker, ask.cost.get());
                 }
             }
             Outcome::Refused { .. } => {
                 let grains = Some((ask.budget, cost));
-                self.observer
-                    .refused(self.now, (asker, ask.cost.get()), grains);
+                self.observer.refused(self.now, asker, grains);
             }
             Outcome::Moved { .. } => {}
         }
     }
 
-    /// Returns the client of a session, or `usize::MAX` if the session is unknown.
-    fn asker(&self, edge: Edge) -> usize {
+    /// Returns the client of a session, if the session is known.
+    fn asker(&self, edge: Edge) -> Option<usize> {
         let node = self.incarnations.get(&edge.parent);
         let host = node.and_then(|&node| self.nodes[node].sessions.get(&edge.child));
-        host.map_or(usize::MAX, |host| host - self.hosts.nodes)
+        host.map(|host| host - self.hosts.nodes)
     }
 
     /// Continues a node's departure. The process ends when nothing is left to hand back.

@@ -27,6 +27,8 @@ pub const SECTIONS: &[Section] = &[
             "duration": span("1s", "24h"), Is("60s"), "The safety phase, in true time: anything may fail in it.";
             "heal": span("0s", "1h"), Nothing("invariant 8's bound and 5s if anything fails, else 0s"), "The healing phase that follows it: nothing fails, and everything must recover.";
             "seeds": Shape::Seeds, Is("0..16"), "The seeds that are lived through; --seeds goes before it.";
+            "availability": Shape::Part, Is("90%"), "Invariant 9: the part of what one limiter that sees every request would use that is used at least, in each window without faults.";
+            "availability_through_faults": Shape::Part, Is("25%"), "The same over the whole run at once, with its faults.";
             "breaks": Shape::Words(INVARIANTS), Nothing("every invariant is judged"), "Invariants that this scenario is there to see broken: a breach of them is no failure, and is measured.";
         },
     },

@@ -1,0 +1,340 @@
+//! Invariant 9: what the limit makes is used, as far as callers want it.
+//!
+//! Judged while the fleet is *calm*: a stated time after the last fault, and until the next one. Each calm time is
+//! cut into windows. In each of them the fleet must use a stated part of what one ideal limiter uses that is empty
+//! when the calm time begins and is asked for everything that callers want, answered or not.
+
+use super::Found;
+use crate::clock::SEC;
+use crate::ideal::{Ideal, Wanted};
+use aliquot_core::budget::Budget;
+use aliquot_core::share::Kind;
+
+pub(crate) const NAME: (u8, &str) = (9, "work-conservation");
+
+/// Length of a window; the last one of a calm time is shorter.
+const WINDOW: u64 = 10 * SEC;
+
+/// The shortest window that is judged.
+const SHORTEST: u64 = 3 * SEC;
+
+/// The least tokens of the ideal limiter for which a window is judged: below, chance decides more than the fleet.
+const LEAST: f64 = 30.0;
+
+/// The times that the rule needs, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// From the last fault until the holdings of all that failed are free.
+    pub(crate) reclaims: u64,
+    /// From the last fault until everything must be well.
+    pub(crate) heals: u64,
+    /// From then until demand is known everywhere and shares follow it.
+    pub(crate) converges: u64,
+}
+
+#[derive(Debug)]
+struct Key {
+    name: String,
+    is_permits: bool,
+    ideal: Ideal,
+    /// Tokens admitted, and wanted, in the present window.
+    used: f64,
+    wanted: f64,
+    /// Tokens wanted in the whole run.
+    wanted_ever: f64,
+    /// The least part of the ideal limiter's use that was used in any window.
+    least: Option<f64>,
+    /// The same in the whole run, once it is over.
+    of_run: Option<f64>,
+}
+
+/// The checker of all keys.
+#[derive(Debug)]
+pub(crate) struct Check {
+    keys: Vec<Key>,
+    /// The part of the ideal limiter's use that the fleet must reach in each window, and in the whole run.
+    bounds: (f64, f64),
+    times: Times,
+    /// True time at which the last fault is over.
+    disturbed: u64,
+    /// True time since which everything has been well since then.
+    well: Option<u64>,
+    /// Begin of the present window, while the fleet is calm.
+    window: Option<u64>,
+    pub(super) found: Found,
+}
+
+impl Check {
+    /// Checks that keys use the parts `bounds` in each window and in the whole run. Has the name, budget and most
+    /// tokens waited for of each key.
+    pub(crate) fn new<'a>(
+        keys: impl Iterator<Item = (String, &'a Budget, f64)>,
+        bounds: (f64, f64),
+        times: Times,
+    ) -> Self {
+        let key = |(name, budget, queue): (String, &Budget, f64)| Key {
+            name,
+            is_permits: budget.kind() == Kind::Concurrency,
+            ideal: Ideal::new(budget, queue),
+            used: 0.0,
+            wanted: 0.0,
+            wanted_ever: 0.0,
+            least: None,
+            of_run: None,
+        };
+        Self {
+            keys: keys.map(key).collect(),
+            bounds,
+            times,
+            disturbed: 0,
+            well: None,
+            window: None,
+            found: Found::default(),
+        }
+    }
+
+    /// Takes what callers want.
+    pub(crate) fn wanted(&mut self, now: u64, key: usize, wanted: Wanted) {
+        let key = &mut self.keys[key];
+        key.wanted += wanted.cost;
+        key.wanted_ever += wanted.cost;
+        key.ideal.offer(now, wanted);
+    }
+
+    /// Takes an admission.
+    pub(crate) fn admitted(&mut self, key: usize, cost: u64) {
+        let key = &mut self.keys[key];
+        key.used += cost as f64;
+    }
+
+    pub(crate) fn change(&mut self, now: u64, key: usize, budget: &Budget) {
+        self.keys[key].ideal.change(now, budget);
+    }
+
+    pub(crate) fn begin_period(&mut self, now: u64, key: usize) {
+        self.keys[key].ideal.begin_period(now);
+    }
+
+    /// Takes a fault that lasts until `until`.
+    pub(crate) fn disturbed(&mut self, now: u64, until: u64) {
+        self.close(now);
+        self.disturbed = self.disturbed.max(until);
+        self.well = None;
+    }
+
+    /// Ends all faults at `now`, or later if messages are still late or hosts still wait.
+    pub(crate) fn calmed(&mut self, now: u64) {
+        self.disturbed = self.disturbed.min(now);
+    }
+
+    /// Takes the state of the fleet at an instant.
+    pub(crate) fn look(&mut self, now: u64, is_well: bool) {
+        if now < self.disturbed {
+            return;
+        }
+        if let Some(begin) = self.window {
+            if now - begin >= WINDOW {
+                self.judge(begin, now);
+                self.window = Some(now);
+            }
+            return;
+        }
+        let late = now >= self.disturbed + self.times.heals;
+        if is_well || late {
+            self.well.get_or_insert(now);
+        } else {
+            self.well = None;
+        }
+        let free = self.disturbed + self.times.reclaims;
+        let calm = self.well.map(|well| well.max(free) + self.times.converges);
+        if calm.is_some_and(|calm| now >= calm) {
+            self.window = Some(now);
+            for key in &mut self.keys {
+                key.ideal.empty(now);
+                (key.used, key.wanted) = (0.0, 0.0);
+            }
+        }
+    }
+
+    /// Returns true if nothing more is to be learned: a window was judged since the last fault, or can be.
+    pub(crate) fn is_over(&self, now: u64) -> bool {
+        self.window.is_some_and(|begin| now - begin >= SHORTEST)
+    }
+
+    /// Ends the run, which is judged as a whole. Has the tokens of each key that the fleet and the ideal limiter
+    /// admitted in it.
+    pub(crate) fn finish(&mut self, now: u64, totals: impl Iterator<Item = (f64, f64)>) {
+        self.close(now);
+        let bound = self.bounds.1;
+        let judged = self.keys.iter_mut().zip(totals);
+        for (key, (used, ideal)) in judged.filter(|(_, (_, ideal))| *ideal >= LEAST) {
+            let part = key.part(used, ideal);
+            key.of_run = Some(part);
+            // Nothing at all is never enough.
+            if part < bound || used == 0.0 {
+                self.found.fail_within(NAME, (0, now), || {
+                    let amounts = (used, key.wanted_ever, ideal);
+                    format!("{}, in the whole run", told(&key.name, amounts, bound))
+                });
+            }
+        }
+    }
+
+    /// Returns the least part of the ideal limiter's use in any window, of any key.
+    pub(crate) fn least(&self) -> Option<f64> {
+        let worst = self.keys.iter().filter_map(|key| key.least);
+        worst.reduce(f64::min)
+    }
+
+    /// Returns the least part of the ideal limiter's use in the whole run, of any key.
+    pub(crate) fn least_of_run(&self) -> Option<f64> {
+        let worst = self.keys.iter().filter_map(|key| key.of_run);
+        worst.reduce(f64::min)
+    }
+
+    /// Ends the present calm time.
+    fn close(&mut self, now: u64) {
+        if let Some(begin) = self.window.take()
+            && now - begin >= SHORTEST
+        {
+            self.judge(begin, now);
+        }
+    }
+
+    /// Judges a window of all keys, and begins the next.
+    fn judge(&mut self, from: u64, to: u64) {
+        let bound = self.bounds.0;
+        for key in &mut self.keys {
+            key.ideal.advance(to);
+            let ideal = key.ideal.take_used();
+            let used = std::mem::replace(&mut key.used, 0.0);
+            let wanted = std::mem::replace(&mut key.wanted, 0.0);
+            if ideal < LEAST {
+                continue;
+            }
+            let part = key.part(used, ideal);
+            key.least = Some(key.least.map_or(part, |least| least.min(part)));
+            if part < bound {
+                self.found.fail_within(NAME, (from, to), || {
+                    told(&key.name, (used, wanted, ideal), bound)
+                });
+            }
+        }
+    }
+}
+
+impl Key {
+    /// Returns the part of the ideal limiter's use that was used.
+    ///
+    /// Holds of permits are drawn at random, for the fleet and for the ideal limiter. Two standard deviations of the
+    /// number of admissions are chance.
+    fn part(&self, used: f64, ideal: f64) -> f64 {
+        let chance = if self.is_permits {
+            2.0 * ideal.sqrt()
+        } else {
+            0.0
+        };
+        (used + chance) / ideal
+    }
+}
+
+fn told(name: &str, (used, wanted, ideal): (f64, f64, f64), bound: f64) -> String {
+    format!(
+        "{name}: {used:.0} were used, of {wanted:.0} wanted and {ideal:.0} that one limiter would have used: \
+         {:.1} %, where {:.1} % are due",
+        100.0 * used / ideal,
+        100.0 * bound
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: Times = Times {
+        reclaims: 3 * SEC,
+        heals: 8 * SEC,
+        converges: 2 * SEC,
+    };
+
+    fn budget() -> Budget {
+        let fields = serde_json::json!({ "key": "k", "rate": "100/s", "burst": 20 });
+        let draft = aliquot_budgets::draft_of("budget", fields).expect("it is a budget");
+        draft.validate().expect("it is valid")
+    }
+
+    /// Wants 100/s and admits a part of it, from one second to another. The fleet is well, or not.
+    fn pass(check: &mut Check, seconds: std::ops::Range<u64>, admitted: u64, is_well: bool) {
+        for tick in seconds.start * 100..seconds.end * 100 {
+            let now = tick * SEC / 100;
+            let wanted = Wanted {
+                cost: 1.0,
+                hold: 0,
+                waits: false,
+            };
+            check.wanted(now, 0, wanted);
+            if tick % 100 < admitted {
+                check.admitted(0, 1);
+            }
+            if tick.is_multiple_of(5) {
+                check.look(now, is_well);
+            }
+        }
+    }
+
+    fn check(bounds: (f64, f64)) -> Check {
+        let budget = budget();
+        Check::new([("k".to_owned(), &budget, 0.0)].into_iter(), bounds, TIMES)
+    }
+
+    #[test]
+    fn capacity_that_is_stranded_while_calm_is_a_breach() {
+        let mut check = check((0.9, 0.0));
+        pass(&mut check, 0..30, 95, true);
+        check.disturbed(30 * SEC, 32 * SEC);
+        // Neither the fault nor the time after it is judged.
+        pass(&mut check, 30..36, 0, true);
+        pass(&mut check, 36..48, 95, true);
+        assert_eq!(check.found.breach, None);
+        pass(&mut check, 48..60, 85, true);
+        check.finish(60 * SEC, std::iter::empty());
+        let breach = check.found.breach.expect("a breach");
+        assert_eq!((breach.number, breach.invariant), NAME);
+        assert!(breach.what.starts_with("k: 8"), "{}", breach.what);
+        assert_eq!(
+            check.keys[0].least.map(|part| (part * 100.0) as u32),
+            Some(85)
+        );
+    }
+
+    #[test]
+    fn a_fleet_that_never_gets_well_is_judged_all_the_same() {
+        let mut check = check((0.9, 0.0));
+        pass(&mut check, 0..20, 15, false);
+        check.finish(20 * SEC, std::iter::empty());
+        assert_eq!(
+            check.found.breach.map(|breach| breach.within.0 / SEC),
+            Some(10)
+        );
+    }
+
+    #[test]
+    fn a_run_that_admits_too_little_fails_even_if_no_time_was_calm() {
+        for (admitted, fails) in [(0, true), (20, true), (26, false)] {
+            let mut check = check((0.9, 0.25));
+            check.disturbed(0, 60 * SEC);
+            pass(&mut check, 0..20, admitted, true);
+            check.finish(20 * SEC, [(20.0 * admitted as f64, 2_000.0)].into_iter());
+            assert_eq!(check.found.breach.is_some(), fails, "{admitted}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_admits_nothing_fails_whatever_its_bound() {
+        let mut check = check((0.0, 0.0));
+        pass(&mut check, 0..20, 0, true);
+        check.finish(20 * SEC, [(0.0, 2_000.0)].into_iter());
+        let breach = check.found.breach.expect("a breach");
+        assert!(breach.what.ends_with("in the whole run"), "{breach}");
+    }
+}
