@@ -45,6 +45,7 @@ Examples:
   aliquot-sim shrink mine.toml --seed 7          find the smallest scenario that still fails
   aliquot-sim explain mine.toml --seed 7         show what led to a breach
   aliquot-sim hunt mine.toml --runs 1000         search for what comes closest to a breach
+  aliquot-sim hunt mine.toml --for lost          search for what strands most of a limit
 
 Exit codes:
   0  every seed was judged and passed
@@ -80,7 +81,7 @@ enum Command {
     Explain(explain::Args),
     /// Shrink a failing seed: fewer faults, fewer clients, less time
     Shrink(shrink::Args),
-    /// Search for the seed and the change that leave the least slack
+    /// Search for the seed and the change with the least slack, the most lost, or the longest recovery
     Hunt(hunt::Args),
     /// Draw a seed, as one HTML file that opens offline
     Report(report::Args),

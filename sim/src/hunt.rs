@@ -1,4 +1,5 @@
-//! Searches for the seed, and the changes to its plan, that leave the least slack under the envelope.
+//! Searches for the seed, and the changes to its plan, with the worst figure: the least slack under the envelope, the
+//! most that is lost without faults, or the longest recovery.
 //!
 //! The search starts with seeds as they are drawn. Then it changes the best of them, a fault or a load at a
 //! time, and keeps the changed plans that come closest to the envelope. Random numbers are drawn by name, and
@@ -13,9 +14,53 @@ use crate::plan::Plan;
 use crate::scenario::Scenario;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// The figure that a hunt makes as bad as it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// The part of what one limiter would have used that was lost in some window without faults.
+    Lost,
+    /// The time from the last fault until everything was well.
+    Recovery,
+    /// The tokens left under the envelope.
+    Slack,
+}
+
+impl Objective {
+    /// Returns the figure of a seed; the greater it is, the worse, except for slack.
+    #[must_use]
+    pub fn of(self, result: &SeedResult) -> Option<f64> {
+        let figure = |name: &str| result.figures.get(name).copied();
+        match self {
+            Self::Lost => figure("availability").map(|part| 1.0 - part),
+            Self::Recovery => figure("recovery"),
+            Self::Slack => figure("slack"),
+        }
+    }
+
+    /// Returns the figure in words.
+    #[must_use]
+    pub fn told(self, value: f64) -> String {
+        match self {
+            Self::Lost => format!("most lost without faults: {:.2} %", 100.0 * value),
+            Self::Recovery => format!("longest recovery: {value:.3} s"),
+            Self::Slack => format!("least slack under the envelope: {value:.6} tokens"),
+        }
+    }
+
+    /// Orders values: the worst comes first.
+    fn order(self, one: f64, other: f64) -> std::cmp::Ordering {
+        match self {
+            Self::Slack => one.total_cmp(&other),
+            Self::Lost | Self::Recovery => other.total_cmp(&one),
+        }
+    }
+}
+
 /// Parameters of a hunt.
 #[derive(Clone, Copy, Debug)]
 pub struct Hunt {
+    /// The figure that decides which plan is best.
+    pub objective: Objective,
     /// Names the random numbers of the hunt itself.
     pub seed: u64,
     /// Maximum number of plans to run.
@@ -27,10 +72,10 @@ pub struct Hunt {
 /// The best plan that a hunt has found.
 #[derive(Clone, Debug)]
 pub struct Best {
-    /// The plan with the least slack, or the first that failed.
+    /// The plan with the worst figure, or the first that failed.
     pub plan: Plan,
-    /// Tokens left under the envelope in the plan's worst window; negative if the envelope is broken.
-    pub slack: f64,
+    /// The figure, see [`Objective::of`].
+    pub value: f64,
     /// The failure, if the plan failed.
     pub failure: Option<String>,
     /// Number of changes that lead to this plan from a seed as it was drawn.
@@ -49,7 +94,7 @@ const PARENTS: usize = 4;
 ///
 /// # Errors
 ///
-/// If no plan of the scenario has an envelope, because it has no rate budget.
+/// If no plan of the scenario has the figure, such as slack if no budget is a rate.
 pub fn hunt(scenario: &Scenario, how: Hunt, tell: &dyn Fn(usize, &Best)) -> Result<Best, String> {
     let mut best: Vec<Best> = Vec::new();
     let mut runs = 0;
@@ -77,11 +122,11 @@ pub fn hunt(scenario: &Scenario, how: Hunt, tell: &dyn Fn(usize, &Best)) -> Resu
         };
         let candidates: Vec<Candidate> = (0..count).map(candidate).collect();
         runs += count;
-        best.extend(judged(candidates, how.jobs, runs));
-        // Failures first, then by slack. The sort is stable, so the earlier of equals stays ahead.
+        best.extend(judged(candidates, how, runs));
+        // Failures first, then by the figure. The sort is stable, so the earlier of equals stays ahead.
         best.sort_by(|a, b| {
             let whole = a.failure.is_none().cmp(&b.failure.is_none());
-            whole.then(a.slack.total_cmp(&b.slack))
+            whole.then(how.objective.order(a.value, b.value))
         });
         best.truncate(PARENTS);
         if let Some(best) = best.first() {
@@ -89,8 +134,13 @@ pub fn hunt(scenario: &Scenario, how: Hunt, tell: &dyn Fn(usize, &Best)) -> Resu
         }
     }
     let first = best.into_iter().next();
-    let best =
-        first.ok_or_else(|| format!("{} has no envelope: it limits no rate", scenario.name))?;
+    let best = first.ok_or_else(|| match how.objective {
+        Objective::Slack => format!("{} has no envelope: it limits no rate", scenario.name),
+        _ => format!(
+            "{} has no such figure: no time after a fault was long enough",
+            scenario.name
+        ),
+    })?;
     Ok(Best { runs, ..best })
 }
 
@@ -100,7 +150,8 @@ struct Candidate {
 }
 
 /// Runs the plans of a generation in any order, and returns the results in the order of the candidates.
-fn judged(candidates: Vec<Candidate>, jobs: usize, runs: usize) -> Vec<Best> {
+fn judged(candidates: Vec<Candidate>, how: Hunt, runs: usize) -> Vec<Best> {
+    let jobs = how.jobs;
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done: Vec<(usize, SeedResult)> = Vec::new();
@@ -125,13 +176,13 @@ fn judged(candidates: Vec<Candidate>, jobs: usize, runs: usize) -> Vec<Best> {
     });
     results.sort_by_key(|(index, _)| *index);
     let outcome = |(candidate, (_, result)): (Candidate, (usize, SeedResult))| {
-        let slack = result.figures.get("slack").copied();
+        let value = how.objective.of(&result);
         let failure = result.failures.into_iter().next();
         let failure = failure.filter(|_| result.verdict == Verdict::Fail);
-        let slack = slack.or(failure.as_ref().map(|_| 0.0))?;
+        let value = value.or(failure.as_ref().map(|_| 0.0))?;
         Some(Best {
             plan: candidate.plan,
-            slack,
+            value,
             failure,
             changes: candidate.changes,
             runs,

@@ -110,6 +110,24 @@ fn what_shrink_leaves_fails_by_itself() {
 }
 
 #[test]
+fn a_hunt_is_for_the_figure_that_is_named() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = folder.path();
+    let lawful = BROKEN.replace("vm_pause", "pause").replace("40s", "20s");
+    std::fs::write(folder.join("lawful.toml"), lawful).expect("it can be written");
+    for (objective, says) in [
+        ("lost", "most lost without faults"),
+        ("recovery", "longest recovery"),
+        ("slack", "least slack"),
+    ] {
+        let hunt = ["hunt", "lawful.toml", "--runs", "3", "--for", objective];
+        check(folder, &hunt, 0, says);
+        check(folder, &["run", "hunted.toml"], 0, "pass");
+    }
+    check(folder, &["hunt", "calm", "--for", "gold"], 2, "recovery");
+}
+
+#[test]
 fn a_report_is_one_file_with_something_drawn_in_every_plot() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let folder = folder.path();
@@ -138,4 +156,5 @@ fn a_table_is_for_people_and_json_for_programs() {
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert_eq!(said[0]["verdict"], "pass");
     assert_eq!(said[0]["seeds"].as_array().map(Vec::len), Some(2));
+    assert_eq!(said[0]["seeds"][0]["keys"][0]["key"], "reads");
 }

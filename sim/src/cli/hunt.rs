@@ -1,8 +1,8 @@
-//! `hunt`: searches for the seed and the changes that leave the least slack.
+//! `hunt`: searches for the seed and the changes with the worst figure.
 
 use super::command::{Usage, say, scenario};
 use super::progress::Progress;
-use crate::hunt::{Best, Hunt, hunt};
+use crate::hunt::{Best, Hunt, Objective, hunt};
 use crate::judge::{Verdict, judge};
 use crate::plan::write;
 use crate::scenario::Scenario;
@@ -14,6 +14,10 @@ pub(super) struct Args {
     /// A file that ends in .toml, or the name of a scenario of the library
     #[arg(value_name = "FILE|NAME")]
     scenario: String,
+    /// What to search for: the least slack under the envelope, the most that is lost without faults, or the longest
+    /// recovery after the last fault
+    #[arg(long = "for", value_enum, default_value = "slack")]
+    objective: For,
     /// Seed of the search; the same seed finds the same
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -28,17 +32,29 @@ pub(super) struct Args {
     out: PathBuf,
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum For {
+    Lost,
+    Recovery,
+    Slack,
+}
+
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
     let usual = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let how = Hunt {
+        objective: match args.objective {
+            For::Lost => Objective::Lost,
+            For::Recovery => Objective::Recovery,
+            For::Slack => Objective::Slack,
+        },
         seed: args.seed,
         runs: args.runs,
         jobs: args.jobs.map_or(usual, NonZeroUsize::get),
     };
     let progress = Progress::new(&scenario.name, args.runs as u64);
     let best = hunt(&scenario, how, &|runs, best| {
-        progress.reach(runs as u64, &format!("least slack {:.3}", best.slack));
+        progress.reach(runs as u64, &how.objective.told(best.value));
     });
     progress.end();
     let best = best.map_err(Usage)?;
@@ -46,7 +62,11 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let out = args.out.display();
     std::fs::write(&args.out, &text)
         .map_err(|error| Usage(format!("{out} cannot be written: {error}")))?;
-    told(args, &best, &replayed(&text, best.plan.seed)?)
+    told(
+        (args, how.objective),
+        &best,
+        &replayed(&text, best.plan.seed)?,
+    )
 }
 
 /// Judges the text that was written, so that the printed result is that of the file.
@@ -60,12 +80,16 @@ fn replayed(text: &str, seed: u64) -> Result<crate::judge::SeedResult, Usage> {
     Ok(judge(&written, seed, false))
 }
 
-fn told(args: &Args, best: &Best, again: &crate::judge::SeedResult) -> Result<Verdict, Usage> {
+fn told(
+    (args, objective): (&Args, Objective),
+    best: &Best,
+    again: &crate::judge::SeedResult,
+) -> Result<Verdict, Usage> {
     let out = args.out.display();
-    let slack = again.figures.get("slack").copied();
-    let slack = slack.map_or_else(|| "none".to_owned(), |slack| format!("{slack:.6}"));
+    let figure = objective.of(again);
+    let figure = figure.map_or_else(|| "no figure".to_owned(), |value| objective.told(value));
     say(&format!(
-        "{out}: seed {}, {} changes, after {} worlds; least slack under the envelope: {slack} tokens\n{}aliquot-sim run {out} --seeds {}",
+        "{out}: seed {}, {} changes, after {} worlds; {figure}\n{}aliquot-sim run {out} --seeds {}",
         best.plan.seed,
         best.changes,
         best.runs,
