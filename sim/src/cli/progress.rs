@@ -1,4 +1,4 @@
-//! Progress of a run, shown on a terminal only.
+//! Progress of a run on standard error: a line that is redrawn on a terminal, otherwise a line every ten seconds.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,13 @@ pub(super) struct Progress {
     done: AtomicU64,
     failed: AtomicU64,
     since: Instant,
-    shown: bool,
+    is_terminal: bool,
+    /// Seconds since the start at which the latest line was written, if this is no terminal.
+    told: AtomicU64,
 }
+
+/// Interval between two lines where they are not redrawn, in seconds.
+const EVERY: u64 = 10;
 
 impl Progress {
     #[expect(
@@ -27,7 +32,8 @@ impl Progress {
             done: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             since: Instant::now(),
-            shown: std::io::stderr().is_terminal(),
+            is_terminal: std::io::stderr().is_terminal(),
+            told: AtomicU64::new(0),
         }
     }
 
@@ -36,17 +42,39 @@ impl Progress {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let failed =
             self.failed.fetch_add(u64::from(failed), Ordering::Relaxed) + u64::from(failed);
-        if !self.shown {
-            return;
-        }
-        self.draw(done, &format!("{failed} failed"));
+        self.reach(done, &format!("{failed} failed"));
     }
 
     /// Shows that `done` seeds are done, with a text.
     pub(super) fn reach(&self, done: u64, says: &str) {
-        if self.shown {
-            self.draw(done, says);
+        if self.is_terminal {
+            return self.draw(done, says);
         }
+        let now = self.seconds() as u64;
+        let told = self.told.load(Ordering::Relaxed);
+        if now < told + EVERY {
+            return;
+        }
+        // Of several threads, one writes the line.
+        let relaxed = Ordering::Relaxed;
+        if self
+            .told
+            .compare_exchange(told, now, relaxed, relaxed)
+            .is_ok()
+        {
+            let left = self.left(done);
+            let (name, total) = (&self.name, self.total);
+            let mut out = std::io::stderr().lock();
+            let _ = writeln!(
+                out,
+                "{name}: {done}/{total} seeds, {says}, {left:.0} s left"
+            );
+        }
+    }
+
+    /// Estimates the seconds that the rest takes.
+    fn left(&self, done: u64) -> f64 {
+        self.seconds() / done.max(1) as f64 * (self.total - done.min(self.total)) as f64
     }
 
     fn draw(&self, done: u64, says: &str) {
@@ -55,7 +83,7 @@ impl Progress {
         let bar: String = (0..WIDTH as usize)
             .map(|n| if n < full { '█' } else { '·' })
             .collect();
-        let left = self.seconds() / done as f64 * (self.total - done.min(self.total)) as f64;
+        let left = self.left(done);
         let name = &self.name;
         let mut out = std::io::stderr().lock();
         let _ = write!(
@@ -73,7 +101,7 @@ impl Progress {
 
     /// Clears the line.
     pub(super) fn end(&self) {
-        if self.shown {
+        if self.is_terminal {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
         }
     }
