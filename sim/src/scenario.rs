@@ -103,6 +103,9 @@ impl Scenario {
             errors.join("; ")
         };
         let budget = draft.clone().validate().map_err(said)?;
+        if let Some(error) = aliquot_budgets::zones::zone_error(&budget) {
+            return Err(said(vec![error]));
+        }
         Ok((draft, budget))
     }
 

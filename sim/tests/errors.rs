@@ -242,6 +242,21 @@ fn a_key_without_effect_is_refused() {
 }
 
 #[test]
+fn the_zone_of_a_quota_is_in_the_database() {
+    let quota = |zone: &str| format!("quota = \"100 per day\"\nzone = \"{zone}\"");
+    instead(
+        "rate = \"100/s\"",
+        &quota("Europe/Berlin"),
+        &expect!["it is well"],
+    );
+    let wrong = WHOLE.replace("rate = \"100/s\"", &quota("Europe/Berlinn"));
+    let problems = Scenario::parse("mine", &wrong, None).expect_err("there is no such zone");
+    let said = problems.to_string();
+    assert!(said.contains("budget[1].zone = "), "{said}");
+    assert!(said.contains("did you mean \"Europe/Berlin\"?"), "{said}");
+}
+
+#[test]
 fn no_scenario_is_exempt_from_work_conservation() {
     let wrong = WHOLE.replace("[run]", "[run]\nbreaks = [\"work-conservation\"]");
     let problems = Scenario::parse("mine", &wrong, None).expect_err("it is always judged");

@@ -8,7 +8,7 @@ use super::{
     What,
 };
 use crate::mark::Mark;
-use aliquot_budgets::{draft_of, nearest};
+use aliquot_budgets::{draft_of, nearest, zones};
 use aliquot_core::budget::{Budget, BudgetDraft};
 use std::cell::RefCell;
 use std::path::Path;
@@ -334,7 +334,12 @@ impl Reader<'_> {
         }
         let mut budgets = Vec::new();
         for (place, draft) in drafts {
-            match draft.clone().validate() {
+            let validated = draft.clone().validate();
+            let zoned = validated.and_then(|budget| match zones::zone_error(&budget) {
+                Some(error) => Err(vec![error]),
+                None => Ok(budget),
+            });
+            match zoned {
                 Ok(budget) => budgets.push((draft, budget)),
                 Err(errors) => {
                     for error in errors {
