@@ -1,4 +1,4 @@
-//! The command line: `aliquot serve` runs a node, every other command talks to one.
+//! The command line: `aliquot serve` runs a node, `aliquot agent` its faces alone, every other command talks to a node.
 //!
 //! | exit code | meaning |
 //! |---|---|
@@ -20,11 +20,13 @@ macro_rules! leaf {
     };
 }
 
+mod agent;
 mod budget;
 mod check;
 mod cluster;
 mod connect;
 mod demo;
+mod explain_key;
 mod failure;
 mod keys;
 mod member;
@@ -46,8 +48,8 @@ use std::process::ExitCode;
 
 /// One global rate limit across a whole fleet.
 ///
-/// `aliquot serve` runs a node of the coordinator. Every other command talks to
-/// any node of a running cluster.
+/// `aliquot serve` runs a node of the coordinator, and `aliquot agent` its faces beside a
+/// service. Every other command talks to any node of a running cluster.
 #[derive(Debug, Parser)]
 #[command(
     name = "aliquot",
@@ -75,6 +77,7 @@ const STYLES: Styles = Styles::styled()
 const AFTER_HELP: &str = "\
 Examples:
   aliquot serve --config node.toml          run a node
+  aliquot agent --faces-http-listen 127.0.0.1:7301    answer services that embed no client
   aliquot budget apply budgets.yaml         write budgets
   aliquot budget usage tenant/42/reads      the limit in force and its usage
   aliquot check tenant/42/reads             decide one request, as a service does
@@ -94,12 +97,16 @@ Exit codes:
 enum Command {
     /// Run a node of the coordinator
     Serve(Box<serve::Args>),
+    /// Run the faces of a node beside a service
+    Agent(Box<agent::Args>),
     /// Write, read and compare budgets
     Budget(budget::Args),
     /// Show the cluster and change its members
     Cluster(cluster::Args),
     /// Decide one request, and spend its tokens if it is admitted
     Check(check::Args),
+    /// Show the rule and the budget of a key that a face is asked for
+    ExplainKey(Box<explain_key::Args>),
     /// Show the busiest keys, live
     Top(top::Args),
     Demo(Box<demo::DemoArgs>),
@@ -136,6 +143,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitC
 fn dispatch(cli: Cli, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
     let done = match cli.command {
         Command::Serve(args) => return args.run(out, serve),
+        Command::Agent(args) => args.run(out),
+        Command::ExplainKey(args) => block_on(args.run(out)),
         Command::Budget(args) => block_on(args.run(out)),
         Command::Cluster(args) => block_on(args.run(out)),
         Command::Top(args) => block_on(args.run(out)),

@@ -32,17 +32,19 @@ mod skip;
 mod source;
 mod values;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, FaceAddress, FaceAddressError};
 pub use check::{LeaseTooShort, lease_needs};
-pub use flags::Flags;
+pub use flags::{FaceFlags, Flags};
 pub use problem::{Origin, Problem, Problems};
 pub use setting::{SETTINGS, Setting, Shape};
 pub use skip::{SkipEntry, SkipEntryError};
 pub use source::Sources;
 pub use values::{
-    ClientCerts, ClusterConfig, Config, ConnectionsConfig, LogConfig, LogFormat, PaceConfig,
-    Security, SessionConfig, TlsConfig,
+    ClientCerts, ClusterConfig, Config, ConnectionsConfig, FacesConfig, LogConfig, LogFormat,
+    PaceConfig, Security, SessionConfig, TlsConfig,
 };
+
+pub(crate) use check::face_setting;
 
 use source::Written;
 

@@ -5,15 +5,19 @@
 //! joins theirs, and serves until it is told to stop.
 
 mod accept;
+mod agent;
 mod connect;
 mod descriptors;
+mod embedded;
 mod error;
+mod faces;
 mod listen;
 mod members;
 pub mod port;
 mod removal;
 mod wall_clock;
 
+pub use agent::agent;
 pub use connect::TlsConnector;
 pub use error::ServeError;
 
@@ -283,17 +287,18 @@ impl Running {
     ) -> Result<(), ServeError> {
         let (stop, stopping) = watch::channel(false);
         let (leave, leaving) = watch::channel(false);
-        let most = usize::try_from(config.session.most).unwrap_or(usize::MAX);
+        let gate = self.gate(config);
+        let client = match listeners.has_faces() {
+            true => Some(embedded::client(&gate, config)?),
+            false => None,
+        };
         let services = listen::Services {
             cluster: self.fleet.clone(),
             node: self.raft.status().borrow().node,
-            gate: Gate::new(
-                self.handle.sessions(),
-                GateLimits {
-                    streams: most,
-                    ..GateLimits::default()
-                },
-            ),
+            gate,
+            decider: client
+                .clone()
+                .map(|client| embedded::decider(client, config)),
             backend: Arc::new(ActorBackend::new(
                 config.cluster.id.clone(),
                 self.handle.clone(),
@@ -320,6 +325,9 @@ impl Running {
         let result = tokio::select! {
             () = &mut shutdown => {
                 leave.send_replace(true);
+                if let Some(client) = &client {
+                    client.close().await;
+                }
                 self.leave().await;
                 Ok(())
             }
@@ -335,6 +343,18 @@ impl Running {
         self.control.stop();
         tracing::info!("stopped");
         result
+    }
+
+    /// Creates the entry of client sessions.
+    fn gate(&self, config: &Config) -> Gate {
+        let most = usize::try_from(config.session.most).unwrap_or(usize::MAX);
+        Gate::new(
+            self.handle.sessions(),
+            GateLimits {
+                streams: most,
+                ..GateLimits::default()
+            },
+        )
     }
 
     /// Hands over: first the leadership, then the clients, then what they returned.

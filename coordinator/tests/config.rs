@@ -1,9 +1,11 @@
 //! The configuration of a node: sources, precedence, and errors.
 
 use aliquot_coordinator::config::{
-    ClientCerts, Config, Flags, Loaded, Problems, SETTINGS, Security, Sources, lease_needs,
+    ClientCerts, Config, FaceAddress, Flags, Loaded, Problems, SETTINGS, Security, Sources,
+    lease_needs,
 };
 use aliquot_core::unit::Span;
+use aliquot_faces::Face;
 
 fn sources(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources {
     let mut sources = Sources::default();
@@ -192,6 +194,31 @@ fn off_loopback_plaintext_must_be_accepted_in_so_many_words() {
     check_refused(
         &format!("{tls}require_client_cert = false"),
         &["needs tokens"],
+    );
+}
+
+#[test]
+fn faces_are_off_unless_they_have_an_address() {
+    assert!(load("").unwrap().config.faces.listen.is_empty());
+    let file = "[faces]\nhttp_listen = \"localhost:7301\"\ngrpc_listen = \"unix:/run/x.sock\"\n\
+                rules = [\"redis:cl/* -> cl/*\"]";
+    let faces = load(file).unwrap().config.faces;
+    let path = "/run/x.sock".into();
+    assert_eq!(faces.listen[&Face::Grpc], FaceAddress::Unix(path));
+    assert_eq!(faces.listen[&Face::Http].to_string(), "127.0.0.1:7301");
+    let mapped = faces.rules.budget_key(Face::Redis, b"cl/7").unwrap();
+    assert_eq!(mapped.key, "cl/7");
+    check_refused(
+        "[faces]\nhttp_listen = \"0.0.0.0:7301\"",
+        &["faces.http_listen = \"0.0.0.0:7301\" (node.toml:2) is off loopback"],
+    );
+    check_refused(
+        "[faces]\nhttp_listen = \"127.0.0.1:7001\"",
+        &["is listen's address already"],
+    );
+    check_refused(
+        "[faces]\nhttp_listen = \"7301\"\nrules = [\"x\"]",
+        &["must be IP:PORT", "must be FACE:PATTERN -> KEY"],
     );
 }
 

@@ -90,7 +90,7 @@ async fn every_command_shows_an_example_and_how_it_exits() {
             &[],
         );
     }
-    for word in ["demo", "check"] {
+    for word in ["demo", "check", "agent", "explain-key"] {
         let help = run(&[word, "--help"], "").await;
         check(&help, 0, &["Examples:", "Exit codes:"], &[]);
     }

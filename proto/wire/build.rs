@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fs::write;
 use std::path::PathBuf;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "aliquot/v1/common.proto",
     "aliquot/v1/session.proto",
     "aliquot/v1/central.proto",
@@ -16,6 +16,7 @@ const FILES: [&str; 9] = [
     "aliquot/v1/admin.proto",
     "aliquot/v1/raft.proto",
     "aliquot/v1/peer.proto",
+    "aliquot/v1/limits.proto",
 ];
 
 /// The services of the clients' port.

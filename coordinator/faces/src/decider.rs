@@ -4,18 +4,23 @@
 //! the first use of a key, and a budget in central mode, need a node, and the decider waits for it no longer than
 //! the deadline of the face.
 
+mod charge;
 mod held;
 mod recent;
+mod reservations;
+
+pub use reservations::{OnExpire, ReservationError, Reserve, Reserved, SettledPart};
 
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
-use aliquot_client::combined::Combine;
 use aliquot_client::{Client, KeyRefused, Limiter, Reason, Refused, Reservation};
+use aliquot_core::unit::Span;
 use futures_util::future::join_all;
 use held::{Held, HeldKey};
+use reservations::Reservations;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// One question: may `key` spend `cost`?
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +29,7 @@ pub struct Ask {
     pub key: String,
     /// Tokens to take, look at, or put back.
     pub cost: Cost,
-    /// Limit that came with the request. The operator's template bounds it.
+    /// Limit that came with the request: see [`NamedLimit`].
     pub limit: Option<NamedLimit>,
     /// Time within which the face must answer. A decision that needs a node and does not arrive in time is
     /// [`Outcome::Unavailable`], and takes nothing here.
@@ -44,6 +49,9 @@ pub enum Cost {
 }
 
 /// A limit that comes with the request: `tokens` each `per`, and `burst` at once.
+///
+/// It becomes the last segment of the key, as in `api/user:1/30-per-1m-burst-15`: a budget of its own, under a
+/// template of the operator whose keys name their limits and which bounds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NamedLimit {
     /// Tokens that each span of `per` makes.
@@ -131,6 +139,7 @@ pub struct Decider {
     limiters: Arc<dyn Limiters>,
     rules: Arc<KeyRules>,
     held: Arc<Held>,
+    reservations: Arc<Reservations>,
 }
 
 impl fmt::Debug for Decider {
@@ -153,6 +162,7 @@ impl Decider {
             limiters: Arc::new(limiters),
             rules: Arc::new(options.rules),
             held: Arc::new(Held::new(options.keys)),
+            reservations: Arc::new(Reservations::new(Self::RESERVATIONS_MAX)),
         }
     }
 
@@ -167,23 +177,23 @@ impl Decider {
 
     /// Decides one question.
     pub async fn decide(&self, ask: &Ask) -> Answer {
-        let held = match self.held(&ask.key) {
+        let held = match self.asked(ask) {
             Ok(held) => held,
             Err(answer) => return answer,
         };
+        let deadline = Instant::now() + ask.within;
         match ask.cost {
-            Cost::Take(n) => match take(&held, n, Instant::now() + ask.within).await {
+            Cost::Take(n) => match held.take(n, deadline).await {
                 Ok(reservation) => {
-                    self.held.used(&held);
                     held.recent.add(reservation);
-                    Answer::allowed(&held.limiter)
+                    held.allow()
                 }
-                Err(refused) => self.refused(&held, refused),
+                Err(answer) => answer,
             },
-            Cost::Peek => self.peek(&held, ask.within).await,
+            Cost::Peek => held.peek(deadline).await,
             Cost::Refund(n) => {
                 held.recent.refund(n);
-                Answer::allowed(&held.limiter)
+                held.allow()
             }
         }
     }
@@ -196,41 +206,26 @@ impl Decider {
     /// allowed.
     pub async fn decide_all(&self, asks: &[Ask]) -> Vec<Answer> {
         let now = Instant::now();
-        let mut taken: Vec<(Arc<HeldKey>, Option<Reservation>)> = Vec::with_capacity(asks.len());
-        let mut failed = None;
+        let mut taken = Vec::with_capacity(asks.len());
         for ask in asks {
-            let held = match self.held(&ask.key) {
-                Ok(held) => held,
+            match self.part(ask, now).await {
+                Ok(part) => taken.push(part),
                 Err(answer) => {
-                    failed = Some(answer);
-                    break;
-                }
-            };
-            match self.part(&held, ask, now).await {
-                Ok(reservation) => taken.push((held, reservation)),
-                Err(answer) => {
-                    failed = Some(answer);
-                    break;
+                    let at = taken.len();
+                    for (_, reservation) in taken.into_iter().rev() {
+                        put_back(reservation);
+                    }
+                    let answers = asks.iter().enumerate();
+                    let answers = answers.map(|(index, ask)| match index == at {
+                        true => answer.clone(),
+                        false => self.would(ask),
+                    });
+                    return answers.collect();
                 }
             }
         }
-        let Some(failed) = failed else {
-            return self.book(asks, taken);
-        };
-        let at = taken.len();
-        for (_, reservation) in taken.into_iter().rev() {
-            if let Some(reservation) = reservation {
-                reservation.settle(0);
-            }
-        }
-        let others = asks
-            .iter()
-            .enumerate()
-            .map(|(index, ask)| match index == at {
-                true => failed.clone(),
-                false => self.would(ask),
-            });
-        others.collect()
+        let answers = asks.iter().zip(taken).map(|(ask, part)| book(ask, part));
+        answers.collect()
     }
 
     /// Decides several questions, each by itself.
@@ -239,68 +234,38 @@ impl Decider {
     }
 
     /// Takes the tokens of one question among several.
-    async fn part(
-        &self,
-        held: &Arc<HeldKey>,
-        ask: &Ask,
-        now: Instant,
-    ) -> Result<Option<Reservation>, Answer> {
-        match ask.cost {
-            Cost::Take(n) => match take(held, n, now + ask.within).await {
-                Ok(reservation) => Ok(Some(reservation)),
-                Err(refused) => Err(self.refused(held, refused)),
+    async fn part(&self, ask: &Ask, now: Instant) -> Result<Part, Answer> {
+        let held = self.asked(ask)?;
+        let deadline = now + ask.within;
+        let reservation = match ask.cost {
+            Cost::Take(n) => Some(held.take(n, deadline).await?),
+            Cost::Peek => match held.peek(deadline).await {
+                answer if answer.outcome == Outcome::Allowed => None,
+                answer => return Err(answer),
             },
-            Cost::Peek => match self.peek(held, ask.within).await {
-                answer if answer.outcome == Outcome::Allowed => Ok(None),
-                answer => Err(answer),
-            },
-            Cost::Refund(_) => Ok(None),
-        }
-    }
-
-    /// Makes what all questions took final, and answers them.
-    fn book(&self, asks: &[Ask], taken: Vec<(Arc<HeldKey>, Option<Reservation>)>) -> Vec<Answer> {
-        let answers = asks.iter().zip(taken).map(|(ask, (held, reservation))| {
-            match (ask.cost, reservation) {
-                (Cost::Refund(n), _) => held.recent.refund(n),
-                (_, Some(reservation)) => {
-                    self.held.used(&held);
-                    held.recent.add(reservation);
-                }
-                _ => {}
-            }
-            Answer::allowed(&held.limiter)
-        });
-        answers.collect()
+            Cost::Refund(_) => None,
+        };
+        Ok((held, reservation))
     }
 
     /// Answers as a question would be answered now, without asking a node.
     fn would(&self, ask: &Ask) -> Answer {
-        let held = match self.held(&ask.key) {
+        let held = match self.asked(ask) {
             Ok(held) => held,
             Err(answer) => return answer,
         };
-        let n = match ask.cost {
-            Cost::Take(n) => n,
-            Cost::Peek => 1,
-            Cost::Refund(_) => return Answer::allowed(&held.limiter),
-        };
-        match held.limiter.would_admit(n) {
-            Ok(()) => Answer::allowed(&held.limiter),
-            Err(refused) => Answer::refused(&held.limiter, refused),
+        match ask.cost {
+            Cost::Take(n) => held.would(n),
+            Cost::Peek => held.would(1),
+            Cost::Refund(_) => held.allow(),
         }
     }
 
-    /// Looks at a key. Waits for its first use to be answered by a node.
-    async fn peek(&self, held: &Arc<HeldKey>, within: Duration) -> Answer {
-        // Nothing is taken, but the budget is known afterwards.
-        if let Err(refused) = take(held, 0, Instant::now() + within).await {
-            return self.refused(held, refused);
-        }
-        self.held.used(held);
-        match held.limiter.would_admit(1) {
-            Ok(()) => Answer::allowed(&held.limiter),
-            Err(refused) => Answer::refused(&held.limiter, refused),
+    /// Returns the key that a question is about.
+    fn asked(&self, ask: &Ask) -> Result<Arc<HeldKey>, Answer> {
+        match ask.limit {
+            Some(limit) => self.held(&format!("{}/{limit}", ask.key)),
+            None => self.held(&ask.key),
         }
     }
 
@@ -312,62 +277,33 @@ impl Decider {
             _ => Answer::without(Outcome::Unavailable, Reason::Closed),
         })
     }
+}
 
-    fn refused(&self, held: &Arc<HeldKey>, refused: Refused) -> Answer {
-        let answer = Answer::refused(&held.limiter, refused);
-        if matches!(answer.outcome, Outcome::OverLimit | Outcome::Never) {
-            self.held.used(held);
-        }
-        answer
+/// What one question among several took, and its key.
+type Part = (Arc<HeldKey>, Option<Reservation>);
+
+fn put_back(reservation: Option<Reservation>) {
+    if let Some(reservation) = reservation {
+        reservation.settle(0);
     }
 }
 
-/// Takes tokens that can be put back, and waits for a node at most until the deadline.
-async fn take(held: &HeldKey, n: u64, deadline: Instant) -> Result<Reservation, Refused> {
-    let taken = timeout_at(deadline, held.limiter.check_to_settle(n)).await;
-    taken.unwrap_or_else(|_| Err(Reason::Undecided.into()))
+/// Makes what a question took final, and answers it.
+fn book(ask: &Ask, (held, reservation): Part) -> Answer {
+    match (ask.cost, reservation) {
+        (Cost::Refund(n), _) => held.recent.refund(n),
+        (_, Some(reservation)) => held.recent.add(reservation),
+        (_, None) => {}
+    }
+    held.allow()
 }
 
-impl Answer {
-    /// Returns the answer to a request that was allowed.
-    fn allowed(limiter: &Limiter) -> Self {
-        Self::of(limiter, Outcome::Allowed)
-    }
-
-    /// Returns the answer to a request that was refused.
-    fn refused(limiter: &Limiter, refused: Refused) -> Self {
-        Self {
-            reason: Some(refused.reason),
-            retry_after: refused.retry_after,
-            ..Self::of(limiter, Outcome::of(&refused))
-        }
-    }
-
-    /// Returns the answer for a key that has no limiter.
-    #[must_use]
-    pub const fn without(outcome: Outcome, reason: Reason) -> Self {
-        Self {
-            outcome,
-            reason: Some(reason),
-            limit: None,
-            window: None,
-            remaining: 0,
-            reset_after: Duration::ZERO,
-            retry_after: None,
-        }
-    }
-
-    fn of(limiter: &Limiter, outcome: Outcome) -> Self {
-        let info = limiter.info_at(Combine::now(limiter));
-        Self {
-            outcome,
-            reason: None,
-            limit: info.map(|info| info.limit),
-            window: info.and_then(|info| info.window).map(Duration::from_secs),
-            remaining: info.map_or(0, |info| info.remaining),
-            reset_after: info.and_then(|info| info.reset).unwrap_or_default(),
-            retry_after: None,
-        }
+/// `30-per-1m-burst-15`: the last segment of the key.
+impl fmt::Display for NamedLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let per = u64::try_from(self.per.as_nanos()).unwrap_or(u64::MAX);
+        let per = Span::from_nanos(per);
+        write!(f, "{}-per-{per}-burst-{}", self.tokens, self.burst)
     }
 }
 

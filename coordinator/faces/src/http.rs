@@ -1,1 +1,425 @@
 //! HTTP face: JSON over HTTP/1.1 and HTTP/2.
+//!
+//! | request | effect |
+//! |---|---|
+//! | `POST /v1/check` | decides one cost of one key |
+//! | `POST /v1/check:batch` | decides several, each by itself or all together |
+//! | `POST /v1/reserve` | charges estimated costs, all or none, or takes a permit |
+//! | `POST /v1/settle` | settles a reservation for the actual costs |
+//! | `POST /v1/release` | gives a reservation up |
+//! | `GET /v1/budgets/{key}` | tells the state of a key, and takes nothing |
+//! | `GET /v1/openapi.json` | describes all of this (OpenAPI 3.1) |
+//!
+//! A refusal is an answer like any other: status 200 with `allowed: false`. With `?status=429` it has status 429, or
+//! 503 if there is no decision. Bodies must be `application/json`, which a page in a browser cannot send to another
+//! origin unasked.
+
+mod answer;
+mod body;
+
+use crate::decider::{
+    Answer, Ask, Cost, Decider, OnExpire, Outcome, ReservationError, Reserve, SettledPart,
+};
+use crate::rules::Face;
+use answer::{RefusalStatus, failed, json_response, of_answer, one, several, wrong};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::{Request, Response, Uri};
+use axum::routing::{get, post};
+use body::{FieldError, Fields};
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Description of the face, as it is served.
+pub const OPENAPI: &str = include_str!("http/openapi.json");
+
+/// Maximum number of bytes of a body.
+pub const BODY_BYTES_MAX: usize = 1 << 18;
+
+/// Maximum number of questions in one request.
+pub const BATCH_MAX: usize = 1_000;
+
+/// Maximum number of keys of a reservation.
+pub const PARTS_MAX: usize = 16;
+
+/// Maximum time for a body to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(5);
+
+/// Deadline of a decision, unless the request names another, and the longest that it may name.
+pub(crate) const WITHIN_MS: (u64, u64) = (250, 10_000);
+
+/// Time of a reservation in seconds, unless the request names another, and the longest that it may name.
+pub(crate) const TTL_S: (u64, u64) = (60, 86_400);
+
+/// A response, or one about an error.
+type Reply = Result<Response<Body>, Box<Response<Body>>>;
+
+/// Returns the service of the face. Its port must check who is calling.
+pub fn router(decider: Decider) -> Router {
+    Router::new()
+        .route("/v1/check", post(check))
+        .route("/v1/check:batch", post(check_batch))
+        .route("/v1/reserve", post(reserve))
+        .route("/v1/settle", post(settle))
+        .route("/v1/release", post(release))
+        .route("/v1/budgets/{*key}", get(budget))
+        .route("/v1/openapi.json", get(openapi))
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(decider)
+}
+
+/// One question of a request, as read.
+struct Question {
+    /// Key as the caller wrote it.
+    key: String,
+    ask: Ask,
+}
+
+async fn check(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
+    join(checked(&decider, request).await)
+}
+
+async fn checked(decider: &Decider, request: Request<Body>) -> Reply {
+    let status = status_of(request.uri())?;
+    let mut fields = read(request).await?;
+    let within = within(&mut fields)?;
+    let question = question(decider, &mut fields, within)?;
+    fields.end().map_err(|error| wrong(&error))?;
+    let answer = decider.decide(&question.ask).await;
+    Ok(one(&of_answer(&question.key, &answer), &answer, status))
+}
+
+async fn check_batch(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
+    join(batch_checked(&decider, request).await)
+}
+
+async fn batch_checked(decider: &Decider, request: Request<Body>) -> Reply {
+    let status = status_of(request.uri())?;
+    let mut fields = read(request).await?;
+    let within = within(&mut fields)?;
+    let together = fields.flag("all").map_err(|error| wrong(&error))?;
+    let list = fields
+        .objects("checks", BATCH_MAX)
+        .map_err(|error| wrong(&error))?;
+    fields.end().map_err(|error| wrong(&error))?;
+    let mut questions = Vec::with_capacity(list.len());
+    for mut fields in list {
+        questions.push(question(decider, &mut fields, within)?);
+        fields.end().map_err(|error| wrong(&error))?;
+    }
+    let (keys, asks): (Vec<_>, Vec<_>) = questions.into_iter().map(|q| (q.key, q.ask)).unzip();
+    let answers = match together {
+        true => decider.decide_all(&asks).await,
+        false => decider.decide_each(&asks).await,
+    };
+    let body = json!({ "allowed": all_allowed(&answers), "answers": listed(&keys, &answers) });
+    Ok(several(&body, &answers, status))
+}
+
+async fn reserve(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
+    join(reserved(&decider, request).await)
+}
+
+async fn reserved(decider: &Decider, request: Request<Body>) -> Reply {
+    let status = status_of(request.uri())?;
+    let mut fields = read(request).await?;
+    let within = within(&mut fields)?;
+    let (keys, reserve) = reservation(decider, &mut fields, within)?;
+    fields.end().map_err(|error| wrong(&error))?;
+    let reserved = decider
+        .reserve(&reserve)
+        .await
+        .map_err(|error| unusable(&error))?;
+    let body = json!({
+        "allowed": reserved.id.is_some(),
+        "id": reserved.id,
+        "ttl_s": reserve.ttl.as_secs(),
+        "answers": listed(&keys, &reserved.answers),
+    });
+    Ok(several(&body, &reserved.answers, status))
+}
+
+async fn settle(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
+    join(settled(&decider, request).await)
+}
+
+async fn settled(decider: &Decider, request: Request<Body>) -> Reply {
+    let mut fields = read(request).await?;
+    let read = (|| -> Result<_, FieldError> {
+        let id = id_of(&mut fields)?;
+        let costs = match fields.has("cost") {
+            true => vec![fields.count("cost", 0..=u64::MAX, 0)?],
+            false => fields.counts("costs", PARTS_MAX)?,
+        };
+        fields.end()?;
+        Ok((id, costs))
+    })();
+    let (id, costs) = read.map_err(|error| wrong(&error))?;
+    let parts = decider
+        .settle(&id, &costs)
+        .map_err(|error| unusable(&error))?;
+    Ok(settlement(&id, &parts))
+}
+
+async fn release(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
+    join(released(&decider, request).await)
+}
+
+async fn released(decider: &Decider, request: Request<Body>) -> Reply {
+    let mut fields = read(request).await?;
+    let id = id_of(&mut fields).map_err(|error| wrong(&error))?;
+    fields.end().map_err(|error| wrong(&error))?;
+    let parts = decider.release(&id).map_err(|error| unusable(&error))?;
+    Ok(settlement(&id, &parts))
+}
+
+async fn budget(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
+    join(looked_at(&decider, request.uri()).await)
+}
+
+async fn looked_at(decider: &Decider, uri: &Uri) -> Reply {
+    let status = status_of(uri)?;
+    let path = uri.path();
+    let key = decoded(path.strip_prefix("/v1/budgets/").unwrap_or(path));
+    let mapped = mapped(decider, &key).map_err(|error| wrong(&error))?;
+    let ask = Ask {
+        key: mapped,
+        cost: Cost::Peek,
+        limit: None,
+        within: Duration::from_millis(WITHIN_MS.0),
+    };
+    let answer = decider.decide(&ask).await;
+    Ok(one(&of_answer(&key, &answer), &answer, status))
+}
+
+async fn openapi() -> Response<Body> {
+    let mut response = json_response(StatusCode::OK, &Value::Null);
+    *response.body_mut() = Body::from(OPENAPI);
+    response
+}
+
+async fn not_found() -> Response<Body> {
+    let detail = "there is no such path; /v1/openapi.json describes all";
+    *failed(StatusCode::NOT_FOUND, detail)
+}
+
+async fn wrong_method() -> Response<Body> {
+    let detail = "this path has another method; /v1/openapi.json describes all";
+    *failed(StatusCode::METHOD_NOT_ALLOWED, detail)
+}
+
+fn join(reply: Reply) -> Response<Body> {
+    reply.unwrap_or_else(|response| *response)
+}
+
+/// Reads `?status=429`.
+fn status_of(uri: &Uri) -> Result<RefusalStatus, Box<Response<Body>>> {
+    let Some(query) = uri.query() else {
+        return Ok(RefusalStatus::Ok);
+    };
+    match query {
+        "" | "status=200" => Ok(RefusalStatus::Ok),
+        "status=429" => Ok(RefusalStatus::TooManyRequests),
+        other => Err(wrong(&FieldError {
+            field: "the query".to_owned(),
+            value: Some(other.into()),
+            allowed: "status=200 or status=429".to_owned(),
+        })),
+    }
+}
+
+/// Reads the fields of a body.
+async fn read(request: Request<Body>) -> Result<Fields, Box<Response<Body>>> {
+    let kind = request.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    if !essence.eq_ignore_ascii_case("application/json") {
+        let detail = format!("content-type = {kind:?}: must be application/json");
+        return Err(failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, &detail));
+    }
+    let bytes = timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_BYTES_MAX)).await;
+    let bytes = match bytes {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(_)) => {
+            let detail =
+                format!("the body must have at most {BODY_BYTES_MAX} bytes, all of which arrive");
+            return Err(failed(StatusCode::PAYLOAD_TOO_LARGE, &detail));
+        }
+        Err(_) => {
+            let detail = format!("the body must arrive within {BODY_WITHIN:?}");
+            return Err(failed(StatusCode::REQUEST_TIMEOUT, &detail));
+        }
+    };
+    let value = serde_json::from_slice(&bytes).map_err(|error| {
+        let detail = format!("the body must be JSON: {error}");
+        failed(StatusCode::BAD_REQUEST, &detail)
+    })?;
+    Fields::of(value, "").map_err(|error| wrong(&error))
+}
+
+fn within(fields: &mut Fields) -> Result<Duration, Box<Response<Body>>> {
+    let (usual, most) = WITHIN_MS;
+    let within = fields.count("within_ms", 1..=most, usual);
+    within
+        .map(Duration::from_millis)
+        .map_err(|error| wrong(&error))
+}
+
+/// Reads a key and its cost.
+fn question(
+    decider: &Decider,
+    fields: &mut Fields,
+    within: Duration,
+) -> Result<Question, Box<Response<Body>>> {
+    let read = (|| -> Result<_, FieldError> {
+        let (key, to) = key_of(decider, fields)?;
+        let cost = match fields.count("cost", 0..=u64::MAX, 1)? {
+            0 => Cost::Peek,
+            n => Cost::Take(n),
+        };
+        let ask = Ask {
+            key: to,
+            cost,
+            limit: None,
+            within,
+        };
+        Ok(Question { key, ask })
+    })();
+    read.map_err(|error| wrong(&error))
+}
+
+/// Reads a key. Returns it with the budget's key.
+fn key_of(decider: &Decider, fields: &mut Fields) -> Result<(String, String), FieldError> {
+    let key = fields.text("key", "a text, such as \"tenant/42/reads\"")?;
+    match decider.budget_key(Face::Http, key.as_bytes()) {
+        Ok(mapped) => Ok((key, mapped.key)),
+        Err(problem) => Err(fields.refuse("key", &key, format!("mapped to a budget: {problem}"))),
+    }
+}
+
+/// Returns the budget's key for a key in a path.
+fn mapped(decider: &Decider, key: &str) -> Result<String, FieldError> {
+    let mapped = decider.budget_key(Face::Http, key.as_bytes());
+    mapped
+        .map(|mapped| mapped.key)
+        .map_err(|problem| FieldError {
+            field: "key".to_owned(),
+            value: Some(key.into()),
+            allowed: format!("mapped to a budget: {problem}"),
+        })
+}
+
+/// Replaces `%XX` in a path by the byte that it stands for. An incomplete one stays as it is.
+fn decoded(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend_from_slice(before.as_bytes());
+        let byte = after.get(..2).map(|digits| u8::from_str_radix(digits, 16));
+        match byte {
+            Some(Ok(byte)) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(b'%');
+                rest = after;
+            }
+        }
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Reads a request for a reservation: one key, or a list of them. Returns the keys as the caller wrote them.
+fn reservation(
+    decider: &Decider,
+    fields: &mut Fields,
+    within: Duration,
+) -> Result<(Vec<String>, Reserve), Box<Response<Body>>> {
+    let part = |fields: &mut Fields| {
+        let (key, to) = key_of(decider, fields)?;
+        let cost = fields.count("cost", 1..=u64::MAX, 1)?;
+        Ok::<_, FieldError>((key, (to, cost)))
+    };
+    let read = (|| -> Result<_, FieldError> {
+        let mut parts = Vec::new();
+        match fields.has("key") {
+            true => parts.push(part(fields)?),
+            false => {
+                for mut fields in fields.objects("parts", PARTS_MAX)? {
+                    parts.push(part(&mut fields)?);
+                    fields.end()?;
+                }
+            }
+        }
+        let (usual, most) = TTL_S;
+        let ttl = Duration::from_secs(fields.count("ttl_s", 1..=most, usual)?);
+        let legal = |text: &str| matches!(text, "keep" | "put_back");
+        let on_expire = fields.text_if("on_expire", "\"keep\" or \"put_back\"", legal)?;
+        let on_expire = match on_expire.as_deref() {
+            Some("put_back") => OnExpire::PutBack,
+            _ => OnExpire::Keep,
+        };
+        let id = fields.text_if("id", ID, is_id)?;
+        let (keys, parts) = parts.into_iter().unzip();
+        let reserve = Reserve {
+            parts,
+            ttl,
+            on_expire,
+            within,
+            id,
+        };
+        Ok((keys, reserve))
+    })();
+    read.map_err(|error| wrong(&error))
+}
+
+/// Names of reservations that are allowed.
+const ID: &str = "a text of 1 to 128 visible ASCII characters";
+
+pub(crate) fn is_id(text: &str) -> bool {
+    (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn id_of(fields: &mut Fields) -> Result<String, FieldError> {
+    let id = fields.text_if("id", ID, is_id)?;
+    id.ok_or_else(|| fields.missing("id", ID))
+}
+
+fn unusable(error: &ReservationError) -> Box<Response<Body>> {
+    let status = match error {
+        ReservationError::Unknown => StatusCode::NOT_FOUND,
+        ReservationError::Other => StatusCode::CONFLICT,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    failed(status, &error.to_string())
+}
+
+fn settlement(id: &str, parts: &[SettledPart]) -> Response<Body> {
+    let parts = parts
+        .iter()
+        .map(|part| json!({ "key": part.key, "restored": part.restored, "taken": part.taken }));
+    let body = json!({ "id": id, "parts": parts.collect::<Vec<_>>() });
+    json_response(StatusCode::OK, &body)
+}
+
+fn all_allowed(answers: &[Answer]) -> bool {
+    answers
+        .iter()
+        .all(|answer| answer.outcome == Outcome::Allowed)
+}
+
+/// Lists answers with their keys. A reservation that was refused has answers up to the refusal.
+fn listed(keys: &[String], answers: &[Answer]) -> Vec<Value> {
+    let pairs = keys.iter().zip(answers);
+    pairs.map(|(key, answer)| of_answer(key, answer)).collect()
+}
+
+#[cfg(test)]
+mod tests;

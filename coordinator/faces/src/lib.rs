@@ -20,8 +20,9 @@ pub mod rules;
 
 pub mod decider;
 
-pub mod grpc;
 pub mod http;
+
+pub mod grpc;
 pub mod resp;
 pub mod rls;
 

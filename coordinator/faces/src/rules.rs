@@ -113,6 +113,19 @@ pub enum RuleError {
     },
 }
 
+impl RuleError {
+    /// Returns the rule.
+    #[must_use]
+    pub fn rule(&self) -> &str {
+        match self {
+            Self::Form { rule }
+            | Self::NoPart { rule }
+            | Self::Key { rule, .. }
+            | Self::Twice { rule } => rule,
+        }
+    }
+}
+
 /// A request's key has no budget's key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

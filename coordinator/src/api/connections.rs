@@ -19,6 +19,8 @@ pub enum Port {
     Peers,
     /// For metrics and probes.
     Metrics,
+    /// For services that embed no client: the ports of all faces.
+    Faces,
 }
 
 impl Port {
@@ -29,6 +31,7 @@ impl Port {
             Self::Clients => "clients",
             Self::Peers => "peers",
             Self::Metrics => "metrics",
+            Self::Faces => "faces",
         }
     }
 
@@ -39,6 +42,7 @@ impl Port {
             Self::Clients => "listen",
             Self::Peers => "peer_listen",
             Self::Metrics => "metrics_listen",
+            Self::Faces => "faces",
         }
     }
 }

@@ -137,7 +137,16 @@ impl TlsFiles {
     ///
     /// [`TlsError::Unusable`] if the files do not fit each other.
     pub fn server(&self) -> Result<TlsAcceptor, TlsError> {
-        self.acceptor(self.client_certs)
+        self.acceptor(self.client_certs, &[b"h2"])
+    }
+
+    /// Returns the acceptor for the ports of faces, which speak HTTP/1.1, too.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError::Unusable`] if the files do not fit each other.
+    pub fn face_server(&self) -> Result<TlsAcceptor, TlsError> {
+        self.acceptor(self.client_certs, &[b"h2", b"http/1.1"])
     }
 
     /// Returns the acceptor for the peer port, where callers must present certificates.
@@ -146,10 +155,14 @@ impl TlsFiles {
     ///
     /// [`TlsError::Unusable`] if the files do not fit each other.
     pub fn peer_server(&self) -> Result<TlsAcceptor, TlsError> {
-        self.acceptor(ClientCerts::Required)
+        self.acceptor(ClientCerts::Required, &[b"h2"])
     }
 
-    fn acceptor(&self, client_certs: ClientCerts) -> Result<TlsAcceptor, TlsError> {
+    fn acceptor(
+        &self,
+        client_certs: ClientCerts,
+        protocols: &[&[u8]],
+    ) -> Result<TlsAcceptor, TlsError> {
         let unusable = |reason: String| TlsError::Unusable { reason };
         let Some((cert, key)) = &self.identity else {
             return Err(unusable("a server needs a certificate".to_owned()));
@@ -178,7 +191,7 @@ impl TlsFiles {
                 PrivateKeyDer::from_pem_slice(key).map_err(no_pem)?,
             )
             .map_err(wrong)?;
-        config.alpn_protocols.push(b"h2".to_vec());
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         Ok(Arc::new(config).into())
     }
 

@@ -20,6 +20,37 @@ pub fn node(loaded: Loaded) -> BoxFuture<'static, Result<(), Failure>> {
 async fn run(config: Config) -> Result<(), Failure> {
     log_to_stderr(&config.log).map_err(Failure::Usage)?;
     let budgets = first_budgets(&config).map_err(Failure::Usage)?;
+    let (shutdown, second) = signals()?;
+    let start = |name| {
+        let own = Own::start(name);
+        own.map_err(|error| {
+            Failure::Refused(format!("the thread {name:?} cannot be started: {error}"))
+        })
+    };
+    let (actor, peers) = (start("actor")?, start("peers")?);
+    let apart = Apart {
+        actor: actor.handle.clone(),
+        peers: peers.handle.clone(),
+    };
+    let ended = tokio::select! {
+        ended = serve::run(config, budgets, &apart, shutdown) => ended.map_err(failure),
+        () = second => {
+            let said = "stopped by a second signal: what is held here is free after a lease".to_owned();
+            Err(Failure::Refused(said))
+        }
+    };
+    ended
+}
+
+/// Returns a future that completes at the first SIGTERM, SIGINT or SIGHUP, and one that completes at the second. The
+/// second must be polled for the first to complete.
+pub(super) fn signals() -> Result<
+    (
+        impl Future<Output = ()> + Send + use<>,
+        impl Future<Output = ()> + use<>,
+    ),
+    Failure,
+> {
     let said =
         |error: std::io::Error| Failure::Refused(format!("signals cannot be handled: {error}"));
     let mut term = signal(SignalKind::terminate()).map_err(said)?;
@@ -42,25 +73,7 @@ async fn run(config: Config) -> Result<(), Failure> {
         // The sender is dropped only after it has sent.
         let _ = shutdown.await;
     };
-    let start = |name| {
-        let own = Own::start(name);
-        own.map_err(|error| {
-            Failure::Refused(format!("the thread {name:?} cannot be started: {error}"))
-        })
-    };
-    let (actor, peers) = (start("actor")?, start("peers")?);
-    let apart = Apart {
-        actor: actor.handle.clone(),
-        peers: peers.handle.clone(),
-    };
-    let ended = tokio::select! {
-        ended = serve::run(config, budgets, &apart, shutdown) => ended.map_err(failure),
-        () = second => {
-            let said = "stopped by a second signal: what is held here is free after a lease".to_owned();
-            Err(Failure::Refused(said))
-        }
-    };
-    ended
+    Ok((shutdown, second))
 }
 
 fn failure(error: ServeError) -> Failure {
@@ -103,7 +116,7 @@ impl Own {
 }
 
 /// Sets up the log on standard error, with colours if that is a terminal.
-fn log_to_stderr(config: &LogConfig) -> Result<(), String> {
+pub(super) fn log_to_stderr(config: &LogConfig) -> Result<(), String> {
     // Messages of the libraries are shown only if the filter names them. The end of the log's
     // task is reported by the code that ended it, and to its callers. A peer that does not
     // answer is reported once, by the code that keeps the links.

@@ -78,22 +78,26 @@ impl Args {
     }
 
     fn load(self) -> Result<Loaded, Failure> {
-        let mut sources = Sources::default();
-        if let Some(path) = self.config {
-            let text = std::fs::read_to_string(&path).map_err(|error| {
-                Failure::Usage(format!(
-                    "--config {} cannot be read: {error}",
-                    path.display()
-                ))
-            })?;
-            sources.file(path, text);
-        }
-        let readable = |(name, text): (_, std::ffi::OsString)| {
-            let name: std::ffi::OsString = name;
-            Some((name.into_string().ok()?, text.into_string().ok()?))
-        };
-        sources.env(std::env::vars_os().filter_map(readable));
-        sources.flags(self.flags);
+        let sources = sources(self.config, self.flags)?;
         Config::load(&sources).map_err(|problems| Failure::Usage(problems.to_string()))
     }
+}
+
+/// Reads the file and the variables, beside the flags.
+pub(super) fn sources(config: Option<PathBuf>, flags: Flags) -> Result<Sources, Failure> {
+    let mut sources = Sources::default();
+    if let Some(path) = config {
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            let path = path.display();
+            Failure::Usage(format!("--config {path} cannot be read: {error}"))
+        })?;
+        sources.file(path, text);
+    }
+    let readable = |(name, text): (_, std::ffi::OsString)| {
+        let name: std::ffi::OsString = name;
+        Some((name.into_string().ok()?, text.into_string().ok()?))
+    };
+    sources.env(std::env::vars_os().filter_map(readable));
+    sources.flags(flags);
+    Ok(sources)
 }

@@ -1,7 +1,8 @@
 //! The address of a node.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// A host and a port to connect to: `node-1.example:7101`, `10.0.0.1:7101`, `[::1]:7101`.
@@ -67,3 +68,41 @@ impl fmt::Display for Address {
         }
     }
 }
+
+/// An address that a face listens on: `127.0.0.1:7301`, or `unix:/run/aliquot/http.sock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaceAddress {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A socket in the file system, which only processes of this host can connect to.
+    Unix(PathBuf),
+}
+
+impl FromStr for FaceAddress {
+    type Err = FaceAddressError;
+
+    fn from_str(text: &str) -> Result<Self, FaceAddressError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return match path {
+                "" => Err(FaceAddressError),
+                path => Ok(Self::Unix(path.into())),
+            };
+        }
+        let text = text.replace("localhost:", "127.0.0.1:");
+        text.parse().map(Self::Tcp).map_err(|_| FaceAddressError)
+    }
+}
+
+impl fmt::Display for FaceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The text is not an address of a face.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be IP:PORT, such as 127.0.0.1:7301, or unix:PATH, or off")]
+pub struct FaceAddressError;

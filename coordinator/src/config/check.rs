@@ -1,10 +1,12 @@
 //! Checks of settings against each other.
 
+use super::address::FaceAddress;
 use super::problem::Problems;
 use super::source::Written;
 use super::values::{ClientCerts, Config, PaceConfig, Security};
 use aliquot_core::lease::child_span;
 use aliquot_core::unit::Span;
+use aliquot_faces::Face;
 use std::net::{IpAddr, SocketAddr};
 
 /// A lease is too short for an ordinary leader change.
@@ -122,7 +124,8 @@ fn peers(config: &Config, refuse: &mut impl FnMut(&str, String)) {
         ("peer_listen", Some(config.peer_listen)),
         ("metrics_listen", config.metrics_listen),
     ];
-    for (key, address) in ports {
+    let faces = face_ports(config).map(|(key, address)| (key, Some(address)));
+    for (key, address) in ports.into_iter().chain(faces) {
         let Some(address) = address else { continue };
         let same = |other: &&(&str, SocketAddr)| other.1 == address && address.port() != 0;
         if let Some((other, _)) = taken.iter().find(same) {
@@ -152,15 +155,35 @@ fn security(config: &Config, refuse: &mut impl FnMut(&str, String)) {
     if config.tls.is_some() {
         return;
     }
-    for (key, address) in [
+    let ports = [
         ("listen", config.listen),
         ("peer_listen", config.peer_listen),
-    ] {
+    ];
+    for (key, address) in ports.into_iter().chain(face_ports(config)) {
         if !is_loopback(address.ip()) {
             let what = "is off loopback, where plaintext is refused: give tls.cert, tls.key and tls.ca, \
                         or accept it with insecure = true";
             refuse(key, what.to_owned());
         }
+    }
+}
+
+/// Returns the TCP ports of the faces that are on, with their settings.
+fn face_ports(config: &Config) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+    let faces = config.faces.listen.iter();
+    faces.filter_map(|(face, address)| match address {
+        FaceAddress::Tcp(address) => Some((face_setting(*face), *address)),
+        FaceAddress::Unix(_) => None,
+    })
+}
+
+/// Returns the setting of a face's address.
+pub(crate) const fn face_setting(face: Face) -> &'static str {
+    match face {
+        Face::Http => "faces.http_listen",
+        Face::Grpc => "faces.grpc_listen",
+        Face::Redis => "faces.redis_listen",
+        Face::Rls => "faces.rls_listen",
     }
 }
 

@@ -54,6 +54,39 @@ impl Args for Flags {
     }
 }
 
+/// Settings of the faces that were given by flag: those of a node that an agent has, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FaceFlags(pub Flags);
+
+impl FaceFlags {
+    fn has(setting: &Setting) -> bool {
+        let group = setting.key.split('.').next();
+        matches!(group, Some("faces" | "log" | "tokens" | "insecure"))
+            || setting.key == "connections.faces"
+    }
+}
+
+impl FromArgMatches for FaceFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Flags::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl Args for FaceFlags {
+    fn augment_args(command: Command) -> Command {
+        let settings = SETTINGS.iter().filter(|setting| Self::has(setting));
+        settings.fold(command, |command, setting| command.arg(arg(setting)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
 fn arg(setting: &'static Setting) -> Arg {
     let default = match setting.default {
         "" => String::new(),

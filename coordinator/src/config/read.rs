@@ -1,15 +1,17 @@
 //! Parses the text of each setting into a value that is valid by itself.
 
-use super::address::{Address, AddressError};
+use super::address::{Address, AddressError, FaceAddress, FaceAddressError};
 use super::problem::Problems;
 use super::skip::{SkipEntry, SkipEntryError};
 use super::source::{Entry, Written};
 use super::values::{
-    ClientCerts, ClusterConfig, Config, ConnectionsConfig, LogConfig, LogFormat, PaceConfig,
-    Security, SessionConfig, TlsConfig,
+    ClientCerts, ClusterConfig, Config, ConnectionsConfig, FacesConfig, LogConfig, LogFormat,
+    PaceConfig, Security, SessionConfig, TlsConfig,
 };
 use aliquot_core::budget::grammar;
 use aliquot_core::unit::{Drift, Span};
+use aliquot_faces::{Face, KeyRules};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -30,6 +32,7 @@ pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Confi
     let snapshot_every = read.count("snapshot_every", 100, 100_000_000);
     let skip_entry = read.skips();
     let session = read.session();
+    let faces = read.faces();
     let connections = read.connections(session);
     let log = read.log();
     let tls = read.tls(cluster.as_ref().map_or(&[], |cluster| &cluster.peers));
@@ -50,6 +53,7 @@ pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Confi
         snapshot_every: snapshot_every?,
         skip_entry: skip_entry?,
         session: session?,
+        faces: faces?,
         connections: connections?,
         log: log?,
         tls: tls?,
@@ -235,11 +239,40 @@ impl Read<'_> {
         })
     }
 
+    fn faces(&mut self) -> Option<FacesConfig> {
+        let mut listen = BTreeMap::new();
+        for (face, key) in [
+            (Face::Http, "faces.http_listen"),
+            (Face::Grpc, "faces.grpc_listen"),
+        ] {
+            let text = self.text(key).filter(|text| text != "off");
+            let Some(text) = text else { continue };
+            match text.parse::<FaceAddress>() {
+                Ok(address) => drop(listen.insert(face, address)),
+                Err(FaceAddressError) => self.refuse(key, &text, FaceAddressError.to_string()),
+            }
+        }
+        let texts = self.texts("faces.rules");
+        if texts.len() > KeyRules::MOST {
+            let what = format!("must be at most {} rules", KeyRules::MOST);
+            self.refuse("faces.rules", &texts.len().to_string(), what);
+            return None;
+        }
+        match KeyRules::parse(texts.iter().map(String::as_str)) {
+            Ok(rules) => Some(FacesConfig { listen, rules }),
+            Err(error) => {
+                self.refuse("faces.rules", error.rule(), error.to_string());
+                None
+            }
+        }
+    }
+
     fn connections(&mut self, session: Option<SessionConfig>) -> Option<ConnectionsConfig> {
         let counts = [
             ("connections.clients", 64, 2_000_000),
             ("connections.peers", 64, 1_000_000),
             ("connections.metrics", 4, 1_000_000),
+            ("connections.faces", 4, 1_000_000),
             ("connections.per_address", 16, 2_000_000),
         ];
         // `Some(None)` if the setting has no value, and `None` if the value is wrong.
@@ -250,7 +283,7 @@ impl Read<'_> {
                 Some(Some(u32::try_from(count).ok()?))
             }
         });
-        let [clients, peers, metrics, per_address] = counts;
+        let [clients, peers, metrics, faces, per_address] = counts;
         Some(ConnectionsConfig {
             // Room for the sessions, and for operators and sessions that are changing nodes.
             clients: match clients? {
@@ -259,6 +292,7 @@ impl Read<'_> {
             },
             peers: peers??,
             metrics: metrics??,
+            faces: faces??,
             per_address: per_address?,
         })
     }

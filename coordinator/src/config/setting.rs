@@ -94,12 +94,20 @@ settings! {
         "Maximum number of concurrent client sessions. Above it, new clients are redirected to another node.";
     "session.keys" One "16384" "COUNT"
         "Maximum number of keys in one session. A further key is refused as no_room; the session goes on.";
+    "faces.http_listen" One "off" "ADDRESS"
+        "Address of the HTTP face, for services that embed no client: `IP:PORT`, `unix:PATH`, or `off`.";
+    "faces.grpc_listen" One "off" "ADDRESS"
+        "Address of the gRPC face, for services that embed no client: `IP:PORT`, `unix:PATH`, or `off`.";
+    "faces.rules" List "" "RULE"
+        "Rules that map keys of requests to keys of budgets, such as `redis:cl/* -> cl/*`. A text beats a prefix, and a longer prefix a shorter one. A face without rules uses keys as they are.";
     "connections.clients" One "" "COUNT"
         "Maximum number of connections to `listen`, 64 to 2000000. When it is full, the connection that has waited longest without a request makes way. Default: `session.max`, a quarter more, and 64.";
     "connections.peers" One "1024" "COUNT"
         "Maximum number of connections to `peer_listen`, 64 to 1000000. A node opens fewer than ten to each other.";
     "connections.metrics" One "64" "COUNT"
         "Maximum number of connections to `metrics_listen`, 4 to 1000000.";
+    "connections.faces" One "1024" "COUNT"
+        "Maximum number of connections to all faces together, 4 to 1000000.";
     "connections.per_address" One "" "COUNT"
         "Maximum number of connections of one remote address (IPv6: of one /64 network) to each port, 16 to 2000000. Loopback is not counted. Default: half of the port's maximum.";
     "log.format" One "pretty" "FORMAT"

@@ -1,8 +1,10 @@
 //! The values of a configuration, checked.
 
-use super::address::Address;
+use super::address::{Address, FaceAddress};
 use super::skip::SkipEntry;
 use aliquot_core::unit::{Drift, Span};
+use aliquot_faces::{Face, KeyRules};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -31,6 +33,8 @@ pub struct Config {
     pub skip_entry: Vec<SkipEntry>,
     /// Limits for client sessions.
     pub session: SessionConfig,
+    /// Interfaces for services that embed no client.
+    pub faces: FacesConfig,
     /// Limits for connections to the ports.
     pub connections: ConnectionsConfig,
     /// Format and filter of the log.
@@ -93,8 +97,19 @@ pub struct ConnectionsConfig {
     pub peers: u32,
     /// Maximum number of connections to `metrics_listen`.
     pub metrics: u32,
+    /// Maximum number of connections to all faces together.
+    pub faces: u32,
     /// Maximum number of connections of one remote address to each port; `None` for half of the port's.
     pub per_address: Option<u32>,
+}
+
+/// Interfaces for services that embed no client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FacesConfig {
+    /// Address of each face that is on.
+    pub listen: BTreeMap<Face, FaceAddress>,
+    /// Rules that map keys of requests to keys of budgets.
+    pub rules: KeyRules,
 }
 
 /// Format and filter of the log.

@@ -56,18 +56,23 @@ pub(super) fn divide(
             [wants[0].min(rest).max(1), peers, metrics]
         }
     };
-    let limits = |most: usize| PortLimits {
-        most,
-        per_address: match wanted.per_address {
-            Some(most) => most as usize,
-            None => (most / 2).max(PER_ADDRESS_LEAST),
-        },
-    };
+    let limits = |most| port_limits(wanted, most);
     PortsLimits {
         clients: limits(clients),
         peers: limits(peers),
         metrics: limits(metrics),
         lowered,
+    }
+}
+
+/// Returns the limits of a port with this maximum.
+pub(super) fn port_limits(wanted: &ConnectionsConfig, most: usize) -> PortLimits {
+    PortLimits {
+        most,
+        per_address: match wanted.per_address {
+            Some(most) => most as usize,
+            None => (most / 2).max(PER_ADDRESS_LEAST),
+        },
     }
 }
 
@@ -81,6 +86,7 @@ mod tests {
             clients: 25_064,
             peers: 1_024,
             metrics: 64,
+            faces: 1_024,
             per_address: None,
         };
         let check = |allowed: Option<usize>, expect: [(usize, usize); 3], lowered: bool| {

@@ -4,6 +4,7 @@ use crate::api::auth::AuthError;
 use crate::api::tls::TlsError;
 use crate::raft::{Halt, RaftError};
 use crate::store::{DataDirError, StoreError};
+use aliquot_client::BuildError;
 
 /// Reason for which a node did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum ServeError {
     /// The tokens cannot be used. Nothing was started.
     #[error(transparent)]
     Auth(#[from] AuthError),
+    /// The client of the faces cannot be made.
+    #[error("the client of the faces cannot be made: {0}")]
+    Client(#[from] BuildError),
     /// The log cannot be opened.
     #[error(transparent)]
     Raft(#[from] RaftError),
@@ -43,9 +47,12 @@ impl ServeError {
             Self::DataDir(error) => error.may_pass(),
             Self::Store(StoreError::Io { .. }) | Self::Listen(_) | Self::Failed(_) => true,
             Self::Raft(RaftError::Stopped) => true,
-            Self::Store(_) | Self::Tls(_) | Self::Auth(_) | Self::Raft(_) | Self::Halted(_) => {
-                false
-            }
+            Self::Store(_)
+            | Self::Tls(_)
+            | Self::Auth(_)
+            | Self::Client(_)
+            | Self::Raft(_)
+            | Self::Halted(_) => false,
         }
     }
 }

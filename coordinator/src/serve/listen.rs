@@ -2,6 +2,7 @@
 
 use super::descriptors::{self, PortsLimits};
 use super::error::{ListenError, ServeError};
+use super::faces::{FaceListeners, FacePort};
 use super::port::{self, Protocol};
 use crate::api::actor::ActorBackend;
 use crate::api::admin::AdminService;
@@ -18,14 +19,15 @@ use crate::api::watch::snapshots;
 use crate::config::Config;
 use crate::node::NodeHandle;
 use crate::raft::Raft;
-use crate::session::{BACKLOG, Gate, STREAMS_PER_CONNECTION_MAX};
+use crate::session::{Gate, STREAMS_PER_CONNECTION_MAX};
 use crate::timer;
 use aliquot_core::unit::NodeId;
+use aliquot_faces::Decider;
 use aliquot_wire::DESCRIPTORS;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -39,6 +41,7 @@ pub(super) struct Listeners {
     clients: TcpListener,
     peers: TcpListener,
     metrics: Option<TcpListener>,
+    faces: FaceListeners,
 }
 
 /// The services on the ports.
@@ -50,6 +53,8 @@ pub(super) struct Services {
     pub(super) handle: NodeHandle,
     pub(super) raft: Raft,
     pub(super) auth: Arc<Auth>,
+    /// Decides the requests of faces, if any is on.
+    pub(super) decider: Option<Decider>,
     /// `None` while the node is ready; otherwise the reason for which it is not.
     pub(super) readiness: watch::Receiver<Option<String>>,
     /// True once this node is known to have been removed from the cluster.
@@ -78,7 +83,13 @@ impl Listeners {
             clients: bind("listen", config.listen).await?,
             peers: bind("peer_listen", config.peer_listen).await?,
             metrics,
+            faces: FaceListeners::bind(&config.faces).await?,
         })
+    }
+
+    /// Returns true if a face is on.
+    pub(super) const fn has_faces(&self) -> bool {
+        !self.faces.is_empty()
     }
 
     /// Serves on all ports until `stopping` is true. Peers are served on a runtime of their own.
@@ -91,7 +102,11 @@ impl Listeners {
         stopping: &watch::Receiver<bool>,
     ) -> Result<Servers, ServeError> {
         let tables = tables(config);
-        let [clients_table, peers_table, metrics_table] = tables.clone();
+        let [clients_table, peers_table, metrics_table, faces_table] = tables.clone();
+        let mut shown = tables.to_vec();
+        if self.faces.is_empty() {
+            shown.pop();
+        }
         let grpc = |tls: Option<Result<_, TlsError>>, streams| {
             let tls = tls.transpose()?;
             Ok::<_, TlsError>(Protocol::Grpc { tls, streams })
@@ -114,37 +129,41 @@ impl Listeners {
         if let Some(listener) = self.metrics {
             let (handle, gate) = (services.handle.clone(), services.gate.clone());
             let readiness = services.readiness.clone();
-            let (ports, removed) = (tables.clone().into(), services.removed.clone());
+            let (ports, removed) = (shown.clone(), services.removed.clone());
             let ahead = services.clock_ahead.clone();
             let snapshots = snapshots(handle, gate, readiness, ports, removed, ahead);
             let router = metrics::router(snapshots);
             let (table, stopping) = (metrics_table, stopping.clone());
-            let serving = port::serve(listener, table, Protocol::Http, router, stopping);
+            let serving = port::serve(
+                listener,
+                table,
+                Protocol::Http { tls: None },
+                router,
+                stopping,
+            );
             tasks.push(tokio::spawn(serving));
         }
-        let warns = tokio::spawn(keep_warning(tables));
+        if let Some(decider) = &services.decider {
+            let (auth, stopping) = (&services.auth, stopping.clone());
+            let port = FacePort {
+                tls,
+                auth,
+                connections: faces_table,
+                stopping,
+            };
+            tasks.extend(self.faces.serve(decider, &port)?);
+        }
+        let warns = tokio::spawn(keep_warning(shown));
         Ok(Servers { tasks, warns })
     }
 }
 
 async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
-    listen(address).map_err(|error| ListenError {
+    port::listen(address).map_err(|error| ListenError {
         setting,
         address: address.to_string(),
         reason: format!("cannot listen: {error}; is another node running here?"),
     })
-}
-
-/// Listens with a queue long enough for a whole fleet that reconnects at once.
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    // A node that is started again after a kill must be able to bind its port at once.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
 }
 
 impl Services {
@@ -195,7 +214,7 @@ impl Services {
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// Logs refused connections of each port once a minute, as long as there are any.
-async fn keep_warning(ports: [Connections; 3]) {
+pub(super) async fn keep_warning(ports: Vec<Connections>) {
     loop {
         timer::sleep(WARN_EVERY).await;
         ports.iter().for_each(Connections::warn);
@@ -203,9 +222,14 @@ async fn keep_warning(ports: [Connections; 3]) {
 }
 
 /// Returns the connection tables of the ports, within the descriptors that this process may open.
-fn tables(config: &Config) -> [Connections; 3] {
+fn tables(config: &Config) -> [Connections; 4] {
     let allowed = descriptors::raise_limit();
-    let limits = descriptors::divide(&config.connections, config.cluster.peers.len(), allowed);
+    let faces = match config.faces.listen.is_empty() {
+        true => 0,
+        false => config.connections.faces as usize,
+    };
+    let rest = allowed.map(|allowed| allowed.saturating_sub(faces));
+    let limits = descriptors::divide(&config.connections, config.cluster.peers.len(), rest);
     let PortsLimits {
         clients,
         peers,
@@ -226,6 +250,10 @@ fn tables(config: &Config) -> [Connections; 3] {
         Connections::new(Port::Clients, clients),
         Connections::new(Port::Peers, peers),
         Connections::new(Port::Metrics, metrics),
+        Connections::new(
+            Port::Faces,
+            descriptors::port_limits(&config.connections, faces),
+        ),
     ]
 }
 

@@ -9,6 +9,7 @@ use super::accept::Failures;
 use crate::api::connections::{Cause, Connection, Connections, OpenRequest};
 use crate::api::tls;
 use crate::raft::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT};
+use crate::session::BACKLOG;
 use crate::timer;
 use bytes::Bytes;
 use http::{Request, Response};
@@ -19,13 +20,14 @@ use hyper_util::server::conn::auto::Builder;
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -57,8 +59,11 @@ pub enum Protocol {
         /// Maximum number of concurrent requests of a connection.
         streams: Option<u32>,
     },
-    /// HTTP in plaintext.
-    Http,
+    /// HTTP of any version, over TLS if there is an acceptor.
+    Http {
+        /// Acceptor of TLS.
+        tls: Option<TlsAcceptor>,
+    },
 }
 
 /// Keeps keys out of logs.
@@ -67,14 +72,65 @@ impl fmt::Debug for Protocol {
         f.write_str(match self {
             Self::Grpc { tls: Some(_), .. } => "gRPC over TLS",
             Self::Grpc { tls: None, .. } => "gRPC",
-            Self::Http => "HTTP",
+            Self::Http { tls: Some(_) } => "HTTP over TLS",
+            Self::Http { tls: None } => "HTTP",
         })
     }
 }
 
+/// A bound port: of TCP, or a socket in the file system.
+#[derive(Debug)]
+pub enum Listener {
+    /// A TCP port.
+    Tcp(TcpListener),
+    /// A socket in the file system.
+    Unix(UnixListener),
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self::Tcp(listener)
+    }
+}
+
+/// An accepted connection.
+enum Accepted {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Listener {
+    /// Accepts a connection. A caller through a socket in the file system runs on this host: it counts as loopback.
+    async fn accept(&self) -> io::Result<(Accepted, SocketAddr)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, remote) = listener.accept().await?;
+                Ok((Accepted::Tcp(stream), remote))
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                Ok((Accepted::Unix(stream), local))
+            }
+        }
+    }
+}
+
+/// Listens with a queue long enough for a whole fleet that reconnects at once.
+pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A node that is started again after a kill must be able to bind its port at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// Serves the connections of a port until `stopping` is true, and then until they end.
 pub async fn serve<S, B>(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     connections: Connections,
     protocol: Protocol,
     service: S,
@@ -89,11 +145,11 @@ pub async fn serve<S, B>(
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    let listener = listener.into();
     let server = Arc::new(Server {
         http: http(&protocol),
         tls: match protocol {
-            Protocol::Grpc { tls, .. } => tls,
-            Protocol::Http => None,
+            Protocol::Grpc { tls, .. } | Protocol::Http { tls } => tls,
         },
         connections,
         service,
@@ -162,7 +218,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     /// Serves a connection until it ends or must end.
-    async fn hold(&self, stream: TcpStream, remote: SocketAddr, connection: &Connection) {
+    async fn hold(&self, stream: Accepted, remote: SocketAddr, connection: &Connection) {
         let begun = || connection.requests().0 > 0;
         let late = async {
             timer::sleep(FIRST_REQUEST).await;
@@ -170,8 +226,17 @@ where
                 std::future::pending().await
             }
         };
+        let conversation = async {
+            match stream {
+                Accepted::Tcp(stream) => self.converse(stream, remote, connection).await,
+                Accepted::Unix(stream) => {
+                    let info = stream.connect_info();
+                    self.exchange(stream, info, connection).await;
+                }
+            }
+        };
         tokio::select! {
-            () = self.converse(stream, remote, connection) => {}
+            () = conversation => {}
             () = connection.displaced() => {}
             () = late => self.connections.refuse(Cause::NoRequest, remote),
         }

@@ -8,6 +8,7 @@
 //! | `clients` | clients are killed and closed, limits are lowered |
 //! | `restart` | all nodes are restarted one by one |
 //! | `spread` | clients are spread evenly over the running nodes |
+//! | `faces` | services that embed no client, through nodes and an agent |
 //! | `health` | nodes are watched by gRPC |
 //! | `disk` | disks are full, or cannot be written |
 //! | `hostile` | ports get invalid bytes |
@@ -26,6 +27,7 @@ mod clients;
 mod cut;
 mod disk;
 mod durable;
+mod faces;
 mod health;
 mod hostile;
 mod identity;

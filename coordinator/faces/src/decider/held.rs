@@ -48,6 +48,15 @@ struct Generations {
     since: Option<Tick>,
 }
 
+impl HeldKey {
+    /// Notes that a request of the key was decided by its budget.
+    pub(super) fn decided(&self) {
+        if !self.decided.load(Ordering::Relaxed) {
+            self.decided.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Held {
     /// Creates an empty table for that many keys.
     pub(super) fn new(keys: usize) -> Self {
@@ -81,13 +90,6 @@ impl Held {
         });
         groups.trial.insert(key, &held);
         Ok(held)
-    }
-
-    /// Notes that a request of the key was decided by its budget.
-    pub(super) fn used(&self, held: &HeldKey) {
-        if !held.decided.load(Ordering::Relaxed) {
-            held.decided.store(true, Ordering::Relaxed);
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Groups> {

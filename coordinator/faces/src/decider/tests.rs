@@ -1,4 +1,4 @@
-use super::testing::{ask, decider};
+use super::testing::{ask, decider, remaining};
 use super::*;
 
 #[tokio::test]
@@ -101,4 +101,20 @@ async fn a_key_that_is_not_used_is_let_go() {
         }
     }
     assert!(idle.upgrade().is_none(), "an idle key is still held");
+}
+
+#[tokio::test]
+async fn a_named_limit_is_a_part_of_the_key() {
+    let (decider, _) = decider(64);
+    let named = Ask {
+        limit: Some(NamedLimit {
+            tokens: 30,
+            per: Duration::from_secs(60),
+            burst: 15,
+        }),
+        ..ask("a", Cost::Take(3))
+    };
+    decider.decide(&named).await;
+    assert_eq!(remaining(&decider, "a").await, 10);
+    assert_eq!(remaining(&decider, "a/30-per-1m-burst-15").await, 7);
 }

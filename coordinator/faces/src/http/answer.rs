@@ -1,0 +1,163 @@
+//! Answers in JSON, and their header fields.
+
+use super::body::FieldError;
+use crate::decider::{Answer, Outcome};
+use axum::body::Body;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// Status of a refusal: the answer itself is what the caller asked for, unless it wants the status that it will pass
+/// on to its own caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum RefusalStatus {
+    /// 200, as for an admission.
+    #[default]
+    Ok,
+    /// 429 for a refusal, and 503 if there is no decision.
+    TooManyRequests,
+}
+
+impl RefusalStatus {
+    fn of(self, outcome: Outcome) -> StatusCode {
+        match (self, outcome) {
+            (Self::Ok, _) | (_, Outcome::Allowed) => StatusCode::OK,
+            (Self::TooManyRequests, Outcome::Unavailable) => StatusCode::SERVICE_UNAVAILABLE,
+            (Self::TooManyRequests, _) => StatusCode::TOO_MANY_REQUESTS,
+        }
+    }
+}
+
+/// Returns an answer as JSON.
+pub(super) fn of_answer(key: &str, answer: &Answer) -> Value {
+    json!({
+        "key": key,
+        "allowed": answer.outcome == Outcome::Allowed,
+        "outcome": answer.outcome.name(),
+        "reason": answer.reason.map(|reason| reason.word()),
+        "limit": answer.limit,
+        "window_s": answer.window.map(|window| window.as_secs()),
+        "remaining": answer.remaining,
+        "reset_after_s": answer.reset_after.as_secs_f64(),
+        "retry_after_s": answer.retry_after.map(|wait| wait.as_secs_f64()),
+    })
+}
+
+/// Makes the response to one question.
+pub(super) fn one(body: &Value, answer: &Answer, status: RefusalStatus) -> Response<Body> {
+    let mut response = json_response(status.of(answer.outcome), body);
+    describe(response.headers_mut(), answer);
+    response
+}
+
+/// Makes the response to several questions: its status and `Retry-After` are those of the refusal with the longest
+/// wait.
+pub(super) fn several(body: &Value, answers: &[Answer], status: RefusalStatus) -> Response<Body> {
+    let refused = answers
+        .iter()
+        .filter(|answer| answer.outcome != Outcome::Allowed);
+    let worst = refused.max_by_key(|answer| answer.retry_after.unwrap_or(Duration::MAX));
+    let code = worst.map_or(StatusCode::OK, |answer| status.of(answer.outcome));
+    let mut response = json_response(code, body);
+    if let Some(wait) = worst.and_then(|answer| answer.retry_after) {
+        retry_after(response.headers_mut(), wait);
+    }
+    response
+}
+
+/// Makes the response to a request with a wrong field.
+pub(super) fn wrong(error: &FieldError) -> Box<Response<Body>> {
+    let body = json!({
+        "type": "about:blank",
+        "title": "Bad Request",
+        "status": 400,
+        "detail": error.to_string(),
+        "field": error.field,
+        "value": error.value,
+        "allowed": error.allowed,
+    });
+    problem(StatusCode::BAD_REQUEST, &body)
+}
+
+/// Makes a response with another error.
+pub(super) fn failed(status: StatusCode, detail: &str) -> Box<Response<Body>> {
+    let body = json!({
+        "type": "about:blank",
+        "title": status.canonical_reason(),
+        "status": status.as_u16(),
+        "detail": detail,
+    });
+    problem(status, &body)
+}
+
+fn problem(status: StatusCode, body: &Value) -> Box<Response<Body>> {
+    let mut response = json_response(status, body);
+    let kind = HeaderValue::from_static("application/problem+json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    Box::new(response)
+}
+
+/// Makes a response with a body in JSON.
+pub(super) fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Adds the fields of draft-ietf-httpapi-ratelimit-headers-11, and `Retry-After` to a refusal. `Retry-After` is not
+/// earlier than `t`, as the draft demands.
+fn describe(headers: &mut HeaderMap, answer: &Answer) {
+    if let Some(wait) = answer.retry_after {
+        retry_after(headers, wait);
+    }
+    let Some(limit) = answer.limit else {
+        return;
+    };
+    let window = answer
+        .window
+        .map_or_else(String::new, |w| format!(";w={}", w.as_secs()));
+    put(
+        headers,
+        RATE_LIMIT_POLICY,
+        &format!("\"limit\";q={limit}{window}"),
+    );
+    if answer.outcome == Outcome::Never {
+        return;
+    }
+    let reset = answer
+        .retry_after
+        .unwrap_or(answer.reset_after)
+        .min(answer.reset_after);
+    let (remaining, t) = (answer.remaining, whole_seconds(reset));
+    put(
+        headers,
+        RATE_LIMIT,
+        &format!("\"limit\";r={remaining};t={t}"),
+    );
+}
+
+fn retry_after(headers: &mut HeaderMap, wait: Duration) {
+    put(
+        headers,
+        RETRY_AFTER,
+        &whole_seconds(wait).max(1).to_string(),
+    );
+}
+
+fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// Rounds up.
+fn whole_seconds(span: Duration) -> u64 {
+    span.as_secs() + u64::from(span.subsec_nanos() > 0)
+}

@@ -1,0 +1,188 @@
+//! Reading the JSON of requests. An error names the field, its value and what is allowed.
+
+use serde_json::{Map, Value};
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// A field of a request is wrong. Nothing was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FieldError {
+    pub(super) field: String,
+    /// The value as JSON; `None` if it is missing.
+    pub(super) value: Option<Value>,
+    pub(super) allowed: String,
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => {
+                let value = value.to_string();
+                // Enough to recognise it.
+                let short: String = value.chars().take(80).collect();
+                write!(f, "{} = {short}: must be {}", self.field, self.allowed)
+            }
+            None => write!(f, "{} is missing: must be {}", self.field, self.allowed),
+        }
+    }
+}
+
+/// The fields of an object. Each is taken out when it is read, so that what is left is unknown.
+#[derive(Debug)]
+pub(super) struct Fields {
+    path: String,
+    fields: Map<String, Value>,
+}
+
+impl Fields {
+    /// Returns the fields of an object; `path` names it in errors, and is empty for the whole body.
+    pub(super) fn of(value: Value, path: &str) -> Result<Self, FieldError> {
+        match value {
+            Value::Object(fields) => Ok(Self {
+                path: path.to_owned(),
+                fields,
+            }),
+            other => Err(FieldError {
+                field: match path {
+                    "" => "the body".to_owned(),
+                    path => path.to_owned(),
+                },
+                value: Some(other),
+                allowed: "an object".to_owned(),
+            }),
+        }
+    }
+
+    fn name(&self, field: &str) -> String {
+        match self.path.as_str() {
+            "" => field.to_owned(),
+            path => format!("{path}.{field}"),
+        }
+    }
+
+    fn wrong(&self, field: &str, value: Option<Value>, allowed: impl Into<String>) -> FieldError {
+        FieldError {
+            field: self.name(field),
+            value,
+            allowed: allowed.into(),
+        }
+    }
+
+    /// Takes a field; `null` counts as missing.
+    fn take(&mut self, field: &str) -> Option<Value> {
+        self.fields.remove(field).filter(|value| !value.is_null())
+    }
+
+    /// Returns true if the field is there.
+    pub(super) fn has(&self, field: &str) -> bool {
+        self.fields.get(field).is_some_and(|value| !value.is_null())
+    }
+
+    /// Reads a text that must be there.
+    pub(super) fn text(&mut self, field: &str, allowed: &str) -> Result<String, FieldError> {
+        match self.take(field) {
+            Some(Value::String(text)) => Ok(text),
+            other => Err(self.wrong(field, other, allowed)),
+        }
+    }
+
+    /// Reads a text that need not be there, if `legal` takes it.
+    pub(super) fn text_if(
+        &mut self,
+        field: &str,
+        allowed: &str,
+        legal: impl Fn(&str) -> bool,
+    ) -> Result<Option<String>, FieldError> {
+        match self.take(field) {
+            None => Ok(None),
+            Some(Value::String(text)) if legal(&text) => Ok(Some(text)),
+            other => Err(self.wrong(field, other, allowed)),
+        }
+    }
+
+    /// Reads a whole number.
+    pub(super) fn count(
+        &mut self,
+        field: &str,
+        range: RangeInclusive<u64>,
+        default: u64,
+    ) -> Result<u64, FieldError> {
+        let Some(value) = self.take(field) else {
+            return Ok(default);
+        };
+        let number = value.as_u64().filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            let allowed = format!("a whole number from {} to {}", range.start(), range.end());
+            self.wrong(field, Some(value), allowed)
+        })
+    }
+
+    /// Reads `true` or `false`; false if it is missing.
+    pub(super) fn flag(&mut self, field: &str) -> Result<bool, FieldError> {
+        match self.take(field) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            other => Err(self.wrong(field, other, "true or false")),
+        }
+    }
+
+    /// Reads a list of objects.
+    pub(super) fn objects(&mut self, field: &str, most: usize) -> Result<Vec<Self>, FieldError> {
+        let allowed = format!("a list of 1 to {most} objects");
+        match self.take(field) {
+            Some(Value::Array(list)) if (1..=most).contains(&list.len()) => {
+                let path = self.name(field);
+                let objects = list.into_iter().enumerate();
+                objects
+                    .map(|(index, value)| Self::of(value, &format!("{path}[{index}]")))
+                    .collect()
+            }
+            // A long list is not repeated in the error.
+            Some(Value::Array(list)) => {
+                let length = Value::String(format!("a list of {}", list.len()));
+                Err(self.wrong(field, Some(length), allowed))
+            }
+            other => Err(self.wrong(field, other, allowed)),
+        }
+    }
+
+    /// Reads a list of whole numbers.
+    pub(super) fn counts(&mut self, field: &str, most: usize) -> Result<Vec<u64>, FieldError> {
+        let allowed = format!("a list of 1 to {most} whole numbers");
+        let value = self.take(field);
+        let numbers = value.as_ref().and_then(|value| {
+            let list = value
+                .as_array()
+                .filter(|list| (1..=most).contains(&list.len()))?;
+            list.iter().map(Value::as_u64).collect()
+        });
+        numbers.ok_or_else(|| self.wrong(field, value, allowed))
+    }
+
+    /// Returns an error if a field is left that none of the calls before has read.
+    pub(super) fn end(self) -> Result<(), FieldError> {
+        match self.fields.iter().next() {
+            None => Ok(()),
+            Some((field, value)) => Err(self.wrong(
+                field,
+                Some(value.clone()),
+                "left out: there is no such field",
+            )),
+        }
+    }
+
+    /// Returns an error about a field that is missing.
+    pub(super) fn missing(&self, field: &str, allowed: &str) -> FieldError {
+        self.wrong(field, None, allowed)
+    }
+
+    /// Returns an error about a field that was read.
+    pub(super) fn refuse(
+        &self,
+        field: &str,
+        value: &str,
+        allowed: impl Into<String>,
+    ) -> FieldError {
+        self.wrong(field, Some(value.into()), allowed)
+    }
+}

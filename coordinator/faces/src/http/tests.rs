@@ -1,0 +1,293 @@
+use super::*;
+use crate::decider::testing::{self, decider};
+use http_body_util::BodyExt;
+use tower::ServiceExt;
+
+struct Told {
+    status: u16,
+    body: Value,
+    headers: http::HeaderMap,
+}
+
+async fn call(decider: &Decider, request: Request<Body>) -> Told {
+    let response = router(decider.clone())
+        .oneshot(request)
+        .await
+        .expect("infallible");
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.expect("a body").to_bytes();
+    Told {
+        status: parts.status.as_u16(),
+        body: serde_json::from_slice(&bytes).expect("JSON"),
+        headers: parts.headers,
+    }
+}
+
+async fn send(decider: &Decider, path: &str, body: Value) -> Told {
+    let request = Request::post(path).header(CONTENT_TYPE, "application/json; charset=utf-8");
+    call(
+        decider,
+        request
+            .body(Body::from(body.to_string()))
+            .expect("a request"),
+    )
+    .await
+}
+
+fn field<'a>(told: &'a Told, name: &str) -> &'a str {
+    told.headers
+        .get(name)
+        .map_or("", |value| value.to_str().expect("ASCII"))
+}
+
+#[tokio::test]
+async fn a_check_tells_the_decision_and_the_limit() {
+    let (decider, _) = decider(64);
+    let told = send(&decider, "/v1/check", json!({ "key": "a", "cost": 4 })).await;
+    assert_eq!((told.status, &told.body["allowed"]), (200, &json!(true)));
+    assert_eq!(
+        (&told.body["limit"], &told.body["remaining"]),
+        (&json!(10), &json!(6))
+    );
+    assert_eq!(field(&told, "ratelimit-policy"), "\"limit\";q=10;w=1");
+    assert_eq!(field(&told, "ratelimit"), "\"limit\";r=6;t=1");
+    assert_eq!(field(&told, "retry-after"), "");
+}
+
+#[tokio::test]
+async fn a_refusal_has_status_200_unless_429_is_asked_for() {
+    let (decider, _) = decider(64);
+    send(&decider, "/v1/check", json!({ "key": "a", "cost": 10 })).await;
+    let told = send(&decider, "/v1/check", json!({ "key": "a" })).await;
+    assert_eq!((told.status, &told.body["allowed"]), (200, &json!(false)));
+    assert_eq!(told.body["outcome"], json!("over_limit"));
+    assert_eq!(told.body["retry_after_s"], json!(0.1));
+    let told = send(&decider, "/v1/check?status=429", json!({ "key": "a" })).await;
+    assert_eq!((told.status, field(&told, "retry-after")), (429, "1"));
+    let told = send(
+        &decider,
+        "/v1/check?status=429",
+        json!({ "key": "a", "cost": 11 }),
+    )
+    .await;
+    assert_eq!((told.status, field(&told, "retry-after")), (429, ""));
+    assert_eq!(told.body["outcome"], json!("never"));
+    assert_eq!(field(&told, "ratelimit"), "");
+    let told = send(&decider, "/v1/check?status=1", json!({ "key": "a" })).await;
+    assert_eq!(
+        (told.status, &told.body["field"]),
+        (400, &json!("the query"))
+    );
+}
+
+async fn check_wrong(path: &str, rows: Vec<(Value, &str, &str)>) {
+    let (decider, _) = decider(64);
+    for (body, name, allowed) in rows {
+        let told = send(&decider, path, body.clone()).await;
+        assert_eq!(
+            (told.status, &told.body["field"]),
+            (400, &json!(name)),
+            "{body}"
+        );
+        let said = told.body["allowed"].as_str().expect("a text");
+        assert!(said.contains(allowed), "{body}: {said}");
+        assert_eq!(field(&told, "content-type"), "application/problem+json");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
+    let wrong = vec![
+        (json!({}), "key", "a text"),
+        (json!({ "key": 7 }), "key", "a text"),
+        (json!({ "key": "a", "cost": -1 }), "cost", "from 0"),
+        (json!({ "key": "a", "cost": 0.5 }), "cost", "from 0"),
+        (
+            json!({ "key": "a", "within_ms": 0 }),
+            "within_ms",
+            "from 1 to 10000",
+        ),
+        (json!({ "key": "a", "costs": 1 }), "costs", "no such field"),
+        (json!({ "key": "a//b" }), "key", "no empty segment"),
+        (json!([]), "the body", "an object"),
+    ];
+    check_wrong("/v1/check", wrong).await;
+    let cost = json!({ "checks": [{ "key": "a", "cost": "1" }] });
+    let wrong = vec![
+        (json!({ "checks": [] }), "checks", "1 to 1000"),
+        (
+            json!({ "checks": [{ "key": "a" }, 1] }),
+            "checks[1]",
+            "an object",
+        ),
+        (cost, "checks[0].cost", "whole number"),
+    ];
+    check_wrong("/v1/check:batch", wrong).await;
+    let wrong = vec![
+        (
+            json!({ "key": "a", "ttl_s": 0 }),
+            "ttl_s",
+            "from 1 to 86400",
+        ),
+        (
+            json!({ "key": "a", "on_expire": "x" }),
+            "on_expire",
+            "put_back",
+        ),
+    ];
+    check_wrong("/v1/reserve", wrong).await;
+    let wrong = vec![
+        (json!({ "cost": 1 }), "id", "1 to 128"),
+        (json!({ "id": "x" }), "costs", "a list"),
+    ];
+    check_wrong("/v1/settle", wrong).await;
+}
+
+#[tokio::test]
+async fn a_page_in_a_browser_cannot_ask() {
+    let (decider, _) = decider(64);
+    let request = Request::post("/v1/check").header(CONTENT_TYPE, "text/plain");
+    let request = request
+        .body(Body::from("{\"key\":\"a\"}"))
+        .expect("a request");
+    assert_eq!(call(&decider, request).await.status, 415);
+    let large = json!({ "key": "a".repeat(BODY_BYTES_MAX) });
+    assert_eq!(send(&decider, "/v1/check", large).await.status, 413);
+}
+
+#[tokio::test]
+async fn a_batch_is_decided_each_or_all() {
+    let (decider, _) = decider(64);
+    let checks = json!([{ "key": "a", "cost": 6 }, { "key": "b", "cost": 11 }]);
+    let told = send(
+        &decider,
+        "/v1/check:batch",
+        json!({ "checks": checks, "all": true }),
+    )
+    .await;
+    assert_eq!(told.body["allowed"], json!(false));
+    assert_eq!(told.body["answers"][0]["remaining"], json!(10));
+    let told = send(
+        &decider,
+        "/v1/check:batch?status=429",
+        json!({ "checks": checks }),
+    )
+    .await;
+    assert_eq!(
+        (told.status, &told.body["answers"][0]["remaining"]),
+        (429, &json!(4))
+    );
+    assert_eq!(told.body["answers"][1]["outcome"], json!("never"));
+}
+
+#[tokio::test]
+async fn a_reservation_is_settled_once() {
+    let (decider, _) = decider(64);
+    let parts = json!([{ "key": "a", "cost": 6 }, { "key": "b", "cost": 2 }]);
+    let ask = json!({ "parts": parts, "id": "call-1" });
+    let told = send(&decider, "/v1/reserve", ask.clone()).await;
+    assert_eq!((told.status, &told.body["id"]), (200, &json!("call-1")));
+    // A retry takes nothing more.
+    let told = send(&decider, "/v1/reserve", ask).await;
+    assert_eq!(told.body["allowed"], json!(true));
+    assert_eq!(testing::remaining(&decider, "a").await, 4);
+    let told = send(
+        &decider,
+        "/v1/reserve",
+        json!({ "key": "a", "id": "call-1" }),
+    )
+    .await;
+    assert_eq!(told.status, 409);
+    let told = send(&decider, "/v1/settle", json!({ "id": "call-1", "cost": 1 })).await;
+    assert_eq!(told.status, 400);
+    let settle = json!({ "id": "call-1", "costs": [1, 5] });
+    for _ in 0..2 {
+        let told = send(&decider, "/v1/settle", settle.clone()).await;
+        let expect = json!([
+            { "key": "a", "restored": 5, "taken": 0 },
+            { "key": "b", "restored": 0, "taken": 3 },
+        ]);
+        assert_eq!((told.status, &told.body["parts"]), (200, &expect));
+    }
+    assert_eq!(testing::remaining(&decider, "a").await, 9);
+    assert_eq!(testing::remaining(&decider, "b").await, 5);
+    let told = send(&decider, "/v1/release", json!({ "id": "call-2" })).await;
+    assert_eq!(told.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_ends_by_itself() {
+    let (decider, _) = decider(64);
+    for on_expire in ["keep", "put_back"] {
+        let ask = json!({ "key": "a", "cost": 3, "ttl_s": 5, "on_expire": on_expire });
+        let told = send(&decider, "/v1/reserve", ask).await;
+        let id = told.body["id"].as_str().expect("an id").to_owned();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let told = send(&decider, "/v1/settle", json!({ "id": id, "cost": 0 })).await;
+        assert_eq!(told.status, 404);
+    }
+    assert_eq!(testing::remaining(&decider, "a").await, 7);
+    // Both are refused together, and nothing stays charged.
+    let parts = json!([{ "key": "c", "cost": 6 }, { "key": "a", "cost": 8 }]);
+    let told = send(&decider, "/v1/reserve", json!({ "parts": parts })).await;
+    assert_eq!(
+        (&told.body["allowed"], &told.body["id"]),
+        (&json!(false), &Value::Null)
+    );
+    assert_eq!(testing::remaining(&decider, "c").await, 10);
+}
+
+#[tokio::test]
+async fn the_state_of_a_key_is_told_and_nothing_is_taken() {
+    let (decider, _) = decider(64);
+    let request = Request::get("/v1/budgets/tenant/7/reads").body(Body::empty());
+    let told = call(&decider, request.expect("a request")).await;
+    assert_eq!((told.status, &told.body["remaining"]), (200, &json!(10)));
+    assert_eq!(told.body["key"], json!("tenant/7/reads"));
+    let request = Request::get("/v1/check").body(Body::empty());
+    assert_eq!(
+        call(&decider, request.expect("a request")).await.status,
+        405
+    );
+    assert_eq!(decoded("a%2Fb%7e%zz%2"), "a/b~%zz%2");
+    let request = Request::get("/v2").body(Body::empty());
+    assert_eq!(
+        call(&decider, request.expect("a request")).await.status,
+        404
+    );
+}
+
+fn names(value: &Value) -> Vec<&str> {
+    let fields = value.as_object().expect("an object");
+    let mut names: Vec<&str> = fields.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+/// The description names each path and each field of an answer.
+#[tokio::test]
+async fn the_description_fits_the_service() {
+    let (decider, _) = decider(64);
+    let request = Request::get("/v1/openapi.json").body(Body::empty());
+    let told = call(&decider, request.expect("a request")).await;
+    let expect = [
+        "/v1/budgets/{key}",
+        "/v1/check",
+        "/v1/check:batch",
+        "/v1/openapi.json",
+        "/v1/release",
+        "/v1/reserve",
+        "/v1/settle",
+    ];
+    assert_eq!(names(&told.body["paths"]), expect);
+    let schema = |name: &str| names(&told.body["components"]["schemas"][name]["properties"]);
+    let key = json!({ "key": "a", "id": "x" });
+    let answer = send(&decider, "/v1/check", json!({ "key": "a" })).await;
+    assert_eq!(names(&answer.body), schema("Answer"));
+    let reserved = send(&decider, "/v1/reserve", key).await;
+    assert_eq!(names(&reserved.body), schema("Reserved"));
+    let settled = send(&decider, "/v1/release", json!({ "id": "x" })).await;
+    assert_eq!(names(&settled.body), schema("Settled"));
+    let wrong = send(&decider, "/v1/check", json!({})).await;
+    assert_eq!(names(&wrong.body), schema("Problem"));
+}

@@ -1,0 +1,64 @@
+//! `aliquot agent`: faces beside a service.
+
+use super::connect::Connection;
+use super::node::{log_to_stderr, signals};
+use super::serve::sources;
+use super::{Failure, Out};
+use crate::config::{Config, FaceFlags};
+use crate::serve;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+An agent is a client of the cluster for services that embed none: a sidecar, or one on each host. It answers on
+loopback or on a socket in the file system, from tokens that were leased to it beforehand. Its settings are those
+of the faces of a node, from the same file, variables and flags.
+
+Examples:
+  aliquot agent --endpoint node-1:7001 --faces-http-listen 127.0.0.1:7301
+  aliquot agent --faces-http-listen unix:/run/aliquot/http.sock --faces-grpc-listen 127.0.0.1:7302
+  curl -s http://127.0.0.1:7301/v1/check -H 'content-type: application/json' -d '{\"key\": \"tenant/42/reads\"}'
+
+Exit codes: 0 stopped by a signal; 1 it cannot start for a reason that may pass, such as a port in use; 2 the command
+line or a file is wrong";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Configuration file (TOML) with the settings of faces; others of a node have no effect
+    #[arg(long, value_name = "FILE", env = "ALIQUOT_CONFIG")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    flags: FaceFlags,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Args {
+    pub(super) fn run(self, out: Out) -> Result<(), Failure> {
+        let sources = sources(self.config, self.flags.0)?;
+        let loaded =
+            Config::load(&sources).map_err(|problems| Failure::Usage(problems.to_string()))?;
+        for warning in &loaded.warnings {
+            out.complain(&format!("warning: {warning}"));
+        }
+        let config = loaded.config;
+        if config.faces.listen.is_empty() {
+            let what = "no face is on: give --faces-http-listen or --faces-grpc-listen an address";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        let client = self.connection.client()?;
+        let runtime = tokio::runtime::Runtime::new();
+        let failed = |error| Failure::Refused(format!("the agent cannot start: {error}"));
+        runtime.map_err(failed)?.block_on(async {
+            log_to_stderr(&config.log).map_err(Failure::Usage)?;
+            let (shutdown, second) = signals()?;
+            tokio::select! {
+                ended = serve::agent(config, client, shutdown) => ended.map_err(|error| match error.may_pass() {
+                    true => Failure::Refused(error.to_string()),
+                    false => Failure::Usage(error.to_string()),
+                }),
+                () = second => Err(Failure::Refused("stopped by a second signal".to_owned())),
+            }
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! The ports of faces: their listeners, and the service on each.
+
+use super::error::ListenError;
+use super::port::{self, Listener, Protocol};
+use crate::api::auth::{Auth, Guard, Role};
+use crate::api::connections::Connections;
+use crate::api::tls::{TlsError, TlsFiles};
+use crate::config::{FaceAddress, FacesConfig, face_setting};
+use crate::session::STREAMS_PER_CONNECTION_MAX;
+use aliquot_faces::{Decider, Face, grpc};
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tonic::service::interceptor::InterceptedService;
+use tonic::service::{Interceptor, Routes};
+use tonic::{Code, Status};
+
+/// The bound ports of the faces that are on.
+#[derive(Debug, Default)]
+pub(super) struct FaceListeners(Vec<(Face, Listener)>);
+
+/// Things that the ports of all faces share.
+pub(super) struct FacePort<'a> {
+    pub(super) tls: Option<&'a TlsFiles>,
+    pub(super) auth: &'a Arc<Auth>,
+    pub(super) connections: Connections,
+    pub(super) stopping: watch::Receiver<bool>,
+}
+
+impl FaceListeners {
+    /// Binds the ports.
+    pub(super) async fn bind(config: &FacesConfig) -> Result<Self, ListenError> {
+        let mut bound = Vec::new();
+        for (face, address) in &config.listen {
+            let listener = match address {
+                FaceAddress::Tcp(address) => port::listen(*address).map(Listener::Tcp),
+                FaceAddress::Unix(path) => listen_at(path).map(Listener::Unix),
+            };
+            let listener = listener.map_err(|error| ListenError {
+                setting: face_setting(*face),
+                address: address.to_string(),
+                reason: format!("cannot listen: {error}"),
+            })?;
+            tracing::info!(face = face.name(), %address, "a face is on");
+            bound.push((*face, listener));
+        }
+        Ok(Self(bound))
+    }
+
+    /// Returns true if no face is on.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Serves all faces, and returns their tasks.
+    pub(super) fn serve(
+        self,
+        decider: &Decider,
+        port: &FacePort<'_>,
+    ) -> Result<Vec<JoinHandle<()>>, TlsError> {
+        let mut tasks = Vec::with_capacity(self.0.len());
+        for (face, listener) in self.0 {
+            // A socket in the file system crosses no network.
+            let tls = match listener {
+                Listener::Tcp(_) => port.tls.map(TlsFiles::face_server).transpose()?,
+                Listener::Unix(_) => None,
+            };
+            let guard = port.auth.guard(Role::Client);
+            let (connections, stopping) = (port.connections.clone(), port.stopping.clone());
+            let decider = decider.clone();
+            tasks.push(match face {
+                Face::Http => {
+                    let router = guarded(aliquot_faces::http::router(decider), guard);
+                    let protocol = Protocol::Http { tls };
+                    tokio::spawn(port::serve(
+                        listener,
+                        connections,
+                        protocol,
+                        router,
+                        stopping,
+                    ))
+                }
+                Face::Grpc => {
+                    let limits = InterceptedService::new(grpc::service(decider), guard);
+                    let routes = Routes::new(limits).prepare();
+                    let streams = Some(STREAMS_PER_CONNECTION_MAX);
+                    let protocol = Protocol::Grpc { tls, streams };
+                    tokio::spawn(port::serve(
+                        listener,
+                        connections,
+                        protocol,
+                        routes,
+                        stopping,
+                    ))
+                }
+                // No setting has an address for these.
+                Face::Redis | Face::Rls => continue,
+            });
+        }
+        Ok(tasks)
+    }
+}
+
+/// Listens at a path. Removes a socket that a process left behind there, and nothing else.
+fn listen_at(path: &Path) -> io::Result<UnixListener> {
+    if let Ok(found) = fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            let what = "there is a file that is no socket";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+        }
+        if UnixStream::connect(path).is_ok() {
+            let what = "another process listens there";
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+        }
+        fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    // The owner and the group may connect.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    Ok(listener)
+}
+
+/// Puts a guard before the HTTP face.
+fn guarded(router: Router, guard: Guard) -> Router {
+    router.layer(from_fn(move |request: Request, next: Next| {
+        let mut guard = guard.clone();
+        async move {
+            match guard.call(as_grpc(&request)) {
+                Ok(_) => next.run(request).await,
+                Err(status) => denied(&status),
+            }
+        }
+    }))
+}
+
+/// Returns a request as the guard sees it: the caller's token and its certificate.
+fn as_grpc(request: &Request) -> tonic::Request<()> {
+    let mut headers = http::HeaderMap::new();
+    if let Some(token) = request.headers().get(AUTHORIZATION) {
+        headers.insert(AUTHORIZATION, token.clone());
+    }
+    let metadata = tonic::metadata::MetadataMap::from_headers(headers);
+    tonic::Request::from_parts(metadata, request.extensions().clone(), ())
+}
+
+/// Answers a caller without the role.
+fn denied(status: &Status) -> Response {
+    let code = match status.code() {
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        _ => StatusCode::FORBIDDEN,
+    };
+    let body = serde_json::json!({
+        "type": "about:blank",
+        "title": code.canonical_reason(),
+        "status": code.as_u16(),
+        "detail": status.message(),
+    });
+    let mut response = Response::new(body.to_string().into());
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("application/problem+json");
+    headers.insert(CONTENT_TYPE, kind);
+    if code == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
