@@ -14,6 +14,7 @@ pub use reservations::{OnExpire, ReservationError, Reserve, Reserved, SettledPar
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
 use aliquot_client::{Client, KeyRefused, Limiter, Reason, Refused, Reservation};
 use aliquot_core::unit::Span;
+use charge::now;
 use futures_util::future::join_all;
 use held::{Held, HeldKey};
 use reservations::Reservations;
@@ -181,7 +182,7 @@ impl Decider {
             Ok(held) => held,
             Err(answer) => return answer,
         };
-        let deadline = Instant::now() + ask.within;
+        let deadline = now() + ask.within;
         match ask.cost {
             Cost::Take(n) => match held.take(n, deadline).await {
                 Ok(reservation) => {
@@ -205,7 +206,7 @@ impl Decider {
     /// if a later question is refused, so put such a key last. Refunds are made only if all other questions are
     /// allowed.
     pub async fn decide_all(&self, asks: &[Ask]) -> Vec<Answer> {
-        let now = Instant::now();
+        let now = now();
         let mut taken = Vec::with_capacity(asks.len());
         for ask in asks {
             match self.part(ask, now).await {
@@ -279,7 +280,7 @@ impl Decider {
     }
 }
 
-/// What one question among several took, and its key.
+/// Key of one question among several, and the tokens taken for it.
 type Part = (Arc<HeldKey>, Option<Reservation>);
 
 fn put_back(reservation: Option<Reservation>) {
@@ -288,7 +289,7 @@ fn put_back(reservation: Option<Reservation>) {
     }
 }
 
-/// Makes what a question took final, and answers it.
+/// Makes the tokens of a question final, and answers it.
 fn book(ask: &Ask, (held, reservation): Part) -> Answer {
     match (ask.cost, reservation) {
         (Cost::Refund(n), _) => held.recent.refund(n),

@@ -74,7 +74,7 @@ pub fn router(decider: Decider) -> Router {
 }
 
 /// One question of a request, as read.
-struct Question {
+struct Check {
     /// Key as the caller wrote it.
     key: String,
     ask: Ask,
@@ -275,7 +275,7 @@ fn question(
     decider: &Decider,
     fields: &mut Fields,
     within: Duration,
-) -> Result<Question, Box<Response<Body>>> {
+) -> Result<Check, Box<Response<Body>>> {
     let read = (|| -> Result<_, FieldError> {
         let (key, to) = key_of(decider, fields)?;
         let cost = match fields.count("cost", 0..=u64::MAX, 1)? {
@@ -288,7 +288,7 @@ fn question(
             limit: None,
             within,
         };
-        Ok(Question { key, ask })
+        Ok(Check { key, ask })
     })();
     read.map_err(|error| wrong(&error))
 }

@@ -5,7 +5,7 @@ use super::{Finding, Tree};
 use std::collections::BTreeSet;
 
 /// Maximum number of terms, so that a newcomer can read all of them.
-pub const TERMS_MAX: usize = 120;
+pub const TERMS_MAX: usize = 124;
 
 /// Every term occurs once and in alphabetical order within its table, has a
 /// meaning, and names only paths that exist.
@@ -96,6 +96,7 @@ mod tests {
                 .collect()
         };
         sees(&rows(TERMS_MAX), &[]);
-        sees(&rows(TERMS_MAX + 1), &[":1: 121 terms"]);
+        let many = format!(":1: {} terms", TERMS_MAX + 1);
+        sees(&rows(TERMS_MAX + 1), &[&many]);
     }
 }

@@ -7,6 +7,11 @@ use aliquot_client::{Limiter, Reason, Refused, Reservation};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
+/// Returns the time from which the deadlines of faces count.
+pub(super) fn now() -> Instant {
+    Instant::now()
+}
+
 /// Takes tokens that can be put back, and waits for a node at most until the deadline.
 pub(super) async fn take(
     held: &HeldKey,

@@ -8,7 +8,7 @@
 //! A reservation lives in the process that made it. It is settled once: further calls of `settle` and `release` get
 //! the first result again until the time of the reservation is over, so a caller may retry.
 
-use super::charge::take;
+use super::charge::{now, take};
 use super::held::HeldKey;
 use super::{Answer, Decider, Outcome};
 use aliquot_client::limiter::Settled;
@@ -85,7 +85,7 @@ pub enum ReservationError {
     },
 }
 
-/// What one part took.
+/// Tokens or permit that one part took.
 #[derive(Debug)]
 enum Taken {
     Tokens(Reservation),
@@ -181,7 +181,7 @@ impl Decider {
         if let Some(known) = self.known(reserve) {
             return known;
         }
-        let deadline = Instant::now() + reserve.within;
+        let deadline = now() + reserve.within;
         let mut taken = Vec::with_capacity(reserve.parts.len());
         let mut answers = Vec::with_capacity(reserve.parts.len());
         for (key, tokens) in &reserve.parts {
