@@ -1,7 +1,7 @@
 //! Budget files: YAML or TOML, one budget or many, and the time zones that they name. The command line, the
 //! first node of a cluster and the simulators read budgets with this crate.
 
-mod tree;
+pub mod tree;
 pub mod zones;
 
 use aliquot_core::budget::{Budget, BudgetDraft, FIELDS, FieldError};
@@ -13,7 +13,7 @@ use std::fmt::{self, Display};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use tree::{Node, Shape, YamlError};
+use tree::{Node, Shape};
 
 /// The name that is most like `text`, if it is alike enough to be what was meant.
 ///
@@ -53,6 +53,18 @@ pub struct Found {
 }
 
 impl Found {
+    /// Returns a budget that something else than a budget file says, such as the rules of another rate limiter, at a
+    /// line of a file.
+    #[must_use]
+    pub fn new(file: &str, line: u64, draft: BudgetDraft) -> Self {
+        let file = Arc::from(file);
+        Self {
+            place: Place { file, line },
+            fields: Vec::new(),
+            draft,
+        }
+    }
+
     /// The budget's place and key, such as `budgets.yaml:7, budget "reads"`.
     #[must_use]
     pub fn place(&self) -> String {
@@ -213,14 +225,7 @@ fn documents_of(path: &str, text: &str) -> Result<Vec<Node>, Unreadable> {
             document.map_err(|error| format!("{name} is not TOML: {}", error.trim_end()));
         return Ok(vec![document?]);
     }
-    let documents = Node::of_yaml(text).map_err(|error| match error {
-        YamlError::NotYaml(error) => format!("{name} is not YAML: {}", error.trim_end()),
-        YamlError::TooLarge(error) => format!(
-            "{name} grows too much by anchors, aliases or merges: {}",
-            error.trim_end()
-        ),
-    });
-    Ok(documents?)
+    Node::of_yaml(text).map_err(|error| format!("{name} {error}").into())
 }
 
 fn budgets_of(document: Node) -> Vec<Node> {

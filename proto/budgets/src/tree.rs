@@ -8,49 +8,45 @@ use std::marker::PhantomData;
 
 /// A value as it stands in a file, with the line that it begins in.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) line: u64,
-    pub(crate) value: Shape<Self>,
+pub struct Node {
+    /// The line, counted from 1.
+    pub line: u64,
+    /// The value.
+    pub value: Shape<Self>,
 }
 
 /// A table, a list, or what is neither.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Shape<N> {
+pub enum Shape<N> {
+    /// Fields with their names, in the order of the file.
     Table(Vec<(String, N)>),
+    /// A list.
     List(Vec<N>),
+    /// A text, a number, a truth value, or nothing.
     Leaf(Value),
 }
 
 /// Reason why a YAML text was not read.
-#[derive(Debug)]
-pub(crate) enum YamlError {
+#[derive(Debug, thiserror::Error)]
+pub enum YamlError {
     /// It is not YAML.
+    #[error("is not YAML: {}", .0.trim_end())]
     NotYaml(String),
     /// It grows too much by anchors, aliases or merges.
+    #[error("grows too much by anchors, aliases or merges: {}", .0.trim_end())]
     TooLarge(String),
 }
 
 impl Node {
     /// All documents of a YAML stream but the empty ones.
-    pub(crate) fn of_yaml(text: &str) -> Result<Vec<Self>, YamlError> {
-        let options = yaml_options(text);
-        let documents: Result<Vec<Yaml>, _> =
-            serde_saphyr::from_multiple_with_options(text, options);
-        match documents {
-            Ok(documents) => Ok(documents
-                .into_iter()
-                .map(|document| document.placed(&|line| line))
-                .collect()),
-            Err(error) => {
-                // Advice for authors of programs.
-                let advice = ", set DuplicateKeyPolicy in Options if acceptable";
-                let text = error.to_string().replace(advice, "");
-                Err(match text.contains("budget breached") {
-                    true => YamlError::TooLarge(text.replace("budget breached", "too large")),
-                    false => YamlError::NotYaml(text),
-                })
-            }
-        }
+    ///
+    /// # Errors
+    ///
+    /// [`YamlError`]: nothing is read of a text of which a part cannot be read.
+    pub fn of_yaml(text: &str) -> Result<Vec<Self>, YamlError> {
+        let documents: Vec<Yaml> = documents_of_yaml(text)?;
+        let placed = |document: Yaml| document.placed(&|line| line);
+        Ok(documents.into_iter().map(placed).collect())
     }
 
     /// A TOML document.
@@ -65,7 +61,8 @@ impl Node {
     }
 
     /// The value without its places.
-    pub(crate) fn into_value(self) -> Value {
+    #[must_use]
+    pub fn into_value(self) -> Value {
         match self.value {
             Shape::Leaf(value) => value,
             Shape::List(list) => list.into_iter().map(Self::into_value).collect(),
@@ -79,6 +76,25 @@ impl Node {
             }
         }
     }
+}
+
+/// Reads all documents of a YAML stream but the empty ones as values of a type. Fields of type [`String`] keep numbers
+/// and truth values as they are written.
+///
+/// # Errors
+///
+/// [`YamlError`]: the text is not YAML, or a document has another shape than the type.
+pub fn documents_of_yaml<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, YamlError> {
+    let documents = serde_saphyr::from_multiple_with_options(text, yaml_options(text));
+    documents.map_err(|error| {
+        // Advice for authors of programs.
+        let advice = ", set DuplicateKeyPolicy in Options if acceptable";
+        let text = error.to_string().replace(advice, "");
+        match text.contains("budget breached") {
+            true => YamlError::TooLarge(text.replace("budget breached", "too large")),
+            false => YamlError::NotYaml(text),
+        }
+    })
 }
 
 /// Returns the parser's bounds on what a text may grow to, in proportion to the text: a file of a million budgets that
@@ -109,7 +125,7 @@ fn yaml_options(text: &str) -> serde_saphyr::Options {
 const GROWTH_MAX: usize = 16;
 
 /// A value with the place that a parser gives it.
-pub(crate) trait Placed: Sized {
+trait Placed: Sized {
     fn placed(self, line: &dyn Fn(u64) -> u64) -> Node;
 }
 
@@ -123,37 +139,34 @@ struct Toml(toml::Spanned<Shape<Self>>);
 
 impl Placed for Yaml {
     fn placed(self, line: &dyn Fn(u64) -> u64) -> Node {
-        self.0.value.placed(line(self.0.referenced.line()), line)
+        placed(self.0.value, line(self.0.referenced.line()), line)
     }
 }
 
 impl Placed for Toml {
     fn placed(self, line: &dyn Fn(u64) -> u64) -> Node {
         let begins = line(self.0.span().start as u64);
-        self.0.into_inner().placed(begins, line)
+        placed(self.0.into_inner(), begins, line)
     }
 }
 
-impl<N: Placed> Shape<N> {
-    fn placed(self, begins: u64, line: &dyn Fn(u64) -> u64) -> Node {
-        let value = match self {
-            Self::Leaf(value) => Shape::Leaf(value),
-            Self::List(list) => {
-                Shape::List(list.into_iter().map(|node| node.placed(line)).collect())
-            }
-            Self::Table(table) => {
-                let fields = table.into_iter();
-                Shape::Table(
-                    fields
-                        .map(|(name, node)| (name, node.placed(line)))
-                        .collect(),
-                )
-            }
-        };
-        Node {
-            line: begins,
-            value,
+/// Returns a value with the place of each part.
+fn placed<N: Placed>(shape: Shape<N>, begins: u64, line: &dyn Fn(u64) -> u64) -> Node {
+    let value = match shape {
+        Shape::Leaf(value) => Shape::Leaf(value),
+        Shape::List(list) => Shape::List(list.into_iter().map(|node| node.placed(line)).collect()),
+        Shape::Table(table) => {
+            let fields = table.into_iter();
+            Shape::Table(
+                fields
+                    .map(|(name, node)| (name, node.placed(line)))
+                    .collect(),
+            )
         }
+    };
+    Node {
+        line: begins,
+        value,
     }
 }
 
