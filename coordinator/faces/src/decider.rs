@@ -47,6 +47,9 @@ pub enum Cost {
     /// Puts back up to that many of the tokens that requests of this key took here lately. What the bucket would
     /// have lost in the meantime by being full is not put back, nor is what a budget's home granted.
     Refund(u64),
+    /// Takes tokens that were spent already, whether they are there or not: later requests wait until they are made.
+    /// Of a quota, what is there is taken.
+    Spent(u64),
 }
 
 /// A limit that comes with the request: `tokens` each `per`, and `burst` at once.
@@ -196,6 +199,14 @@ impl Decider {
                 held.recent.refund(n);
                 held.allow()
             }
+            // A charge of nothing, which costs more than it was taken for.
+            Cost::Spent(n) => match held.take(0, deadline).await {
+                Ok(reservation) => {
+                    reservation.settle(n);
+                    held.allow()
+                }
+                Err(answer) => answer,
+            },
         }
     }
 
@@ -240,6 +251,7 @@ impl Decider {
         let deadline = now + ask.within;
         let reservation = match ask.cost {
             Cost::Take(n) => Some(held.take(n, deadline).await?),
+            Cost::Spent(_) => Some(held.take(0, deadline).await?),
             Cost::Peek => match held.peek(deadline).await {
                 answer if answer.outcome == Outcome::Allowed => None,
                 answer => return Err(answer),
@@ -258,7 +270,7 @@ impl Decider {
         match ask.cost {
             Cost::Take(n) => held.would(n),
             Cost::Peek => held.would(1),
-            Cost::Refund(_) => held.allow(),
+            Cost::Refund(_) | Cost::Spent(_) => held.allow(),
         }
     }
 
@@ -293,6 +305,9 @@ fn put_back(reservation: Option<Reservation>) {
 fn book(ask: &Ask, (held, reservation): Part) -> Answer {
     match (ask.cost, reservation) {
         (Cost::Refund(n), _) => held.recent.refund(n),
+        (Cost::Spent(n), Some(reservation)) => {
+            reservation.settle(n);
+        }
         (_, Some(reservation)) => held.recent.add(reservation),
         (_, None) => {}
     }

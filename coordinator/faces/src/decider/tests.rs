@@ -118,3 +118,30 @@ async fn a_named_limit_is_a_part_of_the_key() {
     assert_eq!(remaining(&decider, "a").await, 10);
     assert_eq!(remaining(&decider, "a/30-per-1m-burst-15").await, 7);
 }
+
+#[tokio::test]
+async fn what_was_spent_already_is_taken_also_beyond_the_limit() {
+    let (decider, clock) = decider(64);
+    decider.decide(&ask("a", Cost::Take(8))).await;
+    let spent = decider.decide(&ask("a", Cost::Spent(17))).await;
+    assert_eq!((spent.outcome, spent.remaining), (Outcome::Allowed, 0));
+    // 15 tokens are owed, and the next one comes after them.
+    let refused = decider.decide(&ask("a", Cost::Take(1))).await;
+    assert_eq!(refused.retry_after, Some(Duration::from_millis(1_600)));
+    clock.advance(Duration::from_millis(1_600));
+    let both = [ask("a", Cost::Take(1)), ask("b", Cost::Spent(12))];
+    let answers = decider.decide_all(&both).await;
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.outcome == Outcome::Allowed)
+    );
+    assert_eq!(
+        decider.decide(&ask("b", Cost::Peek)).await.outcome,
+        Outcome::OverLimit
+    );
+    // If another question is refused, they are not taken.
+    let both = [ask("c", Cost::Spent(12)), ask("a", Cost::Take(1))];
+    decider.decide_all(&both).await;
+    assert_eq!(remaining(&decider, "c").await, 10);
+}
