@@ -15,7 +15,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "aliquot-faces",
-        &["aliquot-core", "aliquot-wire", "aliquot-client"],
+        &[
+            "aliquot-core",
+            "aliquot-wire",
+            "aliquot-budgets",
+            "aliquot-client",
+        ],
     ),
     (
         "aliquot-coordinator",

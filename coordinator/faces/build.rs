@@ -1,0 +1,13 @@
+//! Compiles the protobuf files of other projects' services without protoc.
+
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let files = protox::compile(["envoy/rls.proto"], ["proto"])?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        .btree_map(".")
+        .compile_fds(files)?;
+    Ok(())
+}
