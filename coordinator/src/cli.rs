@@ -28,10 +28,12 @@ mod connect;
 mod demo;
 mod explain_key;
 mod failure;
+mod import;
 mod keys;
 mod member;
 mod node;
 mod out;
+mod rls;
 mod serve;
 mod show;
 mod top;
@@ -82,6 +84,8 @@ Examples:
   aliquot budget usage tenant/42/reads      the limit in force and its usage
   aliquot check tenant/42/reads             decide one request, as a service does
   aliquot cluster status                    the leader and the size of the cluster
+  aliquot import envoy ratelimit/config     budgets from rules for Envoy
+  aliquot rls --compat                      Envoy's rate limit service
   aliquot top                               the busiest keys, live
 
 Exit codes:
@@ -107,6 +111,10 @@ enum Command {
     Check(check::Args),
     /// Show the rule and the budget of a key that a face is asked for
     ExplainKey(Box<explain_key::Args>),
+    /// Make budgets of the rules of another rate limiter
+    Import(import::Args),
+    /// Run Envoy's rate limit service, in place of envoyproxy/ratelimit
+    Rls(rls::Args),
     /// Show the busiest keys, live
     Top(top::Args),
     Demo(Box<demo::DemoArgs>),
@@ -147,6 +155,8 @@ fn dispatch(cli: Cli, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
         Command::ExplainKey(args) => block_on(args.run(out)),
         Command::Budget(args) => block_on(args.run(out)),
         Command::Cluster(args) => block_on(args.run(out)),
+        Command::Import(args) => block_on(args.run(out)),
+        Command::Rls(args) => args.run(out),
         Command::Top(args) => block_on(args.run(out)),
         Command::Check(args) => return block_on(args.run(out)),
         Command::Completions { shell } => {

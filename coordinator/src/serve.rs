@@ -15,11 +15,13 @@ mod listen;
 mod members;
 pub mod port;
 mod removal;
+mod rls;
 mod wall_clock;
 
 pub use agent::agent;
 pub use connect::TlsConnector;
 pub use error::ServeError;
+pub use rls::rls;
 
 use crate::api::actor::ActorBackend;
 use crate::api::auth::{Auth, keep_reading};

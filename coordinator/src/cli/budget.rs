@@ -1,6 +1,6 @@
 //! The `aliquot budget` commands: rules, and the keys that match them.
 
-mod apply;
+pub(super) mod apply;
 mod format;
 mod progress;
 

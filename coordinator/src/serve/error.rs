@@ -34,6 +34,9 @@ pub enum ServeError {
     /// This version cannot read an entry or a snapshot of the log, or `skip_entry` does not fit the log.
     #[error(transparent)]
     Halted(#[from] Halt),
+    /// The rules of the rate limit service, or its certificate, cannot be used. Nothing was started.
+    #[error("{0}")]
+    Rules(String),
     /// The log has failed. Everything that was acknowledged is on the disk.
     #[error("this node stopped because its log has failed: {0}")]
     Failed(String),
@@ -52,7 +55,8 @@ impl ServeError {
             | Self::Auth(_)
             | Self::Client(_)
             | Self::Raft(_)
-            | Self::Halted(_) => false,
+            | Self::Halted(_)
+            | Self::Rules(_) => false,
         }
     }
 }

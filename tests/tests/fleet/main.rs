@@ -10,6 +10,7 @@
 //! | `spread` | clients are spread evenly over the running nodes |
 //! | `faces` | services that embed no client, through nodes and an agent |
 //! | `health` | nodes are watched by gRPC |
+//! | `envoy` | a leader is killed behind an Envoy |
 //! | `disk` | disks are full, or cannot be written |
 //! | `hostile` | ports get invalid bytes |
 //! | `members` | nodes are added, promoted, removed and replaced |
@@ -27,6 +28,7 @@ mod clients;
 mod cut;
 mod disk;
 mod durable;
+mod envoy;
 mod faces;
 mod health;
 mod hostile;

@@ -44,11 +44,20 @@ pub(super) async fn apply(
     files: &[String],
     dry_run: bool,
 ) -> Result<(), Failure> {
-    let found = read(files)?;
+    apply_found(connection, out, &read(files)?, dry_run).await
+}
+
+/// Compares budgets, and applies them unless it is a dry run.
+pub(in super::super) async fn apply_found(
+    connection: &Connection,
+    out: Out,
+    found: &[Found],
+    dry_run: bool,
+) -> Result<(), Failure> {
     let job = Job {
         connection,
         out,
-        found: &found,
+        found,
     };
     let plan = job.plan().await?;
     match mode(dry_run) {
@@ -59,6 +68,21 @@ pub(super) async fn apply(
         }
     }
     Ok(())
+}
+
+/// Applies budgets without a word about them.
+pub(in super::super) async fn apply_quietly(
+    connection: &Connection,
+    found: &[Found],
+) -> Result<(), Failure> {
+    let out = Out { json: true };
+    let job = Job {
+        connection,
+        out,
+        found,
+    };
+    let plan = job.plan().await?;
+    job.send(&plan.changed, &Cell::new(0)).await
 }
 
 /// Reads the files. Fails if a budget is wrong by itself.

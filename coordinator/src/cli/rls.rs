@@ -1,0 +1,119 @@
+//! `aliquot rls`: Envoy's rate limit service, in place of envoyproxy/ratelimit.
+
+use super::budget::apply;
+use super::connect::Connection;
+use super::node::{log_to_stderr, signals};
+use super::{Failure, Out};
+use crate::config::{LogConfig, LogFormat};
+use crate::serve;
+use aliquot_budgets::Found;
+use aliquot_core::budget::BudgetDraft;
+use aliquot_faces::rls::reload::Budgets;
+use aliquot_faces::rls::settings::Compat;
+use futures_util::future::LocalBoxFuture;
+
+const EXAMPLES: &str = "\
+It takes the place of envoyproxy/ratelimit: the same service, files and environment variables, and no Redis. It is a
+client of the cluster, and writes the budgets of the rules to it when the files change.
+
+Variables, with their defaults: RUNTIME_ROOT (/srv/runtime_data/current), RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY
+(config), RUNTIME_IGNOREDOTFILES; GRPC_HOST, GRPC_PORT (8081), GRPC_SERVER_USE_TLS, GRPC_SERVER_TLS_CERT,
+GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT; HOST, PORT (8080); DEBUG_HOST, DEBUG_PORT (6070); PROMETHEUS_ADDR (:19001),
+PROMETHEUS_PATH; MERGE_DOMAIN_CONFIG, SHADOW_MODE, QUOTA_MODE, RESPONSE_DYNAMIC_METADATA,
+LIMIT_RESPONSE_HEADERS_ENABLED, LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER, LIMIT_RESET_HEADER,
+HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED, FORCE_START_WITHOUT_INITIAL_CONFIG; LOG_LEVEL (info), LOG_FORMAT. And one of its
+own: ALIQUOT_RLS_CALENDAR=true makes limits per minute and longer quotas of the calendar.
+
+Examples:
+  RUNTIME_ROOT=/srv/ratelimit aliquot rls --compat --endpoint node-1:7001
+  aliquot import envoy /srv/ratelimit/config     the budgets that it writes
+
+Exit codes: 0 stopped by a signal; 1 it cannot start for a reason that may pass, such as a port in use; 2 a variable or
+a rule is wrong";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Read the environment variables of envoyproxy/ratelimit, and listen on its ports
+    #[arg(long, required = true)]
+    compat: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// The budgets of the cluster, over the operators' service.
+struct Cluster(Connection);
+
+impl Budgets for Cluster {
+    fn apply(&self, drafts: Vec<BudgetDraft>) -> LocalBoxFuture<'_, Result<(), String>> {
+        let found = |draft| Found::new("rules", 0, draft);
+        let found: Vec<Found> = drafts.into_iter().map(found).collect();
+        Box::pin(async move {
+            let applied = apply::apply_quietly(&self.0, &found).await;
+            applied.map_err(|failure| failure.to_string())
+        })
+    }
+}
+
+impl Args {
+    pub(super) fn run(self, _out: Out) -> Result<(), Failure> {
+        debug_assert!(self.compat, "the flag is required");
+        let variables = std::env::vars_os();
+        let variables = variables
+            .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)));
+        let variables: Vec<(String, String)> = variables.collect();
+        let compat = Compat::read(&variables);
+        let compat = compat.map_err(|problems| Failure::Usage(problems.join("\n")))?;
+        let log = log(&variables)?;
+        let client = self.connection.client()?;
+        let runtime = tokio::runtime::Runtime::new();
+        let failed = |error| Failure::Refused(format!("the service cannot start: {error}"));
+        runtime.map_err(failed)?.block_on(async {
+            log_to_stderr(&log).map_err(Failure::Usage)?;
+            let (shutdown, second) = signals()?;
+            let served = serve::rls(compat, client, Cluster(self.connection), shutdown);
+            tokio::select! {
+                ended = served => ended.map_err(|error| match error.may_pass() {
+                    true => Failure::Refused(error.to_string()),
+                    false => Failure::Usage(error.to_string()),
+                }),
+                () = second => Err(Failure::Refused("stopped by a second signal".to_owned())),
+            }
+        })
+    }
+}
+
+/// Returns level and format of the log, by the reference server's names.
+fn log(variables: &[(String, String)]) -> Result<LogConfig, Failure> {
+    let value = |name: &str| {
+        let mut all = variables.iter();
+        let found = all.find(|(known, value)| known == name && !value.is_empty());
+        found.map(|(_, value)| value.to_ascii_lowercase())
+    };
+    let wrong = |name: &str, value: &str, allowed: &str| {
+        Failure::Usage(format!("{name} = {value:?}: must be {allowed}"))
+    };
+    let filter = match value("LOG_LEVEL").as_deref() {
+        None | Some("info") => "info",
+        Some("trace") => "trace",
+        Some("debug") => "debug",
+        Some("warn" | "warning") => "warn",
+        Some("error" | "fatal" | "panic") => "error",
+        Some(level) => {
+            return Err(wrong(
+                "LOG_LEVEL",
+                level,
+                "trace, debug, info, warn or error",
+            ));
+        }
+    };
+    let format = match value("LOG_FORMAT").as_deref() {
+        None | Some("text") => LogFormat::Pretty,
+        Some("json") => LogFormat::Json,
+        Some(format) => return Err(wrong("LOG_FORMAT", format, "text or json")),
+    };
+    Ok(LogConfig {
+        format,
+        filter: filter.to_owned(),
+    })
+}
