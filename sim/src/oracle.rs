@@ -10,7 +10,7 @@
 //! | 2 | `conservation` | the shares that all hosts believe they hold, every 50 ms |
 //! | 3 | `disjointness` | reclaims, and admissions after them |
 //! | 4 | `commits` | the grants that nodes received, and the log |
-//! | 5 | `patience` | every round that is proposed |
+//! | 5 | `patience` | every reclaim, and that its proposer is ready |
 //! | 6 | `edges` | the counters of every edge, every 50 or 200 ms |
 //! | 7 | `degraded` | admissions without a lease |
 //! | 8 | `healing` | the state of all hosts, after the last fault |
