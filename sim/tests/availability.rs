@@ -35,7 +35,7 @@ fn a_bug_that_strands_capacity_fails_without_an_assertion() {
 
 const BUSY: &str = r#"
 [run]
-duration = "40s"
+duration = "60s"
 [[budget]]
 key = "reads"
 rate = "100/s"
@@ -53,7 +53,7 @@ fn without_quorum(at: &str, clients: &str) -> String {
         [[fault]]
         kind = "crash"
         at = "{at}"
-        for = "60s"
+        for = "90s"
         target = ["n1", "n2"]
         "#
     )
@@ -122,8 +122,8 @@ fn quotas_count_whole_periods_and_permits_the_time_that_they_are_held() {
         found.and_then(|of| of.used).expect("a figure")
     };
     let (calls, jobs) = (of("calls"), of("jobs"));
-    assert!((0.97..=1.0).contains(&calls), "{calls}");
-    assert!((0.9..=1.0).contains(&jobs), "{jobs}");
+    assert!((0.9..=1.0).contains(&calls), "{calls}");
+    assert!((0.8..=1.0).contains(&jobs), "{jobs}");
     // The seed's own figure is that of the worst key.
     assert_eq!(result.figures["utilisation"], calls.min(jobs));
 }
