@@ -24,6 +24,7 @@ mod upward;
 
 pub use candidate::WholeView;
 pub use central_mode::CentralPlacement;
+use central_mode::SmallPart;
 pub use child::{Child, ReportError};
 pub use claim::Claim;
 pub(crate) use claim::{DemandChange, total};
@@ -363,10 +364,13 @@ impl Ledger {
     pub fn asked(&mut self, child: Incarnation, budget: BudgetId, now: Tick) {
         let child = self.children.get_mut(child);
         if let Some(claim) = child.and_then(|child| child.claims.get_mut(&budget)) {
-            if !claim.is_central() {
+            let before = claim.asked();
+            if !SmallPart::is_asking(before, now) {
                 self.queue.touch(budget);
             }
-            claim.set_asked(Some(now));
+            if before.is_none_or(|at| now.since(at) >= SmallPart::NOTED) {
+                claim.set_asked(Some(now));
+            }
         }
     }
 

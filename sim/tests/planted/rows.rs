@@ -39,6 +39,8 @@ pub(crate) const ALLOCATION: &[Row] = &[
     (Bug::SavingsUnseen, "pulses", "loss_against_ideal"),
     (Bug::HeadroomRestless, "distbucket/mixed", "requests"),
     (Bug::SmallBudgetDealt, "small-burst", "utilisation"),
+    (Bug::SmallPartsDealt, "small-parts", "admitted"),
+    (Bug::LargeCostsChased, "large-costs-wait", "utilisation"),
     (Bug::FormerForgotten, "kept-shares", "utilisation"),
 ];
 

@@ -29,6 +29,9 @@ pub struct FairQueue {
     /// In the order of arrival.
     places: Vec<Place>,
     expired: Tick,
+    /// How far the clock by which debts are repaid is ahead: it jumps to the least debt of those that wait when
+    /// that one is served, so that debts stay comparable however much more than the parts is shared out.
+    lead: Span,
 }
 
 /// A session that asked lately.
@@ -96,12 +99,12 @@ impl FairQueue {
         self.expire(now);
         let session = self.sessions.entry(ask.edge).or_default();
         session.seen = now;
-        let repaid = session.repaid;
+        let (repaid, clock) = (session.repaid, now.after(self.lead));
         let whole = pool.share_at(now);
         let part = self.part(ask.edge, whole.rate);
-        let mut left = self.ahead(ask.edge, repaid, now);
-        if ask.retry_policy == RetryPolicy::Once && left.is_zero() && repaid > now {
-            let debt = mul_div_floor(part.grains(), repaid.since(now).nanos(), NANOS_PER_SEC);
+        let mut left = self.ahead(ask.edge, repaid, clock);
+        if ask.retry_policy == RetryPolicy::Once && left.is_zero() && repaid > clock {
+            let debt = mul_div_floor(part.grains(), repaid.since(clock).nanos(), NANOS_PER_SEC);
             let half = whole.burst.minus_or_zero(cost).grains() / 2;
             left = Tokens::from_grains(debt.unwrap_or(half).min(half));
         }
@@ -109,7 +112,12 @@ impl FairQueue {
             left = Tokens::ZERO;
         }
         let Err(refusal) = pool.try_acquire(cost, left, now) else {
-            self.charge(ask.edge, cost, (part, whole.burst), now);
+            if ask.retry_policy == RetryPolicy::Waits {
+                let waiting = self.places.iter().map(|place| place.repaid);
+                let least = waiting.fold(repaid, Tick::min);
+                self.lead = self.lead.plus_or_max(least.since(clock));
+            }
+            self.charge(ask.edge, cost, (part, whole.burst), now.after(self.lead));
             return Ok(());
         };
         let mut retry = delay(&refusal);
@@ -117,7 +125,7 @@ impl FairQueue {
             // Without debt it does not leave anything.
             let alone = pool.peek(cost, now).err();
             let alone = alone.map_or(Span::ZERO, |refusal| delay(&refusal));
-            retry = retry.min(alone.max(repaid.since(now)));
+            retry = retry.min(alone.max(repaid.since(clock)));
         }
         if ask.retry_policy == RetryPolicy::Waits {
             self.wait(Place {
@@ -143,8 +151,8 @@ impl FairQueue {
     }
 
     /// Returns the tokens that a session with debt leaves for requests that wait.
-    fn ahead(&self, edge: Edge, repaid: Tick, now: Tick) -> Tokens {
-        if repaid <= now {
+    fn ahead(&self, edge: Edge, repaid: Tick, clock: Tick) -> Tokens {
+        if repaid <= clock {
             return Tokens::ZERO;
         }
         let mut before = true;
@@ -159,13 +167,13 @@ impl FairQueue {
         sum
     }
 
-    fn charge(&mut self, edge: Edge, cost: Tokens, (part, burst): (Rate, Tokens), now: Tick) {
+    fn charge(&mut self, edge: Edge, cost: Tokens, (part, burst): (Rate, Tokens), clock: Tick) {
         let span = |tokens| time_to_make(tokens, part).unwrap_or(Self::REMEMBERED);
         let Some(session) = self.sessions.get_mut(&edge) else {
             return;
         };
-        let repaid = session.repaid.max(now).after(span(cost));
-        session.repaid = repaid.min(now.after(span(burst.max(cost))));
+        let repaid = session.repaid.max(clock).after(span(cost));
+        session.repaid = repaid.min(clock.after(span(burst.max(cost))));
         let repaid = session.repaid;
         self.places
             .retain(|place| place.edge != edge || place.cost != cost);
@@ -196,10 +204,14 @@ impl FairQueue {
             return;
         }
         self.expired = now;
+        let clock = now.after(self.lead);
         self.sessions.retain(|_, session| {
             let silent = now.since(session.seen);
-            silent < Self::ASKING || (now < session.repaid && silent < Self::REMEMBERED)
+            silent < Self::ASKING || (clock < session.repaid && silent < Self::REMEMBERED)
         });
+        if self.sessions.is_empty() {
+            self.lead = Span::ZERO;
+        }
     }
 }
 
@@ -209,5 +221,140 @@ fn delay(refusal: &Refusal) -> Span {
         Refusal::NotYet { retry_after } => *retry_after,
         // Other holders have the rest of the budget, or its tokens are left for others.
         Refusal::ExceedsBurst { .. } | Refusal::Never => FairQueue::LATER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::central::Route;
+    use crate::share::{Kind, Share};
+    use crate::unit::{BudgetId, Incarnation, RequestId};
+    use core::num::NonZeroU64;
+
+    /// A pool of ten tokens and twenty a second, one grain each, and its queue.
+    struct Shop {
+        pool: Pool,
+        queue: FairQueue,
+        now: Tick,
+    }
+
+    impl Shop {
+        fn new() -> Self {
+            let now = Tick::from_nanos(0);
+            let share = Share {
+                rate: Rate::from_grains(20),
+                burst: Tokens::from_grains(10),
+                tokens: Tokens::ZERO,
+            };
+            let (pool, queue) = (Pool::empty(share, now), FairQueue::default());
+            Self { pool, queue, now }
+        }
+
+        fn ask(&mut self, child: u64, cost: u64, retry_policy: RetryPolicy) -> Result<(), Span> {
+            let ask = DecisionRequest {
+                edge: Edge {
+                    parent: Incarnation::new(1),
+                    child: Incarnation::new(child),
+                },
+                request: RequestId::new(1),
+                budget: BudgetId::new(1),
+                kind: Kind::Rate,
+                cost: NonZeroU64::MIN,
+                retry_policy,
+                route: Route::Direct,
+            };
+            let cost = Tokens::from_grains(cost);
+            self.queue.take(&mut self.pool, &ask, cost, self.now)
+        }
+
+        /// Lets each session ask for its cost every 10 ms, or when it was told to. Returns the tokens of each.
+        fn run(&mut self, sessions: &[(u64, RetryPolicy)], seconds: u64) -> Vec<u64> {
+            let mut had: Vec<(u64, Tick)> = sessions.iter().map(|_| (0, self.now)).collect();
+            for _ in 0..seconds * 100 {
+                self.now = self.now.after(Span::from_millis(10));
+                for (index, &(cost, retry_policy)) in sessions.iter().enumerate() {
+                    let Some((sum, next)) = had.get_mut(index) else {
+                        continue;
+                    };
+                    if retry_policy == RetryPolicy::Waits && self.now < *next {
+                        continue;
+                    }
+                    let child = u64::try_from(index).unwrap_or(0) + 1;
+                    match self.ask(child, cost, retry_policy) {
+                        Ok(()) => *sum += cost,
+                        Err(retry) => *next = self.now.after(retry),
+                    }
+                }
+            }
+            had.into_iter().map(|(sum, _)| sum).collect()
+        }
+    }
+
+    fn sum(had: &[u64]) -> u64 {
+        had.iter().sum()
+    }
+
+    #[test]
+    fn large_costs_that_wait_and_single_tokens_get_equal_parts_of_all_there_is() {
+        let waits = |cost| (cost, RetryPolicy::Waits);
+        let had = Shop::new().run(&[waits(9), waits(5), waits(1), waits(1)], 60);
+        assert!(sum(&had) >= 1_140, "{had:?}");
+        assert!(had.iter().all(|&of| of.abs_diff(300) <= 24), "{had:?}");
+    }
+
+    #[test]
+    fn callers_that_do_not_wait_leave_a_large_cost_its_part() {
+        let once = (1, RetryPolicy::Once);
+        let had = Shop::new().run(&[(9, RetryPolicy::Waits), once, once], 60);
+        assert!(sum(&had) >= 1_140, "{had:?}");
+        assert!(had.iter().all(|&of| of >= 360), "{had:?}");
+    }
+
+    fn light_beside_greedy() -> u64 {
+        let (mut shop, mut light) = (Shop::new(), 0);
+        for _ in 0..600 {
+            // Ten requests of one session for each of another.
+            for _ in 0..10 {
+                shop.now = shop.now.after(Span::from_millis(10));
+                let _ = shop.ask(1, 1, RetryPolicy::Once);
+            }
+            light += u64::from(shop.ask(2, 1, RetryPolicy::Once).is_ok());
+        }
+        light
+    }
+
+    #[test]
+    fn a_session_that_asks_little_is_served_beside_a_greedy_one() {
+        // Ten of the twenty tokens a second are its part, and it asks for ten.
+        assert!(light_beside_greedy() >= 570, "{}", light_beside_greedy());
+        planted::with(Some(Bug::FirstComeFirstServed), || {
+            assert!(light_beside_greedy() < 480, "{}", light_beside_greedy());
+        });
+    }
+
+    #[test]
+    fn planned_parts_count_and_nothing_is_remembered_of_sessions_that_are_gone() {
+        let mut shop = Shop::new();
+        let edge = |child| Edge {
+            parent: Incarnation::new(1),
+            child: Incarnation::new(child),
+        };
+        let parts = [
+            (edge(1), Rate::from_grains(15)),
+            (edge(2), Rate::from_grains(5)),
+        ];
+        shop.queue.set_parts(parts.into_iter().collect());
+        let waits = (1, RetryPolicy::Waits);
+        let had = shop.run(&[waits, waits], 60);
+        assert!(sum(&had) >= 1_190, "{had:?}");
+        assert!(
+            had.first().is_some_and(|&of| of.abs_diff(900) <= 20),
+            "{had:?}"
+        );
+        assert!(!shop.queue.is_idle(shop.now));
+        shop.queue.set_parts(BTreeMap::new());
+        assert!(!shop.queue.is_idle(shop.now));
+        assert!(shop.queue.is_idle(shop.now.after(FairQueue::REMEMBERED)));
     }
 }

@@ -142,6 +142,9 @@ impl SmallPart {
     /// Time for which a child counts as asking: several gaps between requests of a child with a small part.
     pub(super) const ASKING: Span = Span::from_secs(5);
 
+    /// Interval at which it is noted that a child goes on asking.
+    pub(super) const NOTED: Span = Span::from_secs(1);
+
     /// Returns true if the child asked lately.
     pub(super) fn is_asking(asked: Option<Tick>, now: Tick) -> bool {
         asked.is_some_and(|at| now.since(at) < Self::ASKING)

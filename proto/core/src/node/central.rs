@@ -52,7 +52,7 @@ impl Node {
             let refused = Outcome::refused(Reason::NoLease, Some(Self::ASK_AGAIN));
             return RequestAction::Reply(ask.reply(refused));
         }
-        if ask.route == Route::Direct {
+        if ask.route == Route::Direct && ask.kind == Kind::Rate {
             self.ledger.asked(ask.edge.child, ask.budget, now);
         }
         if let Some(outcome) = self.memory.recall(ask) {

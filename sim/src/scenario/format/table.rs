@@ -98,7 +98,7 @@ pub const SECTIONS: &[Section] = &[
             "loop": Shape::Word(&["open", "closed"]), Is("open"), "open: callers come whatever becomes of others. closed: `flows` callers, each waits until it is admitted, and `rate` is the most that it asks for.";
             "flows": Shape::Whole { least: 1, most: 1_000 }, Is("1"), "Callers of a closed loop, per client.";
             "waiting": Shape::Whole { least: 0, most: 100_000 }, Is("0"), "So many callers of an open loop wait for their turn at each client instead of going away.";
-            "call": Shape::Word(&["check", "try_acquire"]), Is("check"), "check: a request that finds no tokens at its client is sent to a node where a node may have some. try_acquire: it never is.";
+            "call": Shape::Word(&["check", "try_acquire"]), Is("check"), "check: a request that finds no tokens at its client is sent to a node where a node may have some. try_acquire: it never is. The network tier uses `try_acquire` for callers of an open loop that do not wait.";
             "cost": Shape::Whole { least: 1, most: 1_000_000_000 }, Is("1"), "Tokens per request.";
             "hold": span("1ms", "24h"), Is("100ms"), "How long a permit is held, on average.";
             "start": span("0s", "24h"), Is("0s"), "When the processes start.";
