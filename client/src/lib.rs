@@ -128,6 +128,12 @@
 //!   one round trip.
 //! - The home node decided at some time between [`Admission::asked_at`] and [`Admission::decided_at`].
 //!
+//! A part of fewer than eight tokens of burst is nearly as scarce: it overflows whenever its callers pause. If
+//! its tokens are spent, the calls that may wait ask the client's node. While two clients of a node do so, their
+//! parts stay at the node, which decides their requests, each for one round trip. A process that only uses
+//! [`Limiter::try_acquire`] never asks, and keeps its part. While callers wait for costs that no part holds,
+//! the whole budget is in central mode.
+//!
 //! # Forks, stops and suspends
 //!
 //! A forked process that keeps its parent's memory must not use its parent's client: create another one. If

@@ -221,7 +221,8 @@ impl Limiter {
     /// - at most 1 s from the end of a lease for the next one; after that second no caller begins to wait.
     ///
     /// More than the burst of the whole budget is refused at once. For a budget in central mode the first
-    /// caller in line asks the home node, and asks again when the node says so.
+    /// caller in line asks the home node, and asks again when the node says so. It also asks its node if the
+    /// part held here can never have `n` tokens, or has fewer than eight tokens of burst.
     ///
     /// Dropping the future leaves the line, gives up the request to the home node, and takes nothing, however
     /// many callers wait behind it. Only if a reservation was booked behind it ([`Limiter::reserve`]) and is not
@@ -257,7 +258,8 @@ impl Limiter {
     /// Takes `n` tokens, and asks a node once if they are not held here.
     ///
     /// - If the budget is in central mode, its home node decides, within a round trip. After it refused,
-    ///   requests for as much or more are refused here for up to 20 ms without asking.
+    ///   requests for as much or more are refused here for up to 20 ms without asking. The client's node decides
+    ///   in the same way if the part held here has fewer than eight tokens of burst and they are spent.
     /// - If nothing of the budget is held here, the home node is asked too, and a share that arrives within
     ///   250 ms is used.
     /// - If the budget is not known yet, the call waits for it, at most

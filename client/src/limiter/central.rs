@@ -13,7 +13,7 @@ use crate::limiter::shared::Shared;
 use crate::local::breaker::Attempt;
 use crate::observe::switch::Mode;
 use crate::sync::Ordering;
-use aliquot_core::central::{Reason as Why, RetryPolicy};
+use aliquot_core::central::{Reason as Why, RetryPolicy, SMALL_BURST};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
 use std::num::NonZeroU64;
@@ -32,22 +32,43 @@ impl Limiter {
     /// Pause before the next try: a new home node may learn of its role later than others.
     const MOVED_WAIT: Duration = Duration::from_millis(10);
 
-    /// Returns the kind to ask the home node for after this refusal, if it is to be asked: nothing is held
-    /// here, or the budget is in central mode.
+    /// Returns the kind to ask a node for after this refusal, if it is to be asked: nothing is held here, the
+    /// budget is in central mode, or the part of a rate that is held here is small for what is asked.
     pub(super) fn asks(&self, no: No) -> Option<Kind> {
         let short = matches!(
             no,
             No::Empty | No::ExceedsBurst | No::NotYet(_) | No::Quota | No::Permits
         );
         let slot = self.key_state.cell.view(Tick::from_nanos(0)).slot;
-        let elsewhere = slot.burst == 0 || self.key_state.home.is_central();
+        let elsewhere = self.is_decided_elsewhere() || self.has_small_part(no);
         (short && elsewhere && slot.mode == AdmissionMode::Leased).then_some(slot.kind)
     }
 
-    /// Returns true if a caller that asks once asks the home node after this refusal: the budget is in
-    /// central mode.
+    /// Returns true if only a node can decide: nothing is held here, or the budget is in central mode.
+    pub(super) fn is_decided_elsewhere(&self) -> bool {
+        let slot = self.key_state.cell.view(Tick::from_nanos(0)).slot;
+        slot.burst == 0 || self.key_state.home.is_central()
+    }
+
+    /// Returns true if the part of a rate that is held here is small for what it refused: a cost that it can
+    /// never have, or any if it has few tokens of burst. Its node is asked then, which may have tokens, and
+    /// keeps the part from then on.
+    pub(super) fn has_small_part(&self, no: No) -> bool {
+        let view = self.key_state.cell.view(Tick::from_nanos(0));
+        let burst = view.slot.grains(view.slot.burst) / view.scale.max(1);
+        let small = match no {
+            No::ExceedsBurst => true,
+            No::NotYet(_) => burst < SMALL_BURST,
+            _ => false,
+        };
+        small && view.slot.kind == Kind::Rate && view.slot.burst > 0
+    }
+
+    /// Returns true if a caller that asks once asks a node after this refusal: the budget is in central mode,
+    /// or the tokens of a small part are spent.
     pub(super) fn is_asked_for(&self, no: No) -> bool {
-        self.key_state.home.is_central() && self.asks(no).is_some()
+        let spent = matches!(no, No::NotYet(_)) && self.has_small_part(no);
+        (self.key_state.home.is_central() || spent) && self.asks(no).is_some()
     }
 
     /// Returns true if a layer has to wait for a node before it can decide on `n` tokens.
@@ -159,6 +180,11 @@ impl Limiter {
                 None => Err(Refused::of(self.froze())),
             },
         };
+        let outcome = outcome.map_err(|refused| match refused.reason {
+            // The part that is held here is spent, whatever a node would have said.
+            Reason::Undecided if !self.is_decided_elsewhere() => self.refusal(n, no),
+            _ => refused,
+        });
         outcome.map(Some).map_err(|refused| self.deny(n, refused))
     }
 

@@ -191,7 +191,10 @@ impl Limiter {
                             None => continue,
                         }
                     }
-                    self.nap_of_asker(last, wait)
+                    match self.is_decided_elsewhere() {
+                        true => self.nap_of_asker(last, wait),
+                        false => self.nap_of_small_part(no, last, wait),
+                    }
                 }
                 None => self.nap_of_waiter(no, wait),
             }?;
@@ -204,7 +207,7 @@ impl Limiter {
 
     /// Returns the refusal of a caller whose time is over. If the home node decides, it has not done so yet.
     fn in_vain(&self, no: No) -> Refused {
-        match self.asks(no) {
+        match self.asks(no).filter(|_| self.is_decided_elsewhere()) {
             Some(_) => Refused::undecided(),
             None => Refused::of(no),
         }
@@ -248,6 +251,30 @@ impl Limiter {
         match rest.is_zero() || (central && nap > rest) {
             true => Err(last.refused),
             false => Ok(nap.min(rest)),
+        }
+    }
+
+    /// Returns how long to wait for a small part, or until its node is asked again, or the refusal if neither is
+    /// in time.
+    fn nap_of_small_part(
+        &self,
+        no: No,
+        last: Option<HomeAnswer>,
+        wait: Wait,
+    ) -> Result<Duration, Refused> {
+        let here = self.nap_of_waiter(no, wait);
+        let again = last
+            .and_then(|last| last.again)
+            .filter(|_| !self.is_beyond(wait.n));
+        let (Some(again), Some(patience)) = (again, self.patience(no)) else {
+            return here;
+        };
+        let again = Duration::from_nanos(again.since(self.now()).nanos());
+        let rest = self.rest(patience, self.since(no, wait), wait);
+        match here {
+            Ok(nap) => Ok(nap.min(again)),
+            Err(_) if again < rest => Ok(again),
+            Err(late) => Err(late),
         }
     }
 
@@ -331,7 +358,7 @@ impl Limiter {
             view.slot.mode,
             AdmissionMode::Leased | AdmissionMode::Floor | AdmissionMode::Forever
         );
-        let here = !self.key_state.home.is_central() && view.slot.burst > 0;
+        let here = !self.is_decided_elsewhere() && !self.has_small_part(No::NotYet(None));
         let waits = decides && view.slot.kind == Kind::Rate && here;
         let wait = waits.then(|| view.wait_for(ahead))?;
         wait.is_none_or(|wait| wait > most)

@@ -119,3 +119,53 @@ fn a_share_that_is_on_its_way_outlives_the_refusal_of_the_home() {
         assert_eq!(outcome.is_ok(), comes);
     }
 }
+
+/// A part of fewer than eight tokens of burst is nearly never full when it is needed: its node may have some.
+#[test]
+fn a_caller_asks_its_node_for_what_a_small_part_has_spent() {
+    let mut kept = Kept::new();
+    kept.part.agree(terms());
+    kept.part.deposit(1, 7);
+    let limiter = kept.part.limiter.clone();
+    assert!(limiter.check(7).now_or_never().is_some_and(|of| of.is_ok()));
+    assert_eq!(
+        reason(Some(limiter.try_acquire(1))),
+        Some(Reason::Throttled)
+    );
+    assert!(
+        kept.asked().is_none(),
+        "what is held here costs no question"
+    );
+    assert!(limiter.needs_a_node(1, kept.part.clock.now()));
+
+    let mut once = pin!(limiter.check(1));
+    assert!(once.as_mut().now_or_never().is_none());
+    let call = kept.asked().expect("the part is small");
+    let now = kept.part.clock.now();
+    let grant = Answer::Admitted(Grant {
+        asked_at: now,
+        heard_at: now,
+        period: PeriodId::new(0),
+        booking: None,
+    });
+    assert!(call.reply.send(grant).is_ok());
+    assert!(once.now_or_never().is_some_and(|of| of.is_ok()));
+
+    // The part itself makes one in a second.
+    let within = Duration::from_millis(50);
+    let mut waits = pin!(limiter.acquire_within(1, within));
+    assert!(waits.as_mut().now_or_never().is_none());
+    let spent = Answer::Refused {
+        reason: Why::Spent,
+        retry_after: Some(Span::from_millis(400)),
+    };
+    let call = kept.asked().expect("the part is small");
+    assert!(call.reply.send(spent).is_ok());
+    let outcome = waits.now_or_never().expect("neither is in time");
+    assert_eq!(reason(Some(outcome)), Some(Reason::Throttled));
+
+    kept.part.deposit(0, 1);
+    assert!(limiter.check(1).now_or_never().is_some_and(|of| of.is_ok()));
+    let _ = limiter.check(1).now_or_never();
+    assert!(kept.asked().is_none(), "eight tokens are not so few");
+}
