@@ -50,7 +50,7 @@ pub(crate) mod reserve;
 mod slot;
 pub(crate) mod step;
 pub(crate) mod thread_cache;
-mod view;
+pub(crate) mod view;
 pub(crate) mod wheel;
 
 pub(crate) use decider::CellDecider;

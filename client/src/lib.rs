@@ -200,7 +200,7 @@ pub use limiter::combined::{self, Combined};
 pub use limiter::key_refused::KeyRefused;
 pub use limiter::permit::Permit;
 pub use limiter::refused::{Admission, Reason, Refused};
-pub use limiter::{Limiter, Reservation};
+pub use limiter::{Decision, Limiter, Reservation};
 pub use local::keyed::Keyed;
 pub use local::{adaptive, breaker, debounce, keyed, shape};
 #[cfg(feature = "cluster")]

@@ -3,6 +3,8 @@
 mod central;
 mod combine;
 pub mod combined;
+mod decide;
+pub(crate) mod decision;
 mod described;
 mod fast_path;
 pub(crate) mod key_refused;
@@ -23,12 +25,14 @@ mod watched;
 
 pub use crate::bucket::described::LimitInfo;
 pub use aliquot_core::share::Kind;
+pub use decision::Decision;
 pub use refused::Excess;
 pub use reservation::{Reservation, Settled};
 pub use snapshot::{LimiterState, Snapshot};
 
 #[cfg(doc)]
 use crate::Reason;
+use crate::bucket::view::View;
 use crate::bucket::{AdmissionMode, Need, No};
 use crate::limiter::key_state::KeyState;
 use crate::limiter::permit::Permit;
@@ -115,7 +119,7 @@ impl Limiter {
     }
 
     /// The same, not inlined, for callers that may wait.
-    fn decide(&self, n: u64, now: Tick) -> Result<Admission, No> {
+    fn take_for_waiter(&self, n: u64, now: Tick) -> Result<Admission, No> {
         self.decide_in_place(n, now)
     }
 
@@ -279,24 +283,8 @@ impl Limiter {
     ///
     /// As [`Limiter::acquire`].
     pub async fn check(&self, n: u64) -> Result<Admission, Refused> {
-        let no = match self.decide(n, self.now()) {
-            Ok(admission) => return Ok(admission),
-            Err(no) => no,
-        };
-        match no {
-            _ if self.is_asked_for(no) => {
-                let grant = self.check_at_home(n, no).await?;
-                Ok(self.checked(n, grant))
-            }
-            no if self.may_come(no, n) => {
-                self.probe(n, no)?;
-                let outcome = self
-                    .wait(n, Some(self.once_within()), RetryPolicy::Once)
-                    .await;
-                self.probed(n, no, outcome)
-            }
-            no => Err(self.refuse(n, no)),
-        }
+        let (outcome, _) = self.ask_within(n, Duration::MAX).await;
+        outcome.map(|charge| Admission::of(n, &charge))
     }
 
     /// Takes a permit if one is free now and no caller waits for one ([`Limiter::permit`]). Dropping the permit
@@ -381,6 +369,20 @@ impl Limiter {
     pub fn peek(&self) -> Snapshot {
         let now = self.now();
         let view = self.key_state.cell.view(now);
+        let (right, remaining) = self.right_in(&view, now);
+        let cached = self.key_state.cell.cached_tokens();
+        Snapshot {
+            kind: view.slot.kind,
+            rate: view.tokens(view.slot.rate_grains()),
+            burst: view.tokens(view.slot.grains(view.slot.burst)),
+            level: view.tokens(view.level).saturating_add(cached),
+            right,
+            remaining,
+        }
+    }
+
+    /// Returns the right by which the limiter admits in the state `view`, and the time that remains of it at `now`.
+    fn right_in(&self, view: &View, now: Tick) -> (LimiterState, Duration) {
         let lease = Tick::from_nanos(
             self.handle
                 .shared
@@ -389,7 +391,7 @@ impl Limiter {
                 .load(crate::sync::Ordering::Acquire),
         );
         let lasts = |until: Tick| Duration::from_nanos(until.since(now).nanos());
-        let (right, remaining) = match view.slot.mode {
+        match view.slot.mode {
             AdmissionMode::Cold => (LimiterState::Cold, Duration::ZERO),
             AdmissionMode::Leased if now < lease => (LimiterState::Leased, lasts(lease)),
             AdmissionMode::Leased | AdmissionMode::Lapsed => (LimiterState::Lapsed, Duration::ZERO),
@@ -403,15 +405,6 @@ impl Limiter {
                 (LimiterState::Frozen, Duration::ZERO)
             }
             AdmissionMode::Closed => (LimiterState::Closed, Duration::ZERO),
-        };
-        let tokens = |grains: u64| grains / view.scale.max(1);
-        Snapshot {
-            kind: view.slot.kind,
-            rate: tokens(view.slot.rate_grains()),
-            burst: tokens(view.slot.grains(view.slot.burst)),
-            level: tokens(view.level).saturating_add(self.key_state.cell.cached_tokens()),
-            right,
-            remaining,
         }
     }
 

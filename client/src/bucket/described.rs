@@ -4,7 +4,11 @@ use crate::bucket::limit::Limit;
 use aliquot_core::unit::Span;
 use std::time::Duration;
 
-/// State of a limit, as header fields tell it ([`Combine::info_at`](crate::combined::Combine::info_at)).
+/// State of a limit, as header fields tell it.
+///
+/// A decision returns the state that it left ([`Limiter::decide`](crate::Limiter::decide)):
+/// `remaining` then has this request's cost taken off, and not what other threads took since. Tokens that other
+/// threads hold in advance ([`Limiter::unbatched`](crate::Limiter::unbatched)) are added as an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitInfo {
     /// Tokens per window. For a leased limit those of the whole budget, as far as its node tells them.

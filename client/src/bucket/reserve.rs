@@ -30,6 +30,7 @@
 //! and is odd in between. What is taken in an odd era may be of either epoch, and is never put back.
 
 use super::step::{Next, update};
+use super::view::View;
 use super::{AdmissionMode, Cell, Need, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
@@ -150,6 +151,19 @@ impl Cell {
         most: Span,
         lease: &AtomicU64,
     ) -> Result<BucketCharge, No> {
+        self.reserve_and_view(n, now, most, lease).0
+    }
+
+    /// Decides as [`Cell::reserve`] does. Also returns the state as this decision left it or, if it refused, found
+    /// it: the state of the very word that it swapped or read, whatever other threads do meanwhile.
+    #[inline(always)]
+    pub(crate) fn reserve_and_view(
+        &self,
+        n: u64,
+        now: Tick,
+        most: Span,
+        lease: &AtomicU64,
+    ) -> (Result<BucketCharge, No>, View) {
         // The era is loaded first: tokens taken under one edge are not put back under the next.
         let era = self.era();
         let back = self.cold.back.load(Ordering::Acquire);
@@ -159,7 +173,7 @@ impl Cell {
             let period = self.period(slot, word.epoch);
             let (debt, grains, act_at) = match self.step_for_later(&view, n, now, most, lease) {
                 Ok(step) => step,
-                Err(no) => return Next::Keep(Err(no)),
+                Err(no) => return Next::Keep((Err(no), self.view_of(*word, slot, now))),
             };
             let burst = slot.grains(slot.burst);
             let position = before.wrapping_add(slot.grains(debt));
@@ -176,7 +190,8 @@ impl Cell {
                 period,
                 act_at,
             };
-            Next::Swap(Word { debt, ..*word }.pack(), Ok(charge))
+            let next = Word { debt, ..*word };
+            Next::Swap(next.pack(), (Ok(charge), self.view_of(next, slot, now)))
         })
     }
 

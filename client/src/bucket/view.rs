@@ -1,7 +1,7 @@
 //! Read-only snapshots of a cell, for estimates and metrics.
 
 use super::reserve::WordView;
-use super::{Cell, Slot};
+use super::{Cell, Slot, Word};
 use crate::sync::Ordering;
 use aliquot_core::unit::{Span, Tick};
 
@@ -28,23 +28,31 @@ impl Cell {
 
     /// Returns the state at `now`. Consistent: all of it is from one epoch.
     pub(crate) fn view(&self, now: Tick) -> View {
-        self.read(|WordView { word, slot, .. }| {
-            let (made, _) = slot.made(now);
-            let missing = word.debt.saturating_sub(made).max(self.floor(slot, 0));
-            View {
-                level: slot.grains(slot.burst.saturating_sub(missing)),
-                missing: slot.grains(missing),
-                slot: *slot,
-                scale: self.hot.scale.load(Ordering::Relaxed),
-                until: self.until(word.epoch),
-                made,
-                debt: word.debt,
-            }
-        })
+        self.read(|WordView { word, slot, .. }| self.view_of(*word, slot, now))
+    }
+
+    /// Returns the state that a word and its slot make at `now`.
+    pub(super) fn view_of(&self, word: Word, slot: &Slot, now: Tick) -> View {
+        let (made, _) = slot.made(now);
+        let missing = word.debt.saturating_sub(made).max(self.floor(slot, 0));
+        View {
+            level: slot.grains(slot.burst.saturating_sub(missing)),
+            missing: slot.grains(missing),
+            slot: *slot,
+            scale: self.hot.scale.load(Ordering::Relaxed),
+            until: self.until(word.epoch),
+            made,
+            debt: word.debt,
+        }
     }
 }
 
 impl View {
+    /// Converts grains to tokens, rounded down.
+    pub(crate) fn tokens(&self, grains: u64) -> u64 {
+        grains / self.scale.max(1)
+    }
+
     /// Returns true if all that was taken has been replenished. Capacity in thread caches does not count as
     /// taken.
     pub(crate) const fn is_full(&self) -> bool {

@@ -342,9 +342,9 @@ where
             let options = &rules.options;
             match rules.decide(&parts).await {
                 Outcome::Free => inner.call(Request::from_parts(parts, body)).await,
-                Outcome::Admitted(meters) => {
+                Outcome::Admitted(tightest) => {
                     let mut response = inner.call(Request::from_parts(parts, body)).await?;
-                    if let Some((name, held)) = meters.tightest() {
+                    if let Some((name, held)) = tightest {
                         options.describe(response.headers_mut(), name, &held);
                     }
                     Ok(response)

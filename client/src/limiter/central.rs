@@ -324,23 +324,15 @@ impl Limiter {
         n
     }
 
-    /// Returns the admission of a caller that asked once.
-    pub(super) fn checked(&self, n: u64, grant: Option<Grant>) -> Admission {
-        match grant {
-            Some(grant) => self.admitted(n, &grant),
-            None => self.let_through(n, self.now()),
-        }
-    }
-
     /// Returns the admission that the home node granted.
     pub(super) fn admitted(&self, n: u64, grant: &Grant) -> Admission {
+        Admission::of(n, &self.charged_at_home(n, grant))
+    }
+
+    /// Returns the charge that the home node made.
+    pub(super) fn charged_at_home(&self, n: u64, grant: &Grant) -> BucketCharge {
         self.key_state.tally.admitted(n);
-        Admission {
-            tokens: n,
-            asked_at: grant.asked_at,
-            decided_at: grant.heard_at,
-            period: grant.period,
-        }
+        BucketCharge::at_home(grant.asked_at, grant.heard_at, grant.period)
     }
 
     /// Returns the permit that the home node has booked.

@@ -4,6 +4,7 @@ use super::Limiter;
 use crate::bucket::described::LimitInfo;
 use crate::bucket::{Need, No};
 use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::Refused;
 use aliquot_core::unit::{Span, Tick};
 
@@ -75,6 +76,11 @@ impl Combine for Limiter {
             self.key_state.cell.reserve(n, now, Span::ZERO, lease)
         })?;
         Ok(Receipt::of_cell(n, charge))
+    }
+
+    fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
+        self.decide_after(|| self.in_time(), n, now)
+            .map(|charge| Receipt::of_cell(n, charge))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

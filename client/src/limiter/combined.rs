@@ -7,6 +7,7 @@ mod tests;
 
 pub use combine::{Combine, Receipt};
 
+use crate::bucket::described::LimitInfo;
 use crate::limiter::Settled;
 use crate::limiter::refused::Refused;
 use aliquot_core::unit::Tick;
@@ -62,6 +63,17 @@ pub struct CombinedRefused<'a> {
     pub refused: Refused,
 }
 
+/// Answer of several limits to a request, with the state of the limit that matters most to the caller.
+#[derive(Debug)]
+#[must_use = "it says whether the request is admitted"]
+pub struct CombinedDecision<'a, const N: usize> {
+    /// The tokens that all limits took, or the refusal of the limit with the longest wait.
+    pub outcome: Result<Charge<'a, N>, CombinedRefused<'a>>,
+    /// Name and state of one limit: of the one that the refusal names or, of limits that admitted, the one with the
+    /// fewest tokens left. `None` if no state is known.
+    pub info: Option<(&'a str, LimitInfo)>,
+}
+
 impl<'a, const N: usize> Combined<'a, N> {
     /// Combines limits of one type, in the order in which they are asked.
     #[must_use]
@@ -96,6 +108,54 @@ impl<'a, const N: usize> Combined<'a, N> {
     /// [`CombinedRefused`]; nothing was taken.
     pub fn try_acquire(&self, n: u64) -> Result<Charge<'a, N>, CombinedRefused<'a>> {
         self.take(n, ClockSource::Own)
+    }
+
+    /// [`Combined::try_acquire`] that also returns the state of a limit, as this decision left it
+    /// ([`Combine::decide_at`]). If the refusing limit with the longest wait was only peeked at, because one before
+    /// it refused, its state is read after that.
+    ///
+    /// ```
+    /// use aliquot_client::{Combined, Limit, Limiter};
+    ///
+    /// let service = Limiter::local(Limit::per_sec(1_000), 100)?;
+    /// let tenant = Limiter::local(Limit::per_sec(10), 5)?;
+    /// let limits = Combined::of([("tenant", &tenant), ("service", &service)]);
+    /// let (name, info) = limits.decide(2).info.expect("both are known");
+    /// assert_eq!((name, info.remaining), ("tenant", 3));
+    /// # Ok::<(), aliquot_client::LimitError>(())
+    /// ```
+    pub fn decide(&self, n: u64) -> CombinedDecision<'a, N> {
+        self.decide_by(n, ClockSource::Own)
+    }
+
+    /// [`Combined::decide`] at `now`, a reading of the clock that all limits share; see
+    /// [`Combined::try_acquire_at`].
+    pub fn decide_at(&self, n: u64, now: Tick) -> CombinedDecision<'a, N> {
+        self.decide_by(n, ClockSource::Given(now))
+    }
+
+    fn decide_by(&self, n: u64, clock: ClockSource) -> CombinedDecision<'a, N> {
+        let (mut receipts, mut infos) = ([Receipt::NOTHING; N], [None; N]);
+        let taken = LimitSet(&self.limits).decide((&mut receipts, &mut infos), n, clock);
+        match taken {
+            Ok(()) => {
+                let names = self.limits.iter().map(|&(name, _)| name);
+                let known = names.zip(infos);
+                let known = known.filter_map(|(name, info)| Some((name, info?)));
+                CombinedDecision {
+                    outcome: Ok(Charge {
+                        limits: self.limits,
+                        receipts,
+                        tokens: n,
+                    }),
+                    info: known.min_by_key(|(_, info)| info.remaining),
+                }
+            }
+            Err((refused, info)) => CombinedDecision {
+                info: info.map(|info| (refused.limit, info)),
+                outcome: Err(refused),
+            },
+        }
     }
 
     /// [`Combined::try_acquire`] at `now`, a reading of the clock that all limits share.

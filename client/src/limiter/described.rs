@@ -2,22 +2,31 @@
 
 use super::{Limiter, LimiterState};
 use crate::bucket::described::{Bucket, LimitInfo, limit_of_budget};
+use crate::bucket::view::View;
 use aliquot_core::share::Kind;
+use aliquot_core::unit::Tick;
 
 impl Limiter {
-    /// Describes the limit: that of this process, or of the whole budget, and what is left here; `None` if it is
+    /// Describes the limit now: that of this process, or of the whole budget, and what is left here; `None` if it is
     /// not known or there is no limit in force.
     pub(crate) fn describe(&self) -> Option<LimitInfo> {
-        let held = self.peek();
-        if !is_limited(held.right) || held.burst == 0 {
+        let now = self.now();
+        self.describe_view(&self.key_state.cell.view(now), now)
+    }
+
+    /// Describes the limit in the state `view`, which was read at `now`.
+    pub(super) fn describe_view(&self, view: &View, now: Tick) -> Option<LimitInfo> {
+        let burst = view.tokens(view.slot.grains(view.slot.burst));
+        if !is_limited(self.right_in(view, now).0) || burst == 0 {
             return None;
         }
         let (largest, rate) = (self.key_state.home.largest(), self.key_state.home.rate());
-        let remaining = held.level.min(held.burst);
-        let view = self.key_state.cell.view(self.now());
-        if held.kind != Kind::Rate {
+        // What thread caches hold counts as available.
+        let cached = self.key_state.cell.cached_tokens();
+        let remaining = view.tokens(view.level).saturating_add(cached).min(burst);
+        if view.slot.kind != Kind::Rate {
             return Some(LimitInfo {
-                limit: largest.max(held.burst),
+                limit: largest.max(burst),
                 window: None,
                 remaining,
                 reset: None,
@@ -34,7 +43,6 @@ impl Limiter {
             0 => (described.limit, described.window),
             rate => limit_of_budget(rate, largest.saturating_mul(view.scale), view.scale),
         };
-        // What thread caches hold counts as available.
         Some(LimitInfo {
             limit,
             window,

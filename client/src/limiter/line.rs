@@ -61,7 +61,7 @@ impl Limiter {
                 ..place.admission()
             });
         }
-        let local = |now| self.decide(n, now);
+        let local = |now| self.take_for_waiter(n, now);
         let remote = |grant| Ok(self.admitted(n, &grant));
         self.wait_for_part(n, most, retry_policy, local, remote)
             .await

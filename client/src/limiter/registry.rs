@@ -6,8 +6,8 @@
 //! A key state is **held** while a handle to it exists: a limiter, a permit, a reservation, or a question in
 //! flight. Besides handles only the registry refers to it, and the session once it [was
 //! told](Registry::take_changes). A handle is made from another handle, or by the registry under its lock. So
-//! if a thread that holds the lock counts no more than these two references, there is no handle. None can
-//! appear once the key state is out of the map. No caller waits for it either, because a waiting caller holds
+//! if a thread that holds the lock for writing counts no more than these two references, there is no handle. None
+//! can appear once the key state is out of the map. No caller waits for it either, because a waiting caller holds
 //! it.
 //!
 //! The next use of the key creates **another key state**, which is empty. Only the session gives it capacity,
@@ -30,7 +30,7 @@ use aliquot_core::budget::Key;
 use aliquot_core::unit::{Span, Tick};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// All keys of a client.
 #[derive(Debug, Default)]
@@ -53,8 +53,8 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 struct Entry {
     key_state: Arc<KeyState>,
-    /// When the key state was last asked for, or seen to be held.
-    used: Tick,
+    /// When the key state was last asked for, or seen to be held, in nanoseconds.
+    used: AtomicU64,
 }
 
 /// Changes to the set of keys, to be applied in this order.
@@ -97,10 +97,10 @@ impl Registry {
         }
     }
 
-    /// Returns the state of a key, if there is one.
-    pub(crate) fn find(&mut self, key: &Key, now: Tick) -> Option<Arc<KeyState>> {
-        let entry = self.entries.get_mut(key)?;
-        entry.used = entry.used.max(now);
+    /// Returns the state of a key, if there is one. Many threads may search at once.
+    pub(crate) fn find(&self, key: &str, now: Tick) -> Option<Arc<KeyState>> {
+        let entry = self.entries.get(key)?;
+        entry.use_at(now);
         Some(Arc::clone(&entry.key_state))
     }
 
@@ -126,7 +126,7 @@ impl Registry {
         }
         let entry = Entry {
             key_state: Arc::clone(&key_state),
-            used: now.at,
+            used: AtomicU64::new(now.at.nanos()),
         };
         self.entries.insert(key.clone(), entry);
         self.changes.fresh.insert(key, Arc::clone(&key_state));
@@ -158,14 +158,15 @@ impl Registry {
     }
 
     /// Returns the keys that were not used for `idle` and could be forgotten, each with the start of that time.
-    fn spare(&mut self, now: Now, idle: Span) -> Vec<(Tick, Key)> {
+    fn spare(&self, now: Now, idle: Span) -> Vec<(Tick, Key)> {
         let mut spare = Vec::new();
-        for (key, entry) in &mut self.entries {
+        for (key, entry) in &self.entries {
+            let used = Tick::from_nanos(entry.used.load(Ordering::Relaxed));
             match entry.is_held() {
-                true => entry.used = entry.used.max(now.at),
-                false if now.at.since(entry.used) < idle => {}
+                true => entry.use_at(now.at),
+                false if now.at.since(used) < idle => {}
                 false if entry.key_state.may_be_forgotten(now.at, now.leased) => {
-                    spare.push((entry.used, key.clone()));
+                    spare.push((used, key.clone()));
                 }
                 false => {}
             }
@@ -232,6 +233,14 @@ impl Registry {
 }
 
 impl Entry {
+    /// Records that the key is used at `now`.
+    fn use_at(&self, now: Tick) {
+        // Most threads find a later reading of another one, and then share the cache line.
+        if self.used.load(Ordering::Relaxed) < now.nanos() {
+            self.used.fetch_max(now.nanos(), Ordering::Relaxed);
+        }
+    }
+
     /// Returns true if there are references to the key state besides the registry's and that of the session
     /// or of `fresh`.
     fn is_held(&self) -> bool {

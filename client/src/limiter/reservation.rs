@@ -150,26 +150,8 @@ impl Limiter {
     ///
     /// As [`Limiter::acquire`].
     pub async fn check_to_settle(&self, n: u64) -> Result<Reservation, Refused> {
-        let no = match self.take_now(n, self.now()) {
-            Ok(charge) => return Ok(self.reserved(n, charge)),
-            Err(no) => no,
-        };
-        match no {
-            _ if self.is_asked_for(no) => {
-                let Some(grant) = self.check_at_home(n, no).await? else {
-                    self.pass(n);
-                    return Ok(self.reserved(n, BucketCharge::nothing(self.now())));
-                };
-                Ok(self.reserved_at_home(n, &grant))
-            }
-            no if self.may_come(no, n) => {
-                self.probe(n, no)?;
-                let most = Some(self.once_within());
-                let outcome = self.wait_to_settle(n, most, RetryPolicy::Once).await;
-                self.probed(n, no, outcome)
-            }
-            no => Err(self.refuse(n, no)),
-        }
+        let (outcome, _) = self.ask_within(n, Duration::MAX).await;
+        outcome.map(|charge| self.reserved(n, charge))
     }
 
     async fn wait_to_settle(
@@ -197,12 +179,7 @@ impl Limiter {
 
     /// Makes the reservation of tokens that the home node granted.
     fn reserved_at_home(&self, n: u64, grant: &Grant) -> Reservation {
-        let admission = self.admitted(n, grant);
-        let (asked_at, heard_at) = (admission.asked_at, admission.decided_at);
-        self.reserved(
-            n,
-            BucketCharge::at_home(asked_at, heard_at, admission.period),
-        )
+        self.reserved(n, self.charged_at_home(n, grant))
     }
 
     fn take_now(&self, n: u64, now: Tick) -> Result<BucketCharge, No> {
@@ -244,7 +221,7 @@ impl Limiter {
     }
 
     /// The same, but does not count a refusal.
-    fn taking_or_no(
+    pub(super) fn taking_or_no(
         &self,
         n: u64,
         now: Tick,

@@ -18,7 +18,7 @@ use aliquot_core::unit::{Edge, Span, Tick};
 use lease::LeaseWord;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
@@ -60,7 +60,8 @@ pub(crate) struct Shared {
     /// Marks the keys that were used since the session's last look.
     pub(crate) touched: Arc<Touched>,
     pub(crate) wake: Notify,
-    registry: Mutex<Registry>,
+    /// Read by every call that looks for the limiter of a known key, and written for all else.
+    registry: RwLock<Registry>,
     status: Mutex<Status>,
     /// Maximum time that a caller waits for a budget that is not known yet.
     pub(crate) cold_wait: Duration,
@@ -169,7 +170,7 @@ impl Shared {
             untaken: AtomicBool::new(false),
             wanted: AtomicU8::new(SERVED),
             wake: Notify::new(),
-            registry: Mutex::new(Registry::new(Arc::clone(&touched))),
+            registry: RwLock::new(Registry::new(Arc::clone(&touched))),
             touched,
             status: Mutex::default(),
             cold_wait,
@@ -257,18 +258,33 @@ impl Shared {
         self.wanted.store(SERVED, Ordering::Release);
     }
 
-    /// Returns the state of a key, created at the first call.
+    /// Returns the state of a key, created at the first call. A known key costs one search under a lock that
+    /// callers share, and no allocation.
     pub(crate) fn key_state(&self, text: &str) -> Result<Arc<KeyState>, KeyRefused> {
+        let known = read(&self.registry);
+        if known.closed {
+            return Err(KeyRefused::Closed);
+        }
+        if let Some(key_state) = known.find(text, self.now()) {
+            return Ok(key_state);
+        }
+        drop(known);
+        self.new_key_state(text)
+    }
+
+    /// Creates the state of a key, unless another thread has by now.
+    #[cold]
+    fn new_key_state(&self, text: &str) -> Result<Arc<KeyState>, KeyRefused> {
         let key = Key::try_from(text).map_err(|error| KeyRefused::Invalid {
             key: text.chars().take(Key::BYTES_MAX).collect(),
             error,
         })?;
         let now = self.registry_now();
-        let mut registry = lock(&self.registry);
+        let mut registry = write(&self.registry);
         if registry.closed {
             return Err(KeyRefused::Closed);
         }
-        if let Some(key_state) = registry.find(&key, now.at) {
+        if let Some(key_state) = registry.find(text, now.at) {
             return Ok(key_state);
         }
         let key_state = registry.add(key, self.keys_max, now)?;
@@ -289,7 +305,7 @@ impl Shared {
     /// Forgets keys that are no longer needed.
     pub(crate) fn sweep(&self) {
         let now = self.registry_now();
-        lock(&self.registry).sweep(now);
+        write(&self.registry).sweep(now);
     }
 
     /// Tells the session to look at all modes.
@@ -305,42 +321,42 @@ impl Shared {
 
     /// Sets the mode of all keys, including later ones.
     pub(crate) fn set_mode(&self, mode: Mode) {
-        lock(&self.registry).set_mode(mode);
+        write(&self.registry).set_mode(mode);
         self.switched();
     }
 
     /// Counts refusals of all keys in `counters`, including later keys.
     pub(crate) fn watch(&self, counters: &Arc<Counters>) {
-        lock(&self.registry).watch(counters);
+        write(&self.registry).watch(counters);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        lock(&self.registry).closed
+        read(&self.registry).closed
     }
 
     /// Returns the mode of all keys.
     pub(crate) fn mode(&self) -> Mode {
-        lock(&self.registry).mode()
+        read(&self.registry).mode()
     }
 
     /// Returns the states of all keys, in the order of the keys.
     pub(crate) fn key_states(&self) -> Vec<Arc<KeyState>> {
-        lock(&self.registry).key_states().cloned().collect()
+        read(&self.registry).key_states().cloned().collect()
     }
 
     /// Takes the changes to the set of keys since the last call.
     pub(crate) fn take_changes(&self) -> Changes {
-        lock(&self.registry).take_changes()
+        write(&self.registry).take_changes()
     }
 
     /// Returns the counters of the keys that were forgotten.
     pub(crate) fn past(&self) -> Past {
-        lock(&self.registry).past()
+        read(&self.registry).past()
     }
 
     /// Refuses further keys from now on.
     pub(crate) fn close(&self) {
-        lock(&self.registry).closed = true;
+        write(&self.registry).closed = true;
         self.shut.store(true, Ordering::Release);
     }
 
@@ -357,9 +373,17 @@ impl Shared {
         let mut status = lock(&self.status).clone();
         let until = Tick::from_nanos(self.lease.0.load(Ordering::Acquire));
         status.lease = Duration::from_nanos(until.since(self.clock.now()).nanos());
-        status.keys = lock(&self.registry).len();
+        status.keys = read(&self.registry).len();
         status
     }
+}
+
+fn read(registry: &RwLock<Registry>) -> RwLockReadGuard<'_, Registry> {
+    registry.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(registry: &RwLock<Registry>) -> RwLockWriteGuard<'_, Registry> {
+    registry.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A panic leaves none of the guarded values half-written.

@@ -80,6 +80,19 @@ struct Class {
     most: u64,
 }
 
+impl Class {
+    /// Returns the bucket of a key with this debt; `None` if there is no limit.
+    fn bucket_of(&self, debt: u64, now: Tick) -> Option<Bucket> {
+        let slot = self.slot?;
+        Some(Bucket {
+            rate: slot.rate_grains(),
+            burst: slot.grains(slot.burst),
+            missing: slot.grains(debt.saturating_sub(slot.made(now).0)),
+            scale: self.grains_per_token,
+        })
+    }
+}
+
 impl Keyed {
     /// Maximum number of keys: 2³² × 4/5.
     pub const KEYS_MAX: usize = (1 << 32) / 5 * 4;
@@ -161,20 +174,18 @@ impl Keyed {
     /// Returns the bucket of a key of a class; `None` if there is no such class, or no limit.
     fn bucket_in(&self, of: u16, key: &str, now: Tick) -> Option<Bucket> {
         let class = self.classes.get(usize::from(of))?;
-        let slot = class.slot?;
-        let owed = by_words!(key, W => {
+        class.bucket_of(self.owed(of, key, now), now)
+    }
+
+    /// Returns the debt of a key of a class, in units of that class.
+    fn owed(&self, of: u16, key: &str, now: Tick) -> u64 {
+        by_words!(key, W => {
             let name = self.table.maker().name::<W>(of, key);
             let found = self.table.find(&name.spelled());
             found.map_or_else(
                 || self.table.owed_by_new(of, now, self),
                 |found| found.debt(),
             )
-        });
-        Some(Bucket {
-            rate: slot.rate_grains(),
-            burst: slot.grains(slot.burst),
-            missing: slot.grains(owed.saturating_sub(slot.made(now).0)),
-            scale: class.grains_per_token,
         })
     }
 

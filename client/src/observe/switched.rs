@@ -4,6 +4,7 @@ mod keyed;
 
 use crate::bucket::described::LimitInfo;
 use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::Refused;
 use crate::observe::mode_guard::ModeGuard;
 use crate::observe::switch::{Mode, ModeStats};
@@ -110,6 +111,21 @@ impl<T: Combine> Combine for Switched<T> {
             self.guard.apply(n, refused)?;
             Ok(Receipt::of_window(0, 0))
         })
+    }
+
+    fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
+        if let Err(refused) = self.guard.check_frozen(n) {
+            return Decision {
+                outcome: Err(refused),
+                info: self.limit.info_at(now),
+            };
+        }
+        let Decision { outcome, info } = self.limit.decide_at(n, now);
+        let outcome = outcome.or_else(|refused| {
+            self.guard.apply(n, refused)?;
+            Ok(Receipt::of_window(0, 0))
+        });
+        Decision { outcome, info }
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 const LIMIT: u64 = 2;
 
 fn takes(ring: &Ring, now: u64) -> Option<u64> {
-    ring.take(1, now, |_| Ok::<_, ()>(LIMIT)).ok()
+    let taken = ring.take(1, now, |_| Ok::<_, ()>(LIMIT));
+    taken.ok().map(|(at, _)| at)
 }
 
 /// Returns for how many admissions there is room at `now`.

@@ -1,7 +1,7 @@
 //! Answers to refused requests.
 
 use super::options::{Fields, Options, Reset, is_misconfigured};
-use super::outcome::Refusal;
+use super::outcome::{Refusal, field_name};
 use crate::bucket::described::LimitInfo;
 use crate::limiter::key_refused::KeyRefused;
 use crate::limiter::refused::Reason;
@@ -107,13 +107,14 @@ impl Refusal<'_> {
             grpc,
             word: reason.word(),
             detail: self.refused.cause(),
-            layer: self.asked.name,
+            layer: self.name,
             wait: wait.map(|wait| options.spread(wait)),
         };
         let mut response = problem.answer::<A, R>(parts);
-        match self.asked.read() {
-            Some((name, held)) if is_never => options.policy(response.headers_mut(), name, &held),
-            Some((name, held)) => {
+        let name = field_name(self.name);
+        match self.info {
+            Some(held) if is_never => options.policy(response.headers_mut(), name, &held),
+            Some(held) => {
                 // `Retry-After` must not be earlier than the end of the window.
                 let reset = held
                     .reset

@@ -3,11 +3,14 @@
 use super::Rules;
 use super::meter::{Meter, Which};
 use super::options::NoKey;
-use super::outcome::{Meters, Outcome, Refusal, RequestAction};
+use super::outcome::{Outcome, Refusal, field_name};
 use super::request_limits::{Named, decide_all};
 use crate::http::path;
+use crate::limiter::combined::combine::Combine;
+use crate::limiter::decision::Decision;
 use http::request::Parts;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The limit or limits of a layer.
 #[derive(Clone)]
@@ -51,29 +54,35 @@ impl Rules {
     }
 
     async fn decide_one(&self, meter: Meter, n: u64) -> Outcome<'_> {
-        let outcome = match &meter {
-            Meter::Limiter(limiter) => limiter.check(n).await.map(|admission| {
-                if let Some(hook) = &self.on_admit {
-                    hook(limiter, &admission);
+        let (outcome, info) = match &meter {
+            Meter::Limiter(limiter) => {
+                let Decision { outcome, info } = limiter.decide_within(n, Duration::MAX).await;
+                if let (Some(hook), Ok(admission)) = (&self.on_admit, &outcome) {
+                    hook(limiter, admission);
                 }
-            }),
-            Meter::Key(store, key) => store.try_acquire(key, n),
-            Meter::Other(limit) => limit.take_at(n, limit.now()).map(|_| ()),
+                (outcome.map(|_| ()), info)
+            }
+            Meter::Key(..) | Meter::Other(_) => {
+                let Decision { outcome, info } = meter.decide_at(n, meter.now());
+                (outcome.map(|_| ()), info)
+            }
         };
-        let asked = RequestAction { name: None, meter };
         match outcome {
-            Ok(()) => Outcome::Admitted(Meters {
-                first: asked,
-                others: Vec::new(),
+            Ok(()) => Outcome::Admitted(info.map(|info| (field_name(None), info))),
+            Err(refused) => self.refused(Refusal {
+                name: None,
+                refused,
+                info,
             }),
-            Err(refused) => self.refused(Refusal { asked, refused }),
         }
     }
 
     /// Admits a request for which the limit is not set up, if the layer is told so.
     fn refused<'a>(&self, refusal: Refusal<'a>) -> Outcome<'a> {
-        let (name, refused) = (refusal.asked.name, refusal.refused);
-        match self.options.admits_misconfigured(name, refused) {
+        match self
+            .options
+            .admits_misconfigured(refusal.name, refusal.refused)
+        {
             true => Outcome::Free,
             false => Outcome::Refused(refusal),
         }

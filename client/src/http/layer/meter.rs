@@ -4,6 +4,7 @@ use super::Of;
 use crate::bucket::described::LimitInfo;
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::decision::Decision;
 use crate::limiter::key_refused::KeyRefused;
 use crate::limiter::refused::Refused;
 use crate::local::keyed::Keyed;
@@ -77,6 +78,14 @@ impl Combine for Meter {
             Self::Limiter(limiter) => limiter.take_at(n, now),
             Self::Key(store, key) => store.key(key).take_at(n, now),
             Self::Other(limit) => limit.take_at(n, now),
+        }
+    }
+
+    fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
+        match self {
+            Self::Limiter(limiter) => Combine::decide_at(limiter, n, now),
+            Self::Key(store, key) => store.key(key).decide_at(n, now),
+            Self::Other(limit) => limit.decide_at(n, now),
         }
     }
 

@@ -3,7 +3,6 @@
 use super::meter::Meter;
 use crate::bucket::described::LimitInfo;
 use crate::limiter::Limiter;
-use crate::limiter::combined::combine::Combine;
 use crate::limiter::key_refused::KeyRefused;
 use crate::limiter::refused::Refused;
 
@@ -11,7 +10,8 @@ use crate::limiter::refused::Refused;
 pub(super) enum Outcome<'a> {
     /// No limit applies.
     Free,
-    Admitted(Meters<'a>),
+    /// Admitted; with the name and the state of the limit with the fewest tokens left, if one is known.
+    Admitted(Option<(&'a str, LimitInfo)>),
     Refused(Refusal<'a>),
     /// The key is invalid, or there are too many keys.
     NoKey(KeyRefused),
@@ -21,31 +21,21 @@ pub(super) enum Outcome<'a> {
 
 /// A refused request.
 pub(super) struct Refusal<'a> {
-    pub(super) asked: RequestAction<'a>,
+    /// Name of the limit that refused, if there are several.
+    pub(super) name: Option<&'a str>,
     pub(super) refused: Refused,
+    /// State of that limit; `None` if it is not known or there is no limit in force.
+    pub(super) info: Option<LimitInfo>,
 }
 
-/// A limit that a request was counted against; its state is read for the answer.
+/// A limit that a request is counted against.
 pub(super) struct RequestAction<'a> {
     /// Name of the limit, if there are several.
     pub(super) name: Option<&'a str>,
     pub(super) meter: Meter,
 }
 
-/// All limits that admitted a request.
-pub(super) struct Meters<'a> {
-    pub(super) first: RequestAction<'a>,
-    pub(super) others: Vec<RequestAction<'a>>,
-}
-
 impl RequestAction<'_> {
-    /// Returns the name and the state of the limit; `None` if the state is not known or there is no limit in
-    /// force.
-    pub(super) fn read(&self) -> Option<(&str, LimitInfo)> {
-        let held = self.meter.info_at(self.meter.now());
-        held.map(|held| (self.name.unwrap_or("share"), held))
-    }
-
     pub(super) const fn limiter(&self) -> Option<&Limiter> {
         match &self.meter {
             Meter::Limiter(limiter) => Some(limiter),
@@ -54,11 +44,7 @@ impl RequestAction<'_> {
     }
 }
 
-impl Meters<'_> {
-    /// Returns the limit with the fewest tokens left; the first one of those if several have as few.
-    pub(super) fn tightest(&self) -> Option<(&str, LimitInfo)> {
-        let all = std::iter::once(&self.first).chain(&self.others);
-        let read = all.filter_map(RequestAction::read);
-        read.min_by_key(|(_, held)| held.remaining)
-    }
+/// Returns the name of a limit in header fields.
+pub(super) fn field_name(name: Option<&str>) -> &str {
+    name.unwrap_or("share")
 }

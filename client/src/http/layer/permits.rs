@@ -1,9 +1,8 @@
 //! A tower layer that limits how many requests are in flight.
 
 use super::answer::{Answers, Plain, Problems};
-use super::meter::Meter;
 use super::options::Options;
-use super::outcome::{Refusal, RequestAction};
+use super::outcome::Refusal;
 use crate::limiter::Limiter;
 use crate::limiter::permit::Permit;
 use crate::limiter::refused::Refused;
@@ -144,12 +143,12 @@ impl Rules {
     }
 
     fn refusal(&self, refused: Refused) -> Refusal<'_> {
-        let meter = Meter::Limiter(self.limiter.clone());
         // Logs a limiter that counts no permits.
         self.options.admits_misconfigured(None, refused);
         Refusal {
-            asked: RequestAction { name: None, meter },
+            name: None,
             refused,
+            info: self.limiter.describe(),
         }
     }
 }

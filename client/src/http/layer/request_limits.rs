@@ -3,9 +3,11 @@
 use super::Hook;
 use super::meter::Which;
 use super::options::NoKey;
-use super::outcome::{Meters, Outcome, Refusal, RequestAction};
+use super::outcome::{Outcome, Refusal, RequestAction, field_name};
+use crate::bucket::described::LimitInfo;
 use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::combined::limit_set::{ClockSource, LimitSet};
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::Refused;
 use crate::limiter::{Limiter, Reservation};
 use crate::local::keyed::Keyed;
@@ -15,6 +17,7 @@ use crate::session::client::Client;
 use http::request::Parts;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Limits that a request must all pass, each with a name, for
 /// [`RateLimitLayer::combined`](crate::RateLimitLayer::combined).
@@ -218,24 +221,28 @@ pub(super) async fn decide_all<'a>(
         return Outcome::Free;
     }
     match take_all(&asked, n, on_admit).await {
-        Ok(()) => Outcome::Admitted(Meters {
-            first: asked.remove(0),
-            others: asked,
-        }),
-        Err((at, refused)) => Outcome::Refused(Refusal {
-            asked: asked.swap_remove(at),
+        Ok(infos) => {
+            let names = asked.iter().map(|asked| field_name(asked.name));
+            let known = names
+                .zip(infos)
+                .filter_map(|(name, info)| Some((name, info?)));
+            Outcome::Admitted(known.min_by_key(|(_, info)| info.remaining))
+        }
+        Err((at, refused, info)) => Outcome::Refused(Refusal {
+            name: asked[at].name,
             refused,
+            info,
         }),
     }
 }
 
-/// Takes `n` tokens from each limit, or nothing from any. On refusal returns the position of the limit that
-/// refused. Limits that need a node come last, in their order.
+/// Takes `n` tokens from each limit, or nothing from any. Returns the state of each limit, or the position of the
+/// limit that refused, and its state. Limits that need a node come last, in their order.
 async fn take_all(
     asked: &[RequestAction<'_>],
     n: u64,
     on_admit: Option<&Hook>,
-) -> Result<(), (usize, Refused)> {
+) -> Result<Vec<Option<LimitInfo>>, (usize, Refused, Option<LimitInfo>)> {
     let (late, here): (Vec<usize>, Vec<usize>) = (0..asked.len()).partition(|&at| {
         let limiter = asked[at].limiter();
         limiter.is_some_and(|limiter| limiter.needs_a_node(n, limiter.now()))
@@ -245,9 +252,16 @@ async fn take_all(
         (name.unwrap_or_default(), meter as &dyn Combine)
     });
     let limits: Vec<(&str, &dyn Combine)> = limits.collect();
-    let mut receipts = vec![Receipt::NOTHING; limits.len()];
-    let took = LimitSet(&limits).take(&mut receipts, n, ClockSource::Own);
-    took.map_err(|no| (here[no.index], no.refused))?;
+    let (mut receipts, mut seen) = (
+        vec![Receipt::NOTHING; limits.len()],
+        vec![None; limits.len()],
+    );
+    let took = LimitSet(&limits).decide((&mut receipts, &mut seen), n, ClockSource::Own);
+    took.map_err(|(no, info)| (here[no.index], no.refused, info))?;
+    let mut infos = vec![None; asked.len()];
+    for (&at, info) in here.iter().zip(seen) {
+        infos[at] = info;
+    }
     let mut charges = Charges {
         layers: LimitSet(&limits),
         receipts,
@@ -257,10 +271,11 @@ async fn take_all(
     };
     for &at in &late {
         if let Some(limiter) = asked[at].limiter() {
-            let admitted = limiter.check_to_settle(n).await;
-            charges
-                .late
-                .push(admitted.map_err(|refused| (at, refused))?);
+            let Decision { outcome, info } =
+                limiter.decide_to_settle_within(n, Duration::MAX).await;
+            let admitted = outcome.map_err(|refused| (at, refused, info))?;
+            charges.late.push(admitted);
+            infos[at] = info;
         }
     }
     charges.kept = true;
@@ -273,5 +288,5 @@ async fn take_all(
         here.chain(late)
             .for_each(|(limiter, admission)| hook(limiter, &admission));
     }
-    Ok(())
+    Ok(infos)
 }

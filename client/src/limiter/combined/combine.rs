@@ -2,6 +2,7 @@
 
 use crate::bucket::described::LimitInfo;
 use crate::bucket::reserve::BucketCharge;
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::{Admission, Refused};
 use aliquot_core::unit::Tick;
 use std::fmt;
@@ -36,6 +37,18 @@ pub trait Combine: fmt::Debug + Send + Sync {
     ///
     /// [`Refused`]; nothing was taken.
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused>;
+
+    /// Decides as [`Combine::take_at`] does, and returns the state of the limit together with the outcome.
+    ///
+    /// A limit whose state other threads change should override this, so that the state is the one that this
+    /// decision left. Otherwise it is read afterwards, by [`Combine::info_at`].
+    fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
+        let outcome = self.take_at(n, now);
+        Decision {
+            outcome,
+            info: self.info_at(now),
+        }
+    }
 
     /// Answers as [`Combine::take_at`] would, but takes nothing.
     ///

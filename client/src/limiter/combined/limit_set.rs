@@ -1,8 +1,10 @@
 //! Asks any number of limits, all or nothing.
 
 use super::CombinedRefused;
+use crate::bucket::described::LimitInfo;
 use crate::limiter::Settled;
 use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::Refused;
 use aliquot_core::unit::Tick;
 use std::time::Duration;
@@ -44,8 +46,39 @@ impl<'a> LimitSet<'_, 'a> {
         n: u64,
         clock: ClockSource,
     ) -> Result<(), CombinedRefused<'a>> {
+        self.take_by(receipts, n, clock, |_, limit, now| limit.take_at(n, now))
+    }
+
+    /// Decides as [`LimitSet::take`] does, and stores the state of each limit as its decision left it. On a refusal
+    /// returns the state of the limit that is named. If that one is behind the limit that refused first, it was
+    /// only peeked at, and its state is read after that.
+    pub(crate) fn decide(
+        self,
+        (receipts, infos): (&mut [Receipt], &mut [Option<LimitInfo>]),
+        n: u64,
+        clock: ClockSource,
+    ) -> Result<(), (CombinedRefused<'a>, Option<LimitInfo>)> {
+        let taken = self.take_by(receipts, n, clock, |index, limit, now| {
+            let Decision { outcome, info } = limit.decide_at(n, now);
+            infos[index] = info;
+            outcome
+        });
+        taken.map_err(|refused| {
+            let read = |&(_, limit): &(_, &dyn Combine)| limit.info_at(clock.now(limit));
+            let info = infos[refused.index].or_else(|| self.0.get(refused.index).and_then(read));
+            (refused, info)
+        })
+    }
+
+    fn take_by(
+        self,
+        receipts: &mut [Receipt],
+        n: u64,
+        clock: ClockSource,
+        mut ask: impl FnMut(usize, &dyn Combine, Tick) -> Result<Receipt, Refused>,
+    ) -> Result<(), CombinedRefused<'a>> {
         for (index, &(name, limit)) in self.0.iter().enumerate() {
-            match limit.take_at(n, clock.now(limit)) {
+            match ask(index, limit, clock.now(limit)) {
                 Ok(receipt) => receipts[index] = receipt,
                 Err(refused) => {
                     // Read the clocks again: other threads may have decided since, at later readings than

@@ -16,7 +16,7 @@ fn key(text: &str) -> Key {
 }
 
 fn ask(registry: &mut Registry, text: &str, most: usize, now: Now) -> Option<Arc<KeyState>> {
-    let found = registry.find(&key(text), now.at);
+    let found = registry.find(text, now.at);
     found.or_else(|| registry.add(key(text), most, now).ok())
 }
 

@@ -170,6 +170,18 @@ impl Price<'_> {
         })
     }
 
+    /// Charges the found key. Returns also its debt after that or, if it was refused, before.
+    pub(super) fn charge_and_look(
+        &self,
+        found: Found<'_>,
+        now: Tick,
+    ) -> Option<(Result<(), Refused>, u64)> {
+        found.update(|debt| match self.next(debt, now) {
+            Ok(next) => Next::Swap(next, (Ok(()), next)),
+            Err(refused) => Next::Keep((Err(refused), self.sane(debt, self.slot.made(now).0))),
+        })
+    }
+
     /// Replaces a debt that is impossible for this class by that of an empty bucket. A debt that was charged
     /// in the units of the slot's former key must not block this key for a year.
     ///

@@ -6,6 +6,7 @@ use super::{Class, Keyed};
 use crate::bucket::described::LimitInfo;
 use crate::bucket::step::Next;
 use crate::limiter::combined::combine::{Combine, KeyCharge, Receipt};
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::Refused;
 use crate::sync::{self, Bug, Ordering};
 use aliquot_core::unit::Tick;
@@ -73,13 +74,15 @@ impl Keyed {
         }
     }
 
-    /// Takes tokens and returns a record of them; `None` for a class without a limit.
+    /// Takes tokens and returns a record of them; `None` for a class without a limit. `seen` receives the debt
+    /// that a key in the store has then.
     fn charge(
         &self,
         class: u16,
         key: &str,
         n: u64,
         now: Tick,
+        seen: &mut Option<u64>,
     ) -> Result<Option<KeyCharge>, Refused> {
         let Some(price) = self.price(class, n)? else {
             return Ok(None);
@@ -91,8 +94,10 @@ impl Keyed {
             loop {
                 // Read this before the debt: what is put back in between is then counted twice, never missed.
                 let back = self.table.put_back(name.hash).load(Ordering::Acquire);
-                if let Some((found, answer)) = found.and_then(|found| Some((found, price.charge(found, now)?))) {
-                    let debt = answer?;
+                let decided = found.and_then(|found| Some((found, price.charge_and_look(found, now)?)));
+                if let Some((found, (answer, debt))) = decided {
+                    *seen = Some(debt);
+                    answer?;
                     let (place, owner) = found.identity();
                     let cost = price.cost;
                     return Ok(Some(KeyCharge { place, owner, cost, debt, back, at: now }));
@@ -235,6 +240,20 @@ impl Keyed {
 }
 
 impl KeyedBucket<'_> {
+    fn take_and_look(&self, n: u64, now: Tick, seen: &mut Option<u64>) -> Result<Receipt, Refused> {
+        let charged = self.store.charge(self.class, self.key, n, now, seen)?;
+        Ok(charged.map_or(Receipt::of_window(n, 0), |charged| {
+            Receipt::of_key(n, charged)
+        }))
+    }
+
+    /// Describes the key with this debt.
+    fn describe(&self, debt: u64, now: Tick) -> Option<LimitInfo> {
+        let class = self.store.classes.get(usize::from(self.class))?;
+        let bucket = class.bucket_of(debt, now)?;
+        (bucket.burst >= bucket.scale).then(|| bucket.describe(Some(class.limit)))
+    }
+
     fn put_back_by(&self, receipt: &Receipt, n: u64, clock: impl Fn() -> Tick) -> u64 {
         let (n, of) = (n.min(receipt.tokens()), receipt.tokens());
         // A class without a limit took nothing, so all tokens are free.
@@ -251,16 +270,22 @@ impl Combine for KeyedBucket<'_> {
     }
 
     fn info_at(&self, now: Tick) -> Option<LimitInfo> {
-        let bucket = self.store.bucket_in(self.class, self.key, now)?;
-        let class = self.store.classes.get(usize::from(self.class))?;
-        (bucket.burst >= bucket.scale).then(|| bucket.describe(Some(class.limit)))
+        self.store.classes.get(usize::from(self.class))?;
+        self.describe(self.store.owed(self.class, self.key, now), now)
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
-        let charged = self.store.charge(self.class, self.key, n, now)?;
-        Ok(charged.map_or(Receipt::of_window(n, 0), |charged| {
-            Receipt::of_key(n, charged)
-        }))
+        self.take_and_look(n, now, &mut None)
+    }
+
+    fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
+        let mut seen = None;
+        let outcome = self.take_and_look(n, now, &mut seen);
+        let info = match seen {
+            Some(debt) => self.describe(debt, now),
+            None => self.info_at(now),
+        };
+        Decision { outcome, info }
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

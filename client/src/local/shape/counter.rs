@@ -6,6 +6,7 @@ use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::Refused;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
@@ -235,20 +236,44 @@ impl SlidingCounter {
 
     /// Takes `n`. Returns the window's number.
     fn take(&self, n: u64, now: Tick) -> Result<u64, Refused> {
+        self.take_and_look(n, now).0
+    }
+
+    /// Takes `n`. Returns the window's number, and both counts as this left or found them.
+    fn take_and_look(&self, n: u64, now: Tick) -> (Result<u64, Refused>, Look) {
         loop {
             let look = self.look(now);
+            let used = match self.step(&look, n, now) {
+                Ok(used) => used,
+                Err(refused) => return (Err(refused), look),
+            };
             let next = Count {
                 index: look.index,
                 over: false,
-                used: self.step(&look, n, now)?,
+                used,
             };
             let word = &self.words[(look.index & 1) as usize];
             let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
             let swapped = word.compare_exchange_weak(look.seen, next.pack(), done, found);
             if swapped.is_ok() {
-                return Ok(look.index);
+                return (Ok(look.index), Look { used, ..look });
             }
         }
+    }
+
+    /// Describes both counts. An empty window is one after the last in which tokens were used.
+    fn describe(&self, look: &Look, now: Tick) -> Option<LimitInfo> {
+        let windows = match (look.used, look.previous) {
+            (0, 0) => 0,
+            (0, _) => 1,
+            _ => 2,
+        };
+        let end = (look.index + windows).saturating_mul(self.length);
+        let used = self.still_counted(look) + look.used;
+        let reset = Tick::from_nanos(end).since(now);
+        let limit = self.limit.at(now).ok()?;
+        let length = Span::from_nanos(self.length);
+        Some(LimitInfo::of_window(limit, length, used, reset))
     }
 }
 
@@ -257,25 +282,24 @@ impl Combine for SlidingCounter {
         self.clock.now()
     }
 
-    /// An empty window is one after the last in which tokens were used.
     fn info_at(&self, now: Tick) -> Option<LimitInfo> {
-        let look = self.look(now);
-        let windows = match (look.used, look.previous) {
-            (0, 0) => 0,
-            (0, _) => 1,
-            _ => 2,
-        };
-        let end = (look.index + windows).saturating_mul(self.length);
-        let used = self.still_counted(&look) + look.used;
-        let reset = Tick::from_nanos(end).since(now);
-        let limit = self.limit.at(now).ok()?;
-        let length = Span::from_nanos(self.length);
-        Some(LimitInfo::of_window(limit, length, used, reset))
+        self.describe(&self.look(now), now)
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         let in_time = self.limit.in_time();
         self.limit.rule(n, in_time.and_then(|()| self.take(n, now)))
+    }
+
+    fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
+        let (taken, seen) = match self.limit.in_time() {
+            Ok(()) => self.take_and_look(n, now),
+            Err(refused) => (Err(refused), self.look(now)),
+        };
+        Decision {
+            outcome: self.limit.rule(n, taken),
+            info: self.describe(&seen, now),
+        }
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

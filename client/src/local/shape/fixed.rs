@@ -6,6 +6,7 @@ use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::Refused;
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
@@ -157,14 +158,34 @@ impl FixedWindow {
 
     /// Takes `n`. Returns the window's number.
     fn take(&self, n: u64, now: Tick) -> Result<u64, Refused> {
+        self.take_and_look(n, now).0
+    }
+
+    /// Takes `n`. Returns the window's number, and that number and the use of the window as this left or found it.
+    fn take_and_look(&self, n: u64, now: Tick) -> (Result<u64, Refused>, (u64, u64)) {
         let mut seen = self.word.load(Ordering::Acquire);
         loop {
-            let (index, used) = self.step(seen, n, now)?;
+            let (index, used) = match self.step(seen, n, now) {
+                Ok(step) => step,
+                Err(refused) => return (Err(refused), self.look(seen, now)),
+            };
             match self.swap(seen, index << Self::USED_BITS | used) {
-                Ok(_) => return Ok(index),
+                Ok(_) => return (Ok(index), (index, used)),
                 Err(found) => seen = found,
             }
         }
+    }
+
+    fn describe(&self, (index, used): (u64, u64), now: Tick) -> Option<LimitInfo> {
+        let next = Tick::from_nanos((index + 1).saturating_mul(self.length));
+        let reset = if used > 0 {
+            next.since(now)
+        } else {
+            Span::ZERO
+        };
+        let length = Span::from_nanos(self.length);
+        let limit = self.limit.at(now).ok()?;
+        Some(LimitInfo::of_window(limit, length, used, reset))
     }
 
     fn swap(&self, seen: u64, next: u64) -> Result<u64, u64> {
@@ -179,21 +200,26 @@ impl Combine for FixedWindow {
     }
 
     fn info_at(&self, now: Tick) -> Option<LimitInfo> {
-        let (index, used) = self.look(self.word.load(Ordering::Acquire), now);
-        let next = Tick::from_nanos((index + 1).saturating_mul(self.length));
-        let reset = if used > 0 {
-            next.since(now)
-        } else {
-            Span::ZERO
-        };
-        let length = Span::from_nanos(self.length);
-        let limit = self.limit.at(now).ok()?;
-        Some(LimitInfo::of_window(limit, length, used, reset))
+        self.describe(self.look(self.word.load(Ordering::Acquire), now), now)
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         let in_time = self.limit.in_time();
         self.limit.rule(n, in_time.and_then(|()| self.take(n, now)))
+    }
+
+    fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
+        let (taken, seen) = match self.limit.in_time() {
+            Ok(()) => self.take_and_look(n, now),
+            Err(refused) => (
+                Err(refused),
+                self.look(self.word.load(Ordering::Acquire), now),
+            ),
+        };
+        Decision {
+            outcome: self.limit.rule(n, taken),
+            info: self.describe(seen, now),
+        }
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

@@ -8,8 +8,9 @@ use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::Refused;
-use aliquot_core::unit::Tick;
+use aliquot_core::unit::{Span, Tick};
 use ring::{Ring, Short};
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,8 +130,18 @@ impl SlidingLog {
 
     /// Takes `n`. Returns the time that is recorded for them.
     fn take(&self, n: u64, now: Tick) -> Result<u64, Refused> {
+        self.take_last(n, now).map(|(at, _)| at)
+    }
+
+    /// Takes `n`. Returns the time that is recorded for them, and the number of all admissions by then.
+    fn take_last(&self, n: u64, now: Tick) -> Result<(u64, u64), Refused> {
         let taken = self.ring.take(n, now.nanos(), |at| self.most_at(at));
         taken.map_err(|short| self.refused(n, short))
+    }
+
+    fn describe(&self, (used, reset): (u64, Span), now: Tick) -> Option<LimitInfo> {
+        let limit = self.limit.at(now).ok()?.min(self.ring.slots());
+        Some(LimitInfo::of_window(limit, self.ring.length(), used, reset))
     }
 
     fn refused(&self, n: u64, short: Short<Refused>) -> Refused {
@@ -152,14 +163,25 @@ impl Combine for SlidingLog {
     }
 
     fn info_at(&self, now: Tick) -> Option<LimitInfo> {
-        let (used, reset) = self.ring.used(now.nanos());
-        let limit = self.limit.at(now).ok()?.min(self.ring.slots());
-        Some(LimitInfo::of_window(limit, self.ring.length(), used, reset))
+        self.describe(self.ring.used(now.nanos()), now)
     }
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         let in_time = self.limit.in_time();
         self.limit.rule(n, in_time.and_then(|()| self.take(n, now)))
+    }
+
+    fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
+        let in_time = self.limit.in_time();
+        let taken = in_time.and_then(|()| self.take_last(n, now));
+        let used = match taken {
+            Ok((at, head)) => self.ring.used_by(head, at, now.nanos()),
+            Err(_) => self.ring.used(now.nanos()),
+        };
+        Decision {
+            outcome: self.limit.rule(n, taken.map(|(at, _)| at)),
+            info: self.describe(used, now),
+        }
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

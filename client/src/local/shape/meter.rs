@@ -5,6 +5,7 @@ use crate::bucket::limit::{Limit, LimitError};
 use crate::clock::SharedClock;
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::Refused;
 use aliquot_core::unit::Tick;
 
@@ -112,6 +113,10 @@ impl Combine for Meter {
 
     fn take_at(&self, n: u64, now: Tick) -> Result<Receipt, Refused> {
         self.limiter.take_at(n, now)
+    }
+
+    fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
+        Combine::decide_at(&self.limiter, n, now)
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

@@ -5,6 +5,7 @@ use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
+use crate::limiter::decision::Decision;
 use crate::limiter::refused::{Reason, Refused};
 use crate::observe::counters::Counters;
 use crate::observe::mode_guard::ModeGuard;
@@ -445,6 +446,13 @@ impl Turn {
 }
 
 impl Pacer {
+    /// Describes the pacer, where `next` is the first tick that is free.
+    fn describe(&self, next: u64, now: Tick) -> Option<LimitInfo> {
+        let interval = self.state.interval.at(now).ok()?;
+        let wait = Tick::from_nanos(next).since(now);
+        Some(LimitInfo::of_turns(Span::from_nanos(interval), wait))
+    }
+
     /// Frees the turn from `at` to `end` if it is the last one. Returns true if it was.
     fn free(&self, at: Tick, end: u64) -> bool {
         let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
@@ -472,10 +480,19 @@ impl Combine for Pacer {
 
     /// The limit is one turn in an interval, or what a second has of them.
     fn info_at(&self, now: Tick) -> Option<LimitInfo> {
-        let interval = self.state.interval.at(now).ok()?;
-        let next = self.state.next.load(Ordering::Acquire);
-        let wait = Tick::from_nanos(next).since(now);
-        Some(LimitInfo::of_turns(Span::from_nanos(interval), wait))
+        self.describe(self.state.next.load(Ordering::Acquire), now)
+    }
+
+    /// Tells what remains by the first tick that is free after this decision.
+    fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
+        let found = self.info_at(now);
+        let outcome = self.take_at(n, now);
+        let end = outcome.ok().and_then(|receipt| receipt.turns());
+        let info = match end {
+            Some((_, end)) => self.describe(end, now),
+            None => found,
+        };
+        Decision { outcome, info }
     }
 
     /// Puts back the last turns, unless a later one was booked.

@@ -1,6 +1,7 @@
 //! Keys, and the patterns that name them in rules.
 
 use alloc::string::String;
+use core::borrow::Borrow;
 use core::fmt;
 
 /// Reason why a text is no key, or no pattern.
@@ -89,6 +90,13 @@ impl Key {
 
     pub(super) fn segments(&self) -> core::str::Split<'_, char> {
         self.0.split('/')
+    }
+}
+
+/// Keys are equal and ordered as their texts are.
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

@@ -10,7 +10,7 @@ fn meanwhile(mode: Mode) -> [Option<Result<(), Reason>>; 5] {
     let limiter = kept.part.limiter.clone();
     let mut once = pin!(limiter.check(1));
     let mut layer = pin!(limiter.check(1));
-    let mut settled = pin!(limiter.check_to_settle(1));
+    let mut settled = pin!(limiter.decide_to_settle_within(1, Duration::MAX));
     let (mut first, mut second) = (pin!(limiter.acquire(1)), pin!(limiter.acquire(1)));
     assert!(once.as_mut().now_or_never().is_none());
     assert!(layer.as_mut().now_or_never().is_none());
@@ -23,7 +23,9 @@ fn meanwhile(mode: Mode) -> [Option<Result<(), Reason>>; 5] {
     let outcomes = [
         once.now_or_never(),
         layer.now_or_never(),
-        settled.now_or_never().map(|of| of.map(|of| of.admission())),
+        settled
+            .now_or_never()
+            .map(|of| of.map(|of| of.admission()).outcome),
         first.now_or_never(),
         second.now_or_never(),
     ];

@@ -103,13 +103,14 @@ impl Ring {
     }
 
     /// Takes `n`, if the window then holds at most what `limit` returns for the time. Returns the time that
-    /// is recorded: `now`, or the latest time that any thread has published.
+    /// is recorded, which is `now` or the latest time that any thread has published, and the number of
+    /// admissions by then.
     pub(super) fn take<E>(
         &self,
         n: u64,
         now: u64,
         limit: impl Fn(u64) -> Result<u64, E>,
-    ) -> Result<u64, Short<E>> {
+    ) -> Result<(u64, u64), Short<E>> {
         self.latest.fetch_max(now, Ordering::AcqRel);
         loop {
             let word = self.word.load(Ordering::Acquire);
@@ -131,7 +132,7 @@ impl Ring {
                 slot.at.store(at, Ordering::Release);
                 slot.number.store(number + 1, Ordering::Release);
             }
-            return Ok(at);
+            return Ok((at, self.after(head, n)));
         }
     }
 
@@ -185,8 +186,22 @@ impl Ring {
     pub(super) fn used(&self, now: u64) -> (u64, Span) {
         let at = self.latest.load(Ordering::Acquire).max(now);
         let head = self.word.load(Ordering::Acquire) & Self::COUNT;
-        // An admission that is not written yet is one of now.
-        let time = |step| self.said(self.before(head, step)).unwrap_or(at);
+        self.used_by(head, at, now)
+    }
+
+    /// Returns the same of the first `head` admissions, at the recorded time `at`.
+    pub(super) fn used_by(&self, head: u64, at: u64, now: u64) -> (u64, Span) {
+        let time = |step| {
+            let number = self.before(head, step);
+            self.said(number).unwrap_or_else(|| {
+                let latest = self.word.load(Ordering::Acquire) & Self::COUNT;
+                // A later admission took the place of one that had left. One that is not written yet is of now.
+                match self.between(number, latest) > self.slots() {
+                    true => GONE,
+                    false => at,
+                }
+            })
+        };
         let is_within = |step| time(step) != GONE && time(step).saturating_add(self.length) > at;
         let (mut within, mut beyond) = (0, self.slots() + 1);
         while within + 1 < beyond {

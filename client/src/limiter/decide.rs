@@ -1,0 +1,182 @@
+//! Decisions that return the state of the limit together with the outcome.
+
+use super::decision::Decision;
+use super::{Limiter, Reservation};
+use crate::bucket::No;
+use crate::bucket::described::LimitInfo;
+use crate::bucket::reserve::BucketCharge;
+use crate::bucket::view::View;
+use crate::limiter::refused::{Admission, Refused};
+use aliquot_core::central::RetryPolicy;
+use aliquot_core::unit::{Span, Tick};
+use std::time::Duration;
+
+/// The state that a decision saw.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Seen {
+    /// The bucket as the decision left it, at this reading.
+    Bucket(View, Tick),
+    /// Nothing: the caller waited before it was refused, or the home node decided.
+    Elsewhere,
+}
+
+impl Limiter {
+    /// Takes `n` tokens if they are available now, and returns the state of the limit together with the outcome.
+    ///
+    /// It decides as [`Limiter::try_acquire`] does, but never on a thread's cached tokens, because the figures
+    /// belong to the word that this decision swapped: [`LimitInfo::remaining`] is what this decision left, however
+    /// many other threads decide at the same time. Tokens in the caches of other callers count as remaining, and
+    /// are an estimate.
+    ///
+    /// A cost of 0 takes nothing. It is admitted unless the level is below zero, and so serves as a look at the
+    /// figures.
+    pub fn decide(&self, n: u64) -> Decision {
+        self.decide_at(n, self.now())
+    }
+
+    /// [`Limiter::decide`] at `now`, a reading of the limiter's clock.
+    pub fn decide_at(&self, n: u64, now: Tick) -> Decision {
+        self.decide_after(|| Ok(()), n, now)
+            .map(|charge| Admission::of(n, &charge))
+    }
+
+    /// [`Limiter::decide`] that also asks a node, once and for at most `most`, if the tokens are not held here: see
+    /// [`Limiter::check`]. It never waits for tokens that time makes.
+    ///
+    /// [`Duration::MAX`] allows as long as [`Limiter::check`] takes. With `most` zero no node is asked. A budget in
+    /// central mode is then refused as [`Reason::Undecided`](crate::Reason::Undecided), as it is when its home node
+    /// does not answer in time.
+    ///
+    /// A refusal after a wait has the figures of that moment, which other callers may have changed since. Of
+    /// decisions of a home node, the figures are those that are known here.
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
+    pub async fn decide_within(&self, n: u64, most: Duration) -> Decision {
+        let (outcome, seen) = self.ask_within(n, most).await;
+        Decision {
+            outcome: outcome.map(|charge| Admission::of(n, &charge)),
+            info: self.describe_seen(seen),
+        }
+    }
+
+    /// [`Limiter::decide_within`] that returns a reservation: it can be settled for the actual cost, or put back
+    /// ([`Reservation::settle`]).
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
+    pub async fn decide_to_settle_within(&self, n: u64, most: Duration) -> Decision<Reservation> {
+        let (outcome, seen) = self.ask_within(n, most).await;
+        Decision {
+            outcome: outcome.map(|charge| self.reserved(n, charge)),
+            info: self.describe_seen(seen),
+        }
+    }
+
+    /// Decides at `now`, after the check `first`, and counts the outcome.
+    pub(super) fn decide_after(
+        &self,
+        first: impl Fn() -> Result<(), No>,
+        n: u64,
+        now: Tick,
+    ) -> Decision<BucketCharge> {
+        let (charge, view) = self.take_and_view(first, n, now);
+        Decision {
+            outcome: charge.map_err(|no| self.refuse(n, no)),
+            info: self.describe_view(&view, now),
+        }
+    }
+
+    /// Takes `n` tokens that are there now. Returns also the bucket as the decision left it or, if it refused, found
+    /// it. Counts an admission, and no refusal.
+    fn take_and_view(
+        &self,
+        first: impl Fn() -> Result<(), No>,
+        n: u64,
+        now: Tick,
+    ) -> (Result<BucketCharge, No>, View) {
+        let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
+        let seen = std::cell::Cell::new(None);
+        let charge = self.taking_or_no(n, now, || {
+            first()?;
+            let (charge, view) = cell.reserve_and_view(n, now, Span::ZERO, lease);
+            seen.set(Some(view));
+            charge
+        });
+        (charge, seen.get().unwrap_or_else(|| cell.view(now)))
+    }
+
+    /// Decides, and asks a node once and for at most `most` if the tokens are not held here. Counts the outcome.
+    pub(super) async fn ask_within(
+        &self,
+        n: u64,
+        most: Duration,
+    ) -> (Result<BucketCharge, Refused>, Seen) {
+        let now = self.now();
+        let (charge, view) = self.take_and_view(|| Ok(()), n, now);
+        let here = Seen::Bucket(view, now);
+        let no = match charge {
+            Ok(charge) => return (Ok(charge), here),
+            Err(no) => no,
+        };
+        if self.is_asked_for(no) {
+            return (self.ask_home_within(n, no, most).await, Seen::Elsewhere);
+        }
+        let waits = self.own.is_none() && !most.is_zero() && self.may_come(no, n);
+        if !waits {
+            return (Err(self.refuse(n, no)), here);
+        }
+        if let Err(refused) = self.probe(n, no) {
+            return (Err(refused), here);
+        }
+        let most = most.min(self.once_within());
+        let local = |now| {
+            let (charge, view) = self.take_and_view(|| Ok(()), n, now);
+            charge.map(|charge| (charge, Seen::Bucket(view, now)))
+        };
+        let remote = |grant| Ok((self.charged_at_home(n, &grant), Seen::Elsewhere));
+        let outcome = self
+            .wait_for_part(n, Some(most), RetryPolicy::Once, local, remote)
+            .await;
+        match self.probed(n, no, outcome) {
+            Ok((charge, seen)) => (Ok(charge), seen),
+            Err(refused) => (Err(refused), Seen::Elsewhere),
+        }
+    }
+
+    /// Asks the home node once, for at most `most`.
+    async fn ask_home_within(
+        &self,
+        n: u64,
+        no: No,
+        most: Duration,
+    ) -> Result<BucketCharge, Refused> {
+        let too_late = || Err(self.deny(n, Refused::undecided()));
+        let asked = self.check_at_home(n, no);
+        let grant = match most {
+            Duration::ZERO => too_late(),
+            Duration::MAX => asked.await,
+            most => tokio::select! {
+                biased;
+                answered = asked => answered,
+                () = self.handle.shared.clock.sleep(most) => too_late(),
+            },
+        }?;
+        Ok(match grant {
+            Some(grant) => self.charged_at_home(n, &grant),
+            None => {
+                self.pass(n);
+                BucketCharge::nothing(self.now())
+            }
+        })
+    }
+
+    fn describe_seen(&self, seen: Seen) -> Option<LimitInfo> {
+        match seen {
+            Seen::Bucket(view, now) => self.describe_view(&view, now),
+            Seen::Elsewhere => self.describe(),
+        }
+    }
+}
