@@ -129,7 +129,17 @@ impl UnitLimit {
     }
 
     fn rate(self) -> String {
-        format!("{}/{}s", self.requests, self.window().as_secs())
+        let per = match self.unit {
+            _ if self.units > 1 => format!("{}s", self.window().as_secs()),
+            Unit::Second => "s".into(),
+            Unit::Minute => "m".into(),
+            Unit::Hour => "h".into(),
+            unit => match unit.length().as_secs() / 86_400 {
+                1 => "d".into(),
+                days => format!("{days}d"),
+            },
+        };
+        format!("{}/{per}", self.requests)
     }
 }
 

@@ -329,10 +329,10 @@ fn a_rule_becomes_one_budget_or_a_template() {
         .collect();
     assert_eq!(
         shown.first().map(String::as_str),
-        Some("rls/shop/code=007 3/604800s")
+        Some("rls/shop/code=007 3/7d")
     );
     assert!(
-        shown.contains(&"rls/shop/tier/user/* 4/1s".to_owned()),
+        shown.contains(&"rls/shop/tier/user/* 4/s".to_owned()),
         "{shown:#?}"
     );
     assert!(
