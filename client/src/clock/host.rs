@@ -20,6 +20,10 @@ pub(super) use apple::{boot, boot as coarse, boot as monotonic};
 pub(super) use portable::{boot, boot as coarse, boot as monotonic};
 
 /// Returns milliseconds since the Unix epoch. They are negative before it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one reading of the wall clock"
+)]
 pub(super) fn wall_ms() -> i64 {
     let (passed, sign) = match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => (since, 1),
