@@ -14,6 +14,7 @@ use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::io;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt;
@@ -24,15 +25,19 @@ const BUFFER_BYTES: usize = 1 << 18;
 /// Creates the client of a node whose sessions are accepted by `gate`.
 pub(super) fn client(gate: &Gate, config: &Config) -> Result<Client, ServeError> {
     let routes = Routes::new(SessionApi::new(gate.clone()).into_service()).prepare();
+    let own = config.advertise.to_string();
     let client = Client::builder()
-        .addresses([config.advertise.to_string()])
+        .addresses([own.clone()])
         .configured_addresses_only()
         .keys_max(keys(config))
         .label("aliquot", "faces")
-        // Whichever node a redirect names, this node's faces stay at this node.
-        .connector(move |_| {
-            let routes = routes.clone();
+        .connector(move |address| {
+            let routes = (address == own).then(|| routes.clone());
             async move {
+                // A node that asks the client to move to another one keeps it: its faces decide here.
+                let Some(routes) = routes else {
+                    return Err(io::Error::other("the faces of a node stay at that node"));
+                };
                 let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
                 tokio::spawn(converse(routes, theirs));
                 Ok(ours)
