@@ -1,7 +1,10 @@
 //! Services that embed no client: the faces of nodes, and an agent, while leaders are killed.
 
 use crate::support::{alone, millis, setup, together};
+use aliquot_coordinator::demo::supervisor::ReservedPort;
 use aliquot_tests::fleet::{Fleet, SOON, now, until};
+use aliquot_wire::pb;
+use aliquot_wire::pb::limits_client::LimitsClient;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -10,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
+use tonic::{Code, Request};
 
 const SHARED: &str = "
 - { key: shared, rate: 1000/s, burst: 200 }
@@ -238,6 +242,32 @@ impl Drop for Agent {
     }
 }
 
+/// Asks the gRPC face of an agent: with a token, and without.
+async fn asked_by_grpc(address: &str, token: &str) {
+    let mut client = until("the gRPC face answers", SOON, async || {
+        LimitsClient::connect(format!("http://{address}"))
+            .await
+            .ok()
+    })
+    .await;
+    let check = pb::CheckRequest {
+        key: "shared".to_owned(),
+        cost: Some(1),
+        within_ms: Some(1_000),
+    };
+    let refused = client.check(check.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+    let mut request = Request::new(tokio_stream::iter([check.clone(), check]));
+    let token = format!("Bearer {token}").parse().unwrap();
+    request.metadata_mut().insert("authorization", token);
+    let mut answers = client.check_stream(request).await.unwrap().into_inner();
+    for _ in 0..2 {
+        let answer = answers.message().await.unwrap().unwrap();
+        assert!(answer.allowed, "{answer:?}");
+    }
+    assert_eq!(answers.message().await.unwrap(), None);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_survives_a_leader_and_hands_back_when_it_stops() {
     let _machine = together().await;
@@ -246,11 +276,11 @@ async fn an_agent_survives_a_leader_and_hands_back_when_it_stops() {
     let (socket, tokens) = (fleet.dir().join("agent.sock"), fleet.dir().join("tokens"));
     let token = "0123456789abcdef0123456789abcdef";
     std::fs::write(&tokens, format!("client {token}\n")).unwrap();
-    let mut agent = Agent::start(
-        &fleet,
-        &socket,
-        &["--tokens", &tokens.display().to_string()],
-    );
+    let port = ReservedPort::reserve().unwrap();
+    let address = port.address().to_string();
+    let tokens = tokens.display().to_string();
+    let more = ["--tokens", &tokens, "--faces-grpc-listen", &address];
+    let mut agent = Agent::start(&fleet, &socket, &more);
     let authorized = format!("authorization: Bearer {token}\r\n");
     let body = json!({ "key": "shared", "within_ms": 1_000 });
     until("the agent admits", SOON, async || {
@@ -259,6 +289,7 @@ async fn an_agent_survives_a_leader_and_hands_back_when_it_stops() {
     .await;
     let (status, _) = ask(&socket, "/v1/check", &body).await.unwrap();
     assert_eq!(status, 401, "a caller without a token");
+    asked_by_grpc(&address, token).await;
     let leader = fleet.leader().await;
     fleet.kill(leader);
     fleet.leader().await;
