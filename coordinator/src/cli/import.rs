@@ -174,9 +174,12 @@ descriptors:
 
     #[test]
     fn a_wrong_rule_is_named_with_its_place_and_nothing_is_imported() {
-        let failure = imported("domain: shop\ndescriptors: [{ kye: a }]\n", Counting::Rate);
+        let failure = imported(
+            "domain: shop\ndescriptors: [{ key: a, vale: b }]\n",
+            Counting::Rate,
+        );
         let said = failure.unwrap_err().to_string();
         assert!(said.contains("shop.yaml:2"), "{said}");
-        assert!(said.contains("did you mean `key`?"), "{said}");
+        assert!(said.contains("did you mean `value`?"), "{said}");
     }
 }
