@@ -12,14 +12,19 @@ pub(super) fn now() -> Instant {
     Instant::now()
 }
 
-/// Takes tokens that can be put back, and waits for a node at most until the deadline.
+/// Takes tokens that can be put back, and waits for a node at most until the deadline. A limit that is known to have
+/// too little then refuses: more of it might have come in time, but a face must not call that a failure, which some
+/// callers take for an admission.
 pub(super) async fn take(
     held: &HeldKey,
     n: u64,
     deadline: Instant,
 ) -> Result<Reservation, Refused> {
     let taken = timeout_at(deadline, held.limiter.check_to_settle(n)).await;
-    taken.unwrap_or_else(|_| Err(Reason::Undecided.into()))
+    taken.unwrap_or_else(|_| {
+        let known = held.limiter.would_admit(n);
+        Err(known.err().unwrap_or_else(|| Reason::Undecided.into()))
+    })
 }
 
 impl HeldKey {
