@@ -1,0 +1,253 @@
+//! The loop of a connection: requests in, decisions, replies out.
+
+use super::limits::Limits;
+use super::operation::{Operation, Verb};
+use super::reply::{Reply, Version};
+use super::request::Parser;
+use super::session::{Host, Session, Step};
+use crate::decider::{Answer, Ask, Cost, Decider, Outcome};
+use crate::rules::Face;
+use bytes::BytesMut;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// Judges passwords of clients.
+pub trait Access: Send + Sync {
+    /// Returns true if a client with this password may ask. Redis has an optional user name beside it.
+    fn allows(&self, user: Option<&[u8]>, password: &[u8]) -> bool;
+}
+
+/// Settings of a [`Server`].
+#[derive(Clone)]
+pub struct Options {
+    /// Time within which a decision must arrive.
+    pub within: Duration,
+    /// Judge of passwords; `None` if clients need none.
+    pub access: Option<Arc<dyn Access>>,
+    /// Time within which a client must read replies. A slower one is disconnected.
+    pub write_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            within: Duration::from_millis(500),
+            access: None,
+            write_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("within", &self.within)
+            .field("access", &self.access.is_some())
+            .field("write_timeout", &self.write_timeout)
+            .finish()
+    }
+}
+
+/// The Redis face over one decider. All connections of a process share one.
+#[derive(Debug)]
+pub struct Server {
+    decider: Decider,
+    options: Options,
+    limits: Limits,
+    connections: AtomicU64,
+}
+
+/// End of a key that a limit replaces.
+const LIMIT: &str = "/{limit}";
+
+impl Server {
+    /// Number of bytes of replies after which they are sent, although more requests are there. A client that does
+    /// not read gets no more than these and what its system buffers.
+    const REPLIES: usize = 64 * 1_024;
+
+    /// Number of bytes that are read at once.
+    const READ: usize = 16 * 1_024;
+
+    /// Creates a server that asks a decider.
+    #[must_use]
+    pub fn new(decider: Decider, options: Options) -> Self {
+        Self {
+            decider,
+            options,
+            limits: Limits::default(),
+            connections: AtomicU64::new(1),
+        }
+    }
+
+    /// Serves one connection until the client ends it.
+    ///
+    /// Requests are answered in the order in which they arrive. While a client does not read its replies, nothing
+    /// more is read from it.
+    ///
+    /// # Errors
+    ///
+    /// The error of the connection; [`io::ErrorKind::TimedOut`] if the client did not read its replies in time, and
+    /// [`io::ErrorKind::InvalidData`] if it does not speak the protocol.
+    pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Send) -> io::Result<()> {
+        let (mut reader, mut writer) = tokio::io::split(stream);
+        let mut session = Session::new(self.connections.fetch_add(1, Ordering::Relaxed));
+        let (mut parser, mut input, mut output) =
+            (Parser::default(), BytesMut::new(), BytesMut::new());
+        loop {
+            match parser.next(&mut input) {
+                Ok(Some(parts)) if parts.is_empty() => {}
+                Ok(Some(parts)) => {
+                    let step = session.command(&parts, self);
+                    let closes = matches!(step, Step::Close(_));
+                    let reply = self.carry_out(step).await;
+                    reply.write(session.version(), &mut output);
+                    if closes || output.len() >= Self::REPLIES {
+                        self.send(&mut writer, &mut output).await?;
+                    }
+                    if closes {
+                        return writer.shutdown().await;
+                    }
+                }
+                Ok(None) => {
+                    self.send(&mut writer, &mut output).await?;
+                    input.reserve(Self::READ);
+                    if reader.read_buf(&mut input).await? == 0 {
+                        return Ok(());
+                    }
+                }
+                Err(error) => {
+                    Reply::err(error).write(Version::Resp2, &mut output);
+                    self.send(&mut writer, &mut output).await?;
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+            }
+        }
+    }
+
+    /// Sends all replies.
+    async fn send(
+        &self,
+        writer: &mut (impl AsyncWrite + Unpin),
+        output: &mut BytesMut,
+    ) -> io::Result<()> {
+        if output.is_empty() {
+            return Ok(());
+        }
+        let sent = async {
+            writer.write_all(output).await?;
+            writer.flush().await
+        };
+        let sent = timeout(self.options.write_timeout, sent).await;
+        output.clear();
+        sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    async fn carry_out(&self, step: Step) -> Reply {
+        match step {
+            Step::Reply(reply) | Step::Close(reply) => reply,
+            Step::Run(operation) => self.run(operation).await,
+            Step::RunAll(steps) => {
+                let mut replies = Vec::with_capacity(steps.len());
+                for step in steps {
+                    replies.push(match step {
+                        Step::Run(operation) => self.run(operation).await,
+                        Step::Reply(reply) | Step::Close(reply) => reply,
+                        Step::RunAll(_) => Reply::err("EXEC in EXEC"),
+                    });
+                }
+                Reply::Array(replies)
+            }
+        }
+    }
+
+    /// Decides an operation.
+    async fn run(&self, mut operation: Operation) -> Reply {
+        let mapped = match self.decider.budget_key(Face::Redis, &operation.key) {
+            Ok(mapped) => mapped,
+            Err(problem) => return Reply::err(problem),
+        };
+        // Only a rule can ask for a limit: a client's own key may end in anything.
+        let names = mapped.rule.is_some_and(|rule| rule.ends_with(LIMIT));
+        let key = match mapped.key.strip_suffix(LIMIT).filter(|_| names) {
+            None => {
+                operation.limit = None;
+                mapped.key
+            }
+            Some(stem) => {
+                match operation.limit {
+                    Some(limit) => self.limits.named(&operation.key, limit),
+                    None => operation.limit = self.limits.of(&operation.key),
+                }
+                match operation.limit {
+                    Some(limit) => format!("{stem}/{limit}"),
+                    None => return operation.unknown(),
+                }
+            }
+        };
+        let (answer, asked) = self.decide(key, operation.verb).await;
+        operation.reply(&answer, asked)
+    }
+
+    /// Returns the answer, and the number of tokens that were asked for last.
+    async fn decide(&self, key: String, verb: Verb) -> (Answer, u64) {
+        let mut ask = Ask {
+            key,
+            cost: Cost::Peek,
+            limit: None,
+            within: self.options.within,
+        };
+        let most = match verb {
+            Verb::Peek => return (self.decider.decide(&ask).await, 0),
+            Verb::Refund(n) => {
+                ask.cost = Cost::Refund(n);
+                return (self.decider.decide(&ask).await, 0);
+            }
+            Verb::Take(n) => {
+                ask.cost = Cost::Take(n);
+                return (self.decider.decide(&ask).await, n);
+            }
+            Verb::AtMost(most) => most,
+        };
+        // Another caller may take some in between, so the rest is asked for again, a bounded number of times.
+        let mut asked = most;
+        for _ in 0..4 {
+            ask.cost = Cost::Take(asked);
+            let answer = self.decider.decide(&ask).await;
+            let refused = matches!(answer.outcome, Outcome::OverLimit | Outcome::Never);
+            if !refused || asked <= 1 {
+                return (answer, asked);
+            }
+            asked = answer.remaining.clamp(1, asked - 1);
+        }
+        ask.cost = Cost::Take(1);
+        (self.decider.decide(&ask).await, 1)
+    }
+}
+
+impl Host for Server {
+    fn must_authenticate(&self) -> bool {
+        self.options.access.is_some()
+    }
+
+    fn allows(&self, user: Option<&[u8]>, password: &[u8]) -> bool {
+        let access = self.options.access.as_ref();
+        access.is_none_or(|access| access.allows(user, password))
+    }
+
+    fn unix_time(&self) -> Duration {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the command TIME tells the time of day, and nothing is decided by it"
+        )]
+        let now = SystemTime::now();
+        now.duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

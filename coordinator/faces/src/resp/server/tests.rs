@@ -1,0 +1,228 @@
+//! Connections over a pipe, with limits of this process behind the decider.
+
+use super::*;
+use crate::decider::{Limiters, Options as Deciding};
+use crate::rules::KeyRules;
+use aliquot_client::{KeyRefused, Limit, Limiter, ManualClock};
+use aliquot_core::budget::NamedLimit;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use tokio::io::{DuplexStream, duplex};
+
+/// Limits of this process: a key that ends in a limit has that, and any other has ten per second.
+struct Local {
+    clock: Arc<ManualClock>,
+    known: Mutex<BTreeMap<String, Limiter>>,
+}
+
+impl Limiters for Arc<Local> {
+    fn limiter(&self, key: &str) -> Result<Limiter, KeyRefused> {
+        let mut known = self.known.lock().expect("not poisoned");
+        if let Some(limiter) = known.get(key) {
+            return Ok(limiter.clone());
+        }
+        let named = key.rsplit('/').next().map(NamedLimit::try_from);
+        let (limit, burst) = match named {
+            Some(Ok(named)) => {
+                let per = Duration::from_nanos(named.rate().per().nanos());
+                (Limit::per(named.rate().tokens(), per), named.burst())
+            }
+            _ => (Limit::per_sec(10), 10),
+        };
+        let limiter = Limiter::local_with(limit, burst, self.clock.clone()).expect("a limit");
+        known.insert(key.to_owned(), limiter.clone());
+        Ok(limiter)
+    }
+}
+
+struct Bed {
+    server: Arc<Server>,
+    local: Arc<Local>,
+}
+
+impl Bed {
+    fn new(options: Options) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let known = Mutex::default();
+        let local = Arc::new(Local { clock, known });
+        let rules = ["redis:* -> redis/*/{limit}", "redis:login:* -> login/*"];
+        let deciding = Deciding {
+            rules: KeyRules::parse(rules).expect("valid rules"),
+            ..Deciding::default()
+        };
+        let decider = Decider::of(local.clone(), deciding);
+        let server = Arc::new(Server::new(decider, options));
+        Self { server, local }
+    }
+
+    /// Opens a connection whose buffers hold `size` bytes.
+    fn connect(&self, size: usize) -> (DuplexStream, tokio::task::JoinHandle<io::Result<()>>) {
+        let (near, far) = duplex(size);
+        let server = Arc::clone(&self.server);
+        (near, tokio::spawn(async move { server.serve(far).await }))
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.local
+            .known
+            .lock()
+            .expect("not poisoned")
+            .keys()
+            .cloned()
+            .collect()
+    }
+}
+
+/// Sends requests as inline commands and checks all replies.
+async fn check(bed: &Bed, requests: &str, expect: &str) {
+    let (mut stream, task) = bed.connect(1 << 20);
+    let requests = format!("{requests}\nQUIT\n");
+    stream.write_all(requests.as_bytes()).await.expect("sent");
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).await.expect("replies");
+    assert_eq!(replies, format!("{expect}+OK\r\n"), "{requests}");
+    task.await.expect("no panic").expect("served");
+}
+
+#[tokio::test]
+async fn cl_throttle_answers_as_redis_cell() {
+    let bed = Bed::new(Options::default());
+    check(
+        &bed,
+        "CL.THROTTLE user:1 2 30 60\nCL.THROTTLE user:1 2 30 60 2\nCL.THROTTLE user:1 2 30 60\nCL.THROTTLE user:1 2 30 60 4",
+        "*5\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:2\r\n\
+         *5\r\n:0\r\n:3\r\n:0\r\n:-1\r\n:6\r\n\
+         *5\r\n:1\r\n:3\r\n:0\r\n:2\r\n:6\r\n\
+         *5\r\n:1\r\n:3\r\n:0\r\n:-1\r\n:6\r\n",
+    )
+    .await;
+    assert_eq!(bed.keys(), ["redis/user:1/30-per-1m-burst-3"]);
+    bed.local.clock.advance(Duration::from_millis(2_500));
+    check(
+        &bed,
+        "CL.THROTTLE user:1 2 30 60 0\nTHROTTLE user:1 3 30 60\nTHROTTLE user:1 3 30 60\nCL.THROTTLE user:1 2 30 60 -1",
+        "*5\r\n:0\r\n:3\r\n:1\r\n:-1\r\n:4\r\n\
+         *5\r\n:1\r\n:3\r\n:0\r\n:6\r\n:0\r\n\
+         *5\r\n:0\r\n:3\r\n:0\r\n:6\r\n:2\r\n\
+         *5\r\n:0\r\n:3\r\n:1\r\n:-1\r\n:4\r\n",
+    )
+    .await;
+}
+
+/// Another limit under the same key is another bucket.
+#[tokio::test]
+async fn a_limit_that_a_command_names_is_part_of_the_key() {
+    let bed = Bed::new(Options::default());
+    check(
+        &bed,
+        "CL.THROTTLE user:1 0 1 60\nCL.THROTTLE user:1 0 1 60\nCL.THROTTLE user:1 0 2 60",
+        "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n\
+         *5\r\n:1\r\n:1\r\n:0\r\n:60\r\n:60\r\n\
+         *5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:30\r\n",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_rule_without_a_limit_uses_that_of_the_budget() {
+    let bed = Bed::new(Options::default());
+    check(
+        &bed,
+        "CL.THROTTLE login:a 99 1 60 4\nINCR login:a\nGET login:a\nPTTL login:a\nINCRBY login:a 9\nDECR login:a",
+        "*5\r\n:0\r\n:10\r\n:6\r\n:-1\r\n:1\r\n\
+         :5\r\n$1\r\n5\r\n:500\r\n:9007199254740991\r\n:4\r\n",
+    )
+    .await;
+    assert_eq!(bed.keys(), ["login/a"]);
+}
+
+#[tokio::test]
+async fn reading_commands_mean_the_limit_that_was_named_before() {
+    let bed = Bed::new(Options::default());
+    check(
+        &bed,
+        "GET user:1\nTTL user:1\nDEL user:1\nCL.THROTTLE user:1 2 30 60\nGET user:1\nDEL user:1\nGET user:1",
+        "$-1\r\n:-2\r\n:0\r\n*5\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:2\r\n$1\r\n1\r\n:1\r\n$-1\r\n",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_counter_without_a_limit_is_refused_under_a_template_of_limits() {
+    let bed = Bed::new(Options::default());
+    let expect = "-ERR this command names no limit, and its key is mapped to a template of named limits: map it to a \
+                  budget without {limit}\r\n";
+    check(&bed, "INCR user:1", expect).await;
+    check(&bed, "INCR x/{limit}", expect).await;
+    assert!(bed.keys().is_empty());
+}
+
+/// The client sends 10 as fewer; 3 of them are there.
+#[tokio::test]
+async fn at_most_takes_what_is_there() {
+    let bed = Bed::new(Options::default());
+    let at_most = "EVALSHA 054143318f521948424aa25df61d7f7ba835a9d7 1 rate:a 3 1 60 10";
+    check(
+        &bed,
+        &format!("{at_most}\n{at_most}"),
+        "*4\r\n:3\r\n:0\r\n$2\r\n-1\r\n$3\r\n180\r\n*4\r\n:0\r\n:0\r\n$2\r\n60\r\n$3\r\n180\r\n",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let bed = Bed::new(Options::default());
+    let count = 5_000;
+    let (mut stream, task) = bed.connect(1 << 20);
+    let requests: String = (0..count).map(|n| format!("ECHO {n}\n")).collect();
+    stream.write_all(requests.as_bytes()).await.expect("sent");
+    stream.shutdown().await.expect("closed");
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).await.expect("replies");
+    let expect: String = (0..count)
+        .map(|n: u32| format!("${}\r\n{n}\r\n", n.to_string().len()))
+        .collect();
+    assert_eq!(replies, expect);
+    task.await.expect("no panic").expect("the client ended it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_is_disconnected() {
+    let bed = Bed::new(Options::default());
+    let (mut stream, task) = bed.connect(1_024);
+    let line = format!("ECHO {}\n", "a".repeat(500));
+    let write = async { while stream.write_all(line.as_bytes()).await.is_ok() {} };
+    write.await;
+    let error = task.await.expect("no panic").expect_err("it is cut");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_speak_the_protocol_is_told_and_disconnected() {
+    let bed = Bed::new(Options::default());
+    let (mut stream, task) = bed.connect(1_024);
+    stream.write_all(b"PING\n*1\r\n*1\r\n").await.expect("sent");
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).await.expect("replies");
+    assert_eq!(
+        replies,
+        "+PONG\r\n-ERR Protocol error: expected '$', got '*'\r\n"
+    );
+    let error = task.await.expect("no panic").expect_err("it is cut");
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+}
+
+#[tokio::test]
+async fn replies_follow_the_version_of_the_connection() {
+    let bed = Bed::new(Options::default());
+    let (mut stream, _task) = bed.connect(1 << 16);
+    stream
+        .write_all(b"HELLO 3\nGET user:1\nQUIT\n")
+        .await
+        .expect("sent");
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).await.expect("replies");
+    assert!(replies.starts_with("%7\r\n$6\r\nserver\r\n"), "{replies}");
+    assert!(replies.ends_with("_\r\n+OK\r\n"), "{replies}");
+}
