@@ -80,6 +80,10 @@ mod portable {
     use std::sync::LazyLock;
     use std::time::Instant;
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the host's clock where there is no better one"
+    )]
     static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
 
     /// Returns the time since the first reading of this process, and a second: a tick of 0 means *never*.

@@ -19,6 +19,7 @@ mod source {
         pub(crate) mod combined {
             pub(crate) mod combine;
         }
+        pub(crate) mod decision;
         pub(crate) mod refused;
         pub(crate) mod snapshot;
     }

@@ -86,7 +86,7 @@ impl Rls {
     pub fn is_healthy(&self) -> bool {
         let needed = self.shared.settings.healthy_with_rules;
         let stopping = self.shared.stopping.load(Ordering::Relaxed);
-        !stopping && !(needed && self.rules().is_empty())
+        !(stopping || needed && self.rules().is_empty())
     }
 
     /// Decides a request within a time, or the default time.

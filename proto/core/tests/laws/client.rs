@@ -5,14 +5,16 @@ use aliquot_core::budget::{Budget, BudgetDraft, Claim};
 use aliquot_core::client::{Client, Decider, Right};
 use aliquot_core::demand::Observed;
 use aliquot_core::edge::Vector;
-use aliquot_core::message::{Answer, AnswerLine, Heard, Terms, Verdict};
+use aliquot_core::message::{
+    Answer, AnswerLine, BandDemand, Heard, Report, ReportLine, Terms, Verdict,
+};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{
     BudgetId, Drift, Edge, Incarnation, Number, PeriodId, Rate, Seq, Span, Term, Tick, Tokens,
 };
 use proptest::prelude::*;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// State that callers change without the machine.
@@ -324,8 +326,7 @@ fn look(
         machine.prepare();
         machine.client.is_urgent(tick)
     });
-    prop_assert!(eager || !lazy, "urgent for nothing at {now}");
-    if lazy == eager {
+    if lazy == eager || lazy {
         *missed = None;
     }
     let since = *missed.get_or_insert(now);
@@ -333,32 +334,123 @@ fn look(
     Ok(())
 }
 
+/// Comparison of the reports of both machines.
+///
+/// The lazy one examines a budget that is not used any more ever more rarely, so it tells later that the demand
+/// fell. All else must be the same.
+#[derive(Default)]
+struct Comparison {
+    /// Time of the last report.
+    before: u64,
+    /// Budgets that were used since then.
+    used: BTreeSet<u64>,
+    /// Budgets whose demands differed, with the time of the last report before.
+    differ: BTreeMap<u64, u64>,
+    /// Demand that each machine told last, by budget.
+    told: [BTreeMap<u64, Vec<BandDemand>>; 2],
+}
+
+impl Comparison {
+    /// Longest time for which the lazy machine may tell a demand that fell.
+    const COOLS: u64 = 1_000;
+
+    fn reports(&mut self, reports: [Option<Report>; 2], now: u64) -> Result<(), TestCaseError> {
+        for (told, report) in self.told.iter_mut().zip(&reports) {
+            for line in report.iter().flat_map(|report| &report.lines) {
+                told.insert(line.budget.get(), line.demand.clone());
+            }
+        }
+        let [Some(lazy), Some(eager)] = reports else {
+            prop_assert_eq!(reports[0].is_some(), reports[1].is_some(), "at {}", now);
+            return Ok(());
+        };
+        let lines = |report: &Report| -> BTreeMap<u64, ReportLine> {
+            let lines = report.lines.iter();
+            lines
+                .map(|line| (line.budget.get(), line.clone()))
+                .collect()
+        };
+        let (lazy_lines, eager_lines) = (lines(&lazy), lines(&eager));
+        let bare = |report: Report| Report {
+            lines: Vec::new(),
+            ..report
+        };
+        prop_assert_eq!(bare(lazy), bare(eager), "at {}", now);
+        for id in 0..KEYS {
+            let (lazy, eager) = (lazy_lines.get(&id), eager_lines.get(&id));
+            if self.used.contains(&id) {
+                prop_assert_eq!(lazy, eager, "in use at {}", now);
+            }
+            let (Some(lazy), Some(eager)) = (lazy, eager) else {
+                continue;
+            };
+            let demand = lazy.demand.clone();
+            let same = ReportLine {
+                demand,
+                ..eager.clone()
+            };
+            prop_assert_eq!(lazy, &same, "at {}", now);
+            if lazy.demand == eager.demand {
+                self.differ.remove(&id);
+                continue;
+            }
+            let since = *self.differ.entry(id).or_insert(self.before);
+            prop_assert!(
+                now - since < Self::COOLS,
+                "b{} is late at {}: {:?} told, not {:?}",
+                id,
+                now,
+                lazy,
+                eager
+            );
+        }
+        self.before = now;
+        self.used.clear();
+        Ok(())
+    }
+
+    /// Compares what was told in the end.
+    fn end(&self) -> Result<(), TestCaseError> {
+        prop_assert_eq!(&self.told[0], &self.told[1]);
+        Ok(())
+    }
+
+    fn reopen(&mut self) {
+        self.told = Default::default();
+    }
+}
+
 fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
     let mut machines = [false, true].map(Machine::new);
     let (mut parent, mut now) = (Parent::default(), 1_000);
     let at = |millis: u64| Tick::from_nanos(millis * 1_000_000);
     let mut missed = None;
+    let mut comparison = Comparison::default();
     parent.edges = 1;
     for machine in &mut machines {
         machine.client.open(parent.edge(), at(now));
     }
-    for deed in deeds {
+    // In the end all is quiet, and both have told it.
+    let quiet = [Deed::Pass(40_000), Deed::Report];
+    for deed in deeds.iter().chain(&quiet) {
         let tick = at(now);
         match deed {
             Deed::Pass(millis) => now += millis,
             Deed::Look => look(&mut machines, now, &mut missed)?,
             Deed::Report => {
-                let [lazy, eager] = machines.each_mut().map(|machine| {
+                let reports = machines.each_mut().map(|machine| {
                     machine.prepare();
                     machine.client.report(tick, 0)
                 });
-                prop_assert_eq!(&lazy, &eager, "at {}", now);
-                parent.sent = lazy.map_or(parent.sent, |report| report.seq.get());
+                if let Some(report) = &reports[0] {
+                    parent.sent = report.seq.get();
+                }
+                comparison.reports(reports, now)?;
                 missed = None;
-                let wants = machines
+                let [lazy, eager] = machines
                     .each_ref()
                     .map(|machine| machine.client.wants_any());
-                prop_assert_eq!(wants[0], wants[1]);
+                prop_assert!(lazy || !eager, "wants nothing at {}", now);
             }
             Deed::Answer { lines, leased } if parent.sent > 0 => {
                 let answer = parent.answer(lines, *leased);
@@ -376,6 +468,7 @@ fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
                 for machine in &mut machines {
                     machine.client.open(parent.edge(), tick);
                 }
+                comparison.reopen();
             }
             Deed::Jump => machines
                 .iter_mut()
@@ -386,12 +479,15 @@ fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
             &Deed::Retire(key) => machines
                 .iter_mut()
                 .for_each(|of| of.retire(BudgetId::new(key), tick)),
-            &Deed::Acquire(key, asks) => machines
-                .iter_mut()
-                .for_each(|of| of.ask(BudgetId::new(key), asks, tick)),
+            &Deed::Acquire(key, asks) => {
+                comparison.used.insert(key);
+                machines
+                    .iter_mut()
+                    .for_each(|of| of.ask(BudgetId::new(key), asks, tick));
+            }
         }
     }
-    Ok(())
+    comparison.end()
 }
 
 proptest! {
