@@ -337,7 +337,7 @@ fn look(
 /// Comparison of the reports of both machines.
 ///
 /// The lazy one examines a budget that is not used any more ever more rarely, so it tells later that the demand
-/// fell. All else must be the same.
+/// fell. All else must be the same, but for demands that were observed at other times and differ by little.
 #[derive(Default)]
 struct Comparison {
     /// Time of the last report.
@@ -378,22 +378,30 @@ impl Comparison {
         prop_assert_eq!(bare(lazy), bare(eager), "at {}", now);
         for id in 0..KEYS {
             let (lazy, eager) = (lazy_lines.get(&id), eager_lines.get(&id));
-            if self.used.contains(&id) {
-                prop_assert_eq!(lazy, eager, "in use at {}", now);
-            }
+            let [lazy_told, eager_told] = self.told.each_ref().map(|told| total(told.get(&id)));
+            prop_assert!(
+                lazy_told * 4 >= eager_told * 3,
+                "b{} at {}: {} told, not {}",
+                id,
+                now,
+                lazy_told,
+                eager_told
+            );
             let (Some(lazy), Some(eager)) = (lazy, eager) else {
                 continue;
             };
-            let demand = lazy.demand.clone();
+            // Counts alone are not told, so those of a line are as old as its demand.
             let same = ReportLine {
-                demand,
+                demand: lazy.demand.clone(),
+                tally: lazy.tally,
                 ..eager.clone()
             };
             prop_assert_eq!(lazy, &same, "at {}", now);
-            if lazy.demand == eager.demand {
+            if lazy_told * 3 <= eager_told * 4 {
                 self.differ.remove(&id);
                 continue;
             }
+            prop_assert!(!self.used.contains(&id), "b{} in use at {}", id, now);
             let since = *self.differ.entry(id).or_insert(self.before);
             prop_assert!(
                 now - since < Self::COOLS,
@@ -411,13 +419,27 @@ impl Comparison {
 
     /// Compares what was told in the end.
     fn end(&self) -> Result<(), TestCaseError> {
-        prop_assert_eq!(&self.told[0], &self.told[1]);
+        for id in 0..KEYS {
+            let [lazy, eager] = self.told.each_ref().map(|told| total(told.get(&id)));
+            prop_assert!(
+                lazy * 3 <= eager * 4,
+                "b{}: {} told, not {}",
+                id,
+                lazy,
+                eager
+            );
+        }
         Ok(())
     }
 
     fn reopen(&mut self) {
         self.told = Default::default();
     }
+}
+
+fn total(demand: Option<&Vec<BandDemand>>) -> u128 {
+    let bands = demand.into_iter().flatten();
+    bands.map(|band| u128::from(band.curve.total())).sum()
 }
 
 fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
