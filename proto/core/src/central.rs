@@ -29,10 +29,8 @@
 //! 5. A permit is booked under (edge, request) until it is released, or until a lease and the maximum hold
 //!    have passed since the decision. The client counts the hold from its sending, which came first.
 
-mod fair_queue;
 mod memory;
 
-pub use fair_queue::FairQueue;
 pub use memory::{Booked, Memory};
 
 use crate::share::Kind;
@@ -71,8 +69,7 @@ pub enum RetryPolicy {
     /// It does not repeat the request.
     #[default]
     Once,
-    /// It repeats the request after the retry delay. Its cost is saved up for it, for one such caller at a
-    /// time.
+    /// It repeats the request after the retry delay. Sessions with more debt leave its cost.
     Waits,
 }
 

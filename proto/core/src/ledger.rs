@@ -365,7 +365,7 @@ impl Ledger {
         let child = self.children.get_mut(child);
         if let Some(claim) = child.and_then(|child| child.claims.get_mut(&budget)) {
             let before = claim.asked();
-            if !SmallPart::is_asking(before, now) {
+            if !SmallPart::is_recent(before, now) {
                 self.queue.touch(budget);
             }
             if before.is_none_or(|at| now.since(at) >= SmallPart::NOTED) {

@@ -13,6 +13,7 @@
 mod central;
 mod deadlines;
 mod distribute;
+mod fair_queue;
 mod leave;
 mod pace;
 mod report;
@@ -22,7 +23,7 @@ mod work_budget;
 pub use central::{Released, RequestAction};
 
 use crate::account::Account;
-use crate::central::{FairQueue, Memory};
+use crate::central::Memory;
 use crate::edge::Vector;
 use crate::holder::{Holder, Output};
 use crate::lease::{LeaseState, child_span};
@@ -37,6 +38,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use deadlines::Deadlines;
+use fair_queue::FairQueue;
 use work_budget::WorkBudget;
 
 /// State of one budget at this node: its terms, the grants to clients, and the undealt rest.

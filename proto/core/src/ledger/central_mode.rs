@@ -139,26 +139,26 @@ pub(super) struct SmallPart {
 }
 
 impl SmallPart {
-    /// Time for which a child counts as asking: several gaps between requests of a child with a small part.
-    pub(super) const ASKING: Span = Span::from_secs(5);
+    /// Time for which a child counts as one that asks: several gaps between requests of a child with a small part.
+    pub(super) const RECENT: Span = Span::from_secs(5);
 
     /// Interval at which it is noted that a child goes on asking.
     pub(super) const NOTED: Span = Span::from_secs(1);
 
     /// Returns true if the child asked lately.
-    pub(super) fn is_asking(asked: Option<Tick>, now: Tick) -> bool {
-        asked.is_some_and(|at| now.since(at) < Self::ASKING)
+    pub(super) fn is_recent(asked: Option<Tick>, now: Tick) -> bool {
+        asked.is_some_and(|at| now.since(at) < Self::RECENT)
     }
 
-    /// Returns true if the part stays at the parent, where `asking` children have asked lately.
-    pub(super) fn stays(self, asking: usize, now: Tick) -> bool {
+    /// Returns true if the part stays at the parent, where `requesters` children have asked lately.
+    pub(super) fn stays(self, requesters: usize, now: Tick) -> bool {
         let most = match self.is_central {
             true => SMALL_BURST.saturating_mul(2),
             false => SMALL_BURST,
         };
-        let small = self.burst < most && asking >= 2 && !planted::is(Bug::SmallPartsDealt);
+        let small = self.burst < most && requesters >= 2 && !planted::is(Bug::SmallPartsDealt);
         let large = self.waiting > self.burst && !planted::is(Bug::LargeCostsChased);
-        (small || large) && Self::is_asking(self.asked, now)
+        (small || large) && Self::is_recent(self.asked, now)
     }
 }
 
@@ -249,8 +249,8 @@ mod tests {
             (part(15, true, asked), 2, true),
             (part(16, true, asked), 2, false),
         ];
-        for (part, asking, stays) in rows {
-            assert_eq!(part.stays(asking, now), stays, "{part:?}, {asking}");
+        for (part, requesters, stays) in rows {
+            assert_eq!(part.stays(requesters, now), stays, "{part:?}, {requesters}");
         }
         let large = SmallPart {
             waiting: 51,

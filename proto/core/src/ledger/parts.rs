@@ -139,9 +139,16 @@ pub(super) fn rate_parts(
     let dealt: Vec<u64> = dealt.into_iter().map(Burst::units).collect();
     switch_small_parts(candidates, &dealt, view, now, plan);
     let bursts = collected(candidates, dealt, room, now);
-    rates
-        .into_iter()
-        .zip(bursts)
+    vectors(candidates, rates.into_iter().zip(bursts), plan)
+}
+
+/// Returns the parts to hold. Of a part that stays at the parent, the child holds its floor.
+fn vectors(
+    candidates: &[Candidate<'_>],
+    parts: impl Iterator<Item = (u64, u64)>,
+    plan: &mut Plan,
+) -> Vec<Vector> {
+    parts
         .zip(candidates)
         .map(|((rate, burst), candidate)| {
             let (mut rate, mut burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
@@ -170,8 +177,8 @@ fn switch_small_parts(
     now: Tick,
     plan: &mut Plan,
 ) {
-    let asks = |candidate: &&mut Candidate<'_>| SmallPart::is_asking(candidate.claim.asked(), now);
-    let asking = candidates.iter_mut().filter(asks).count();
+    let asks = |candidate: &&mut Candidate<'_>| SmallPart::is_recent(candidate.claim.asked(), now);
+    let requesters = candidates.iter_mut().filter(asks).count();
     for (candidate, &burst) in candidates.iter_mut().zip(bursts) {
         let part = SmallPart {
             burst: view.scale.whole(Tokens::from_grains(burst)),
@@ -179,13 +186,13 @@ fn switch_small_parts(
             is_central: candidate.claim.is_central(),
             asked: candidate.claim.asked(),
         };
-        let stays = part.stays(asking, now) && !candidate.leaving;
+        let stays = part.stays(requesters, now) && !candidate.leaving;
         if candidate.claim.set_central(stays) {
             plan.switched.push(candidate.child);
         }
         match part.asked {
-            Some(at) if stays => plan.look_again(at.after(SmallPart::ASKING)),
-            Some(_) if !SmallPart::is_asking(part.asked, now) => candidate.claim.set_asked(None),
+            Some(at) if stays => plan.look_again(at.after(SmallPart::RECENT)),
+            Some(_) if !SmallPart::is_recent(part.asked, now) => candidate.claim.set_asked(None),
             _ => {}
         }
     }

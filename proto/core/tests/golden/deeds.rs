@@ -2,7 +2,11 @@
 
 use super::script::Done;
 use super::stage::Stage;
-use aliquot_core::unit::Tokens;
+use aliquot_core::central::{DecisionRequest, Outcome, RetryPolicy, Route};
+use aliquot_core::node::RequestAction;
+use aliquot_core::share::Kind;
+use aliquot_core::unit::{Incarnation, Tokens};
+use std::num::NonZeroU64;
 
 impl Stage {
     pub(super) fn loads(&mut self) {
@@ -15,7 +19,7 @@ impl Stage {
             if let Some(n) = self.clients[&name].wants {
                 let before = self.clients[&name].admitted;
                 self.attempt(&name, n, 1);
-                if self.clients[&name].admitted > before {
+                if self.clients[&name].admitted > before || self.ask(&name, n) {
                     self.say(format!("{name}: {n} tokens at once are admitted"));
                     if let Some(process) = self.clients.get_mut(&name) {
                         process.wants = None;
@@ -25,6 +29,50 @@ impl Stage {
                 }
             }
         }
+    }
+
+    /// Asks the client's node for a cost that waits, and that node the home, at once. Returns true if it was
+    /// admitted.
+    fn ask(&mut self, name: &str, n: u64) -> bool {
+        let (request, edge) = (self.request(), self.clients[name].client.edge());
+        let (Some(id), Some(edge), Some(cost)) = (self.budget, edge, NonZeroU64::new(n)) else {
+            return false;
+        };
+        let ask = DecisionRequest {
+            edge,
+            request,
+            budget: id,
+            kind: Kind::Rate,
+            cost,
+            retry_policy: RetryPolicy::Waits,
+            route: Route::Direct,
+        };
+        let decided = match self.decide(edge.parent, &ask) {
+            Some(RequestAction::Forward { to, ask }) => self.decide(to, &ask),
+            decided => decided,
+        };
+        let Some(RequestAction::Reply(reply)) = decided else {
+            return false;
+        };
+        let Outcome::Admitted { by, period, .. } = reply.outcome else {
+            return false;
+        };
+        let per = self.scale_of(id).map_or(1, |of| of.0.grains_per_token());
+        self.judge_decision(id, Tokens::from_grains(n * per), period, Some(by));
+        if let Some(process) = self.clients.get_mut(name) {
+            process.admitted += n;
+        }
+        true
+    }
+
+    fn decide(&mut self, to: Incarnation, ask: &DecisionRequest) -> Option<RequestAction> {
+        let now = self.now;
+        let mut hosts = self.hosts.values_mut();
+        let host = hosts.find(|host| host.node.as_ref().map(|node| node.incarnation()) == Some(to));
+        let host = host?;
+        let tick = host.clock.at(now);
+        let node = host.node.as_mut()?;
+        Some(node.handle_ask(ask, &host.state, tick))
     }
 
     fn wait(&mut self, name: &str, n: u64) {

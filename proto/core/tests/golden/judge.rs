@@ -252,13 +252,24 @@ impl Stage {
     }
 
     pub(super) fn judge_admission(&mut self, id: BudgetId, n: Tokens, period: PeriodId, who: &str) {
+        let parent = self.clients[who].client.edge().map(|edge| edge.parent);
+        self.judge_decision(id, n, period, parent);
+    }
+
+    /// Judges an admission out of what node `by` holds.
+    pub(super) fn judge_decision(
+        &mut self,
+        id: BudgetId,
+        n: Tokens,
+        period: PeriodId,
+        by: Option<Incarnation>,
+    ) {
         let now = Tick::from_nanos(self.now);
-        let incarnation = self.clients[who].client.edge().map(|edge| edge.parent);
         if let Some(watch) = self.watch_of(id) {
             watch.envelope.admit(now, n);
             watch.tokens.spend(now, n);
             watch.quota.admit(now, period, n);
-            if let Some(incarnation) = incarnation {
+            if let Some(incarnation) = by {
                 watch.disjoint.admitted(now, &incarnation, n);
             }
         }

@@ -193,8 +193,9 @@ fn a_cost_that_nothing_can_serve_is_refused_at_once() {
 fn a_waiter_gets_a_cost_of_the_whole_burst_beside_those_who_want_one() {
     let mut fleet = asked(rate(100, 3));
     let (_, far) = near_and_far(&fleet);
+    let others = fleet.admitted();
     let (mut next, mut served) = (0, 0);
-    for _ in 0..2_000 {
+    for _ in 0..20_000 {
         fleet.load(300, 1);
         if fleet.now >= next {
             let outcome = fleet.check(far, 3, RetryPolicy::Waits);
@@ -207,8 +208,11 @@ fn a_waiter_gets_a_cost_of_the_whole_burst_beside_those_who_want_one() {
             }
         }
     }
-    // It nearly always has the turn: three of 200 tokens each time.
-    assert!(served >= 5, "only {served} times");
+    // One in 41 that want more than there is: three tokens every 1.23 seconds.
+    assert!(served >= 15, "only {served} times");
+    // Others get what is left.
+    let (of_others, parts) = (fleet.admitted() - others, 40 * 20 * 100 / 41);
+    assert!(of_others * 100 >= parts * 93, "{of_others} of {parts}");
     let before = fleet.admitted();
     fleet.load(300, 1_000);
     assert!(fleet.admitted() - before >= 80, "the turn was not given up");

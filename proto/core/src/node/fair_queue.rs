@@ -1,7 +1,7 @@
 //! The order of central decisions on one rate budget.
 
-use super::{DecisionRequest, RetryPolicy};
 use crate::bucket::Refusal;
+use crate::central::{DecisionRequest, RetryPolicy};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::unit::{Edge, NANOS_PER_SEC, Rate, Span, Tick, Tokens, mul_div_floor, time_to_make};
@@ -12,7 +12,8 @@ use alloc::vec::Vec;
 ///
 /// Each session has a **part** of the pool's rate: the planned one, or an equal one. What it takes is a debt
 /// that its part repays. A session without debt takes what is there. One with debt leaves what others wait
-/// for who have less, and, if it does not wait itself, as many tokens as its debt, up to half of the pool.
+/// for who have less, and, if it does not wait itself, as many tokens as its debt, up to half of the pool, in
+/// whole multiples of its cost: a fraction serves nobody, and the pool would overflow that much sooner.
 /// So nothing lies idle while anyone asks, and what is short goes to those who had least:
 ///
 /// - A session that asks for less than its part is never behind others for longer than the pool needs to
@@ -23,7 +24,7 @@ use alloc::vec::Vec;
 /// This is virtual clock scheduling (L. Zhang, 1990), with polling in place of a queue of packets. It only
 /// refuses what the pool would admit, so it cannot admit too much.
 #[derive(Clone, Debug, Default, Hash)]
-pub struct FairQueue {
+pub(super) struct FairQueue {
     sessions: BTreeMap<Edge, Session>,
     parts: BTreeMap<Edge, Rate>,
     /// In the order of arrival.
@@ -49,13 +50,16 @@ struct Place {
     edge: Edge,
     cost: Tokens,
     repaid: Tick,
+    /// The clock of debts when it began to wait. Its cost is a debt from then on: what it did not take while
+    /// tokens were saved up for it is still its part.
+    since: Tick,
     /// When the place is given up if the request was not repeated.
     until: Tick,
 }
 
 impl FairQueue {
-    /// Time for which a session without debt counts as one that asks.
-    const ASKING: Span = Span::from_secs(1);
+    /// Time for which a session without debt shares the rate after it asked.
+    const ACTIVE: Span = Span::from_secs(1);
 
     /// Maximum time for which a session that does not ask is remembered, whatever its debt.
     const REMEMBERED: Span = Span::from_secs(10);
@@ -73,13 +77,12 @@ impl FairQueue {
     const GRACE: Span = Span::from_millis(100);
 
     /// Sets the parts of sessions that were planned. All others have equal parts.
-    pub fn set_parts(&mut self, parts: BTreeMap<Edge, Rate>) {
+    pub(super) fn set_parts(&mut self, parts: BTreeMap<Edge, Rate>) {
         self.parts = parts;
     }
 
     /// Returns true if nothing needs to be remembered at `now`.
-    #[must_use]
-    pub fn is_idle(&mut self, now: Tick) -> bool {
+    pub(super) fn is_idle(&mut self, now: Tick) -> bool {
         self.expire(now);
         self.parts.is_empty() && self.places.is_empty() && self.sessions.is_empty()
     }
@@ -89,7 +92,7 @@ impl FairQueue {
     /// # Errors
     ///
     /// The retry delay; nothing was taken.
-    pub fn take(
+    pub(super) fn take(
         &mut self,
         pool: &mut Pool,
         ask: &DecisionRequest,
@@ -106,7 +109,7 @@ impl FairQueue {
         if ask.retry_policy == RetryPolicy::Once && left.is_zero() && repaid > clock {
             let debt = mul_div_floor(part.grains(), repaid.since(clock).nanos(), NANOS_PER_SEC);
             let half = whole.burst.minus_or_zero(cost).grains() / 2;
-            left = Tokens::from_grains(debt.unwrap_or(half).min(half));
+            left = whole_costs(debt.unwrap_or(half).min(half), cost);
         }
         if planted::is(Bug::FirstComeFirstServed) {
             left = Tokens::ZERO;
@@ -132,6 +135,7 @@ impl FairQueue {
                 edge: ask.edge,
                 cost,
                 repaid,
+                since: self.since(ask.edge, cost, clock),
                 until: now.after(retry.plus_or_max(Self::GRACE)),
             });
         }
@@ -167,12 +171,20 @@ impl FairQueue {
         sum
     }
 
+    /// Returns when a session began to wait for a cost; `clock` if it does not.
+    fn since(&self, edge: Edge, cost: Tokens, clock: Tick) -> Tick {
+        let mut places = self.places.iter();
+        let place = places.find(|place| place.edge == edge && place.cost == cost);
+        place.map_or(clock, |place| place.since.min(clock))
+    }
+
     fn charge(&mut self, edge: Edge, cost: Tokens, (part, burst): (Rate, Tokens), clock: Tick) {
         let span = |tokens| time_to_make(tokens, part).unwrap_or(Self::REMEMBERED);
+        let since = self.since(edge, cost, clock);
         let Some(session) = self.sessions.get_mut(&edge) else {
             return;
         };
-        let repaid = session.repaid.max(clock).after(span(cost));
+        let repaid = session.repaid.max(since).after(span(cost));
         session.repaid = repaid.min(clock.after(span(burst.max(cost))));
         let repaid = session.repaid;
         self.places
@@ -207,12 +219,18 @@ impl FairQueue {
         let clock = now.after(self.lead);
         self.sessions.retain(|_, session| {
             let silent = now.since(session.seen);
-            silent < Self::ASKING || (clock < session.repaid && silent < Self::REMEMBERED)
+            silent < Self::ACTIVE || (clock < session.repaid && silent < Self::REMEMBERED)
         });
         if self.sessions.is_empty() {
             self.lead = Span::ZERO;
         }
     }
+}
+
+/// Returns the largest multiple of `cost` within `grains`.
+fn whole_costs(grains: u64, cost: Tokens) -> Tokens {
+    let rest = grains.checked_rem(cost.grains()).unwrap_or(0);
+    Tokens::from_grains(grains.saturating_sub(rest))
 }
 
 /// Returns the retry delay after a pool's refusal.
