@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 /// Each session has a **part** of the pool's rate: the planned one, or an equal one. What it takes is a debt
 /// that its part repays. A session without debt takes what is there. One with debt leaves what others wait
 /// for who have less, and, if it does not wait itself, as many tokens as its debt, up to half of the pool, in
-/// whole multiples of its cost: a fraction serves nobody, and the pool would overflow that much sooner.
+/// whole multiples of its cost: a fraction serves no request, and the pool would overflow that much sooner.
 /// So nothing lies idle while anyone asks, and what is short goes to those who had least:
 ///
 /// - A session that asks for less than its part is never behind others for longer than the pool needs to
@@ -30,7 +30,7 @@ pub(super) struct FairQueue {
     /// In the order of arrival.
     places: Vec<Place>,
     expired: Tick,
-    /// How far the clock by which debts are repaid is ahead: it jumps to the least debt of those that wait when
+    /// Lead of the clock by which debts are repaid over time: it jumps to the least debt of those that wait when
     /// that one is served, so that debts stay comparable however much more than the parts is shared out.
     lead: Span,
 }
