@@ -14,7 +14,7 @@ pub(super) struct Args {
     /// A file that ends in .toml, or the name of a scenario of the library
     #[arg(value_name = "FILE|NAME")]
     scenario: String,
-    /// What to search for: the least slack under the envelope, the most that is lost without faults, or the longest
+    /// Figure to search for: the least slack under the envelope, the most that is lost without faults, or the longest
     /// recovery after the last fault
     #[arg(long = "for", value_enum, default_value = "slack")]
     objective: For,
