@@ -201,11 +201,13 @@ fn off_loopback_plaintext_must_be_accepted_in_so_many_words() {
 fn faces_are_off_unless_they_have_an_address() {
     assert!(load("").unwrap().config.faces.listen.is_empty());
     let file = "[faces]\nhttp_listen = \"localhost:7301\"\ngrpc_listen = \"unix:/run/x.sock\"\n\
+                redis_listen = \"127.0.0.1:7303\"\n\
                 rules = [\"redis:cl/* -> cl/*\"]";
     let faces = load(file).unwrap().config.faces;
     let path = "/run/x.sock".into();
     assert_eq!(faces.listen[&Face::Grpc], FaceAddress::Unix(path));
     assert_eq!(faces.listen[&Face::Http].to_string(), "127.0.0.1:7301");
+    assert_eq!(faces.listen[&Face::Redis].to_string(), "127.0.0.1:7303");
     let mapped = faces.rules.budget_key(Face::Redis, b"cl/7").unwrap();
     assert_eq!(mapped.key, "cl/7");
     check_refused(

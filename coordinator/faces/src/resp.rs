@@ -37,4 +37,4 @@ mod session;
 mod throttle;
 mod words;
 
-pub use server::{Access, Options, Server};
+pub use server::{Caller, Options, Server};

@@ -27,6 +27,7 @@ use rustls_pki_types::{CertificateDer, ServerName};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use tonic::metadata::MetadataMap;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
@@ -234,6 +235,22 @@ fn same(left: &[u8], right: &[u8]) -> bool {
 pub struct Guard {
     auth: Arc<Auth>,
     needed: Role,
+}
+
+impl Guard {
+    /// Returns true if a caller with the certificate in these extensions, and without a token, has the role.
+    #[must_use]
+    pub fn admits(&self, extensions: http::Extensions) -> bool {
+        let request = Request::from_parts(MetadataMap::new(), extensions, ());
+        self.clone().call(request).is_ok()
+    }
+
+    /// Returns true if a token has the role.
+    #[must_use]
+    pub fn knows(&self, token: &[u8]) -> bool {
+        let role = self.auth.role_of_token(token);
+        role.is_some_and(|role| role.allows(self.needed))
+    }
 }
 
 impl Interceptor for Guard {

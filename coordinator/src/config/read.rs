@@ -244,6 +244,7 @@ impl Read<'_> {
         for (face, key) in [
             (Face::Http, "faces.http_listen"),
             (Face::Grpc, "faces.grpc_listen"),
+            (Face::Redis, "faces.redis_listen"),
         ] {
             let text = self.text(key).filter(|text| text != "off");
             let Some(text) = text else { continue };

@@ -98,6 +98,8 @@ settings! {
         "Address of the HTTP face, for services that embed no client: `IP:PORT`, `unix:PATH`, or `off`.";
     "faces.grpc_listen" One "off" "ADDRESS"
         "Address of the gRPC face, for services that embed no client: `IP:PORT`, `unix:PATH`, or `off`.";
+    "faces.redis_listen" One "off" "ADDRESS"
+        "Address of the Redis face, for rate-limit libraries that speak to Redis: `IP:PORT`, `unix:PATH`, or `off`.";
     "faces.rules" List "" "RULE"
         "Rules that map keys of requests to keys of budgets, such as `redis:cl/* -> cl/*`. A text beats a prefix, and a longer prefix a shorter one. A face without rules uses keys as they are.";
     "connections.clients" One "" "COUNT"

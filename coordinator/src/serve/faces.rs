@@ -1,13 +1,13 @@
 //! The ports of faces: their listeners, and the service on each.
 
 use super::error::ListenError;
-use super::port::{self, Listener, Protocol};
+use super::port::{self, Listener, Protocol, Redis};
 use crate::api::auth::{Auth, Guard, Role};
 use crate::api::connections::Connections;
 use crate::api::tls::{TlsError, TlsFiles};
 use crate::config::{FaceAddress, FacesConfig, face_setting};
 use crate::session::STREAMS_PER_CONNECTION_MAX;
-use aliquot_faces::{Decider, Face, grpc};
+use aliquot_faces::{Decider, Face, grpc, resp};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
@@ -105,8 +105,22 @@ impl FaceListeners {
                         stopping,
                     ))
                 }
-                // No setting has an address for these.
-                Face::Redis | Face::Rls => continue,
+                Face::Redis => {
+                    let redis = Redis {
+                        server: resp::Server::new(decider, resp::Options::default()),
+                        guard,
+                        stopping: stopping.clone(),
+                    };
+                    tokio::spawn(port::serve_exchange(
+                        listener,
+                        connections,
+                        tls,
+                        redis,
+                        stopping,
+                    ))
+                }
+                // No setting has an address for it: `aliquot rls` serves it.
+                Face::Rls => continue,
             });
         }
         Ok(tasks)

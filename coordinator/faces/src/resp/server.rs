@@ -8,27 +8,34 @@ use super::session::{Host, Session, Step};
 use crate::decider::{Answer, Ask, Cost, Decider, Outcome};
 use crate::rules::Face;
 use bytes::BytesMut;
-use std::fmt;
+use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// Judges passwords of clients.
-pub trait Access: Send + Sync {
-    /// Returns true if a client with this password may ask. Redis has an optional user name beside it.
-    fn allows(&self, user: Option<&[u8]>, password: &[u8]) -> bool;
+/// The client of one connection.
+pub trait Caller: Send + Sync {
+    /// Mark of a request in progress.
+    type Open: Send;
+
+    /// Notes the beginning of a request, which lasts until the result is dropped.
+    fn begin(&self) -> Self::Open;
+
+    /// Returns true if the client must give a password before it may ask.
+    fn must_authenticate(&self) -> bool;
+
+    /// Returns true if a client with this password may ask.
+    fn allows(&self, password: &[u8]) -> bool;
 }
 
 /// Settings of a [`Server`].
-#[derive(Clone)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Time within which a decision must arrive.
     pub within: Duration,
-    /// Judge of passwords; `None` if clients need none.
-    pub access: Option<Arc<dyn Access>>,
     /// Time within which a client must read replies. A slower one is disconnected.
     pub write_timeout: Duration,
 }
@@ -37,19 +44,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             within: Duration::from_millis(500),
-            access: None,
             write_timeout: Duration::from_secs(10),
         }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("within", &self.within)
-            .field("access", &self.access.is_some())
-            .field("write_timeout", &self.write_timeout)
-            .finish()
     }
 }
 
@@ -84,7 +80,8 @@ impl Server {
         }
     }
 
-    /// Serves one connection until the client ends it.
+    /// Serves one connection until the client ends it, or until `stopping` completes and the requests that have
+    /// arrived are answered.
     ///
     /// Requests are answered in the order in which they arrive. While a client does not read its replies, nothing
     /// more is read from it.
@@ -93,7 +90,13 @@ impl Server {
     ///
     /// The error of the connection; [`io::ErrorKind::TimedOut`] if the client did not read its replies in time, and
     /// [`io::ErrorKind::InvalidData`] if it does not speak the protocol.
-    pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Send) -> io::Result<()> {
+    pub async fn serve<C: Caller>(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send,
+        caller: &C,
+        stopping: impl Future<Output = ()> + Send,
+    ) -> io::Result<()> {
+        let mut stopping = pin!(stopping);
         let (mut reader, mut writer) = tokio::io::split(stream);
         let mut session = Session::new(self.connections.fetch_add(1, Ordering::Relaxed));
         let (mut parser, mut input, mut output) =
@@ -102,7 +105,8 @@ impl Server {
             match parser.next(&mut input) {
                 Ok(Some(parts)) if parts.is_empty() => {}
                 Ok(Some(parts)) => {
-                    let step = session.command(&parts, self);
+                    let _open = caller.begin();
+                    let step = session.command(&parts, &Here(caller));
                     let closes = matches!(step, Step::Close(_));
                     let reply = self.carry_out(step).await;
                     reply.write(session.version(), &mut output);
@@ -116,8 +120,11 @@ impl Server {
                 Ok(None) => {
                     self.send(&mut writer, &mut output).await?;
                     input.reserve(Self::READ);
-                    if reader.read_buf(&mut input).await? == 0 {
-                        return Ok(());
+                    tokio::select! {
+                        read = reader.read_buf(&mut input) => if read? == 0 {
+                            return Ok(());
+                        },
+                        () = &mut stopping => return writer.shutdown().await,
                     }
                 }
                 Err(error) => {
@@ -229,14 +236,16 @@ impl Server {
     }
 }
 
-impl Host for Server {
+/// The surroundings of a session: its client, and the time of day.
+struct Here<'a, C>(&'a C);
+
+impl<C: Caller> Host for Here<'_, C> {
     fn must_authenticate(&self) -> bool {
-        self.options.access.is_some()
+        self.0.must_authenticate()
     }
 
-    fn allows(&self, user: Option<&[u8]>, password: &[u8]) -> bool {
-        let access = self.options.access.as_ref();
-        access.is_none_or(|access| access.allows(user, password))
+    fn allows(&self, password: &[u8]) -> bool {
+        self.0.allows(password)
     }
 
     fn unix_time(&self) -> Duration {

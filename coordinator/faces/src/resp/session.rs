@@ -19,8 +19,8 @@ pub(super) trait Host {
     /// Returns true if clients must authenticate.
     fn must_authenticate(&self) -> bool;
 
-    /// Returns true if a client with this password may ask. Redis has an optional name beside it.
-    fn allows(&self, user: Option<&[u8]>, password: &[u8]) -> bool;
+    /// Returns true if a client with this password may ask.
+    fn allows(&self, password: &[u8]) -> bool;
 
     /// Returns the time since 1970.
     fn unix_time(&self) -> Duration;
@@ -181,8 +181,8 @@ impl Session {
             (args.get(1..).unwrap_or_default(), None, self.authenticated);
         while let Some(option) = rest.first() {
             rest = match (option.to_ascii_uppercase().as_slice(), rest) {
-                (b"AUTH", [_, user, password, more @ ..]) => {
-                    if !host.allows(Some(&user[..]), password) {
+                (b"AUTH", [_, _, password, more @ ..]) => {
+                    if host.must_authenticate() && !host.allows(password) {
                         return refused();
                     }
                     authenticated = true;
@@ -218,21 +218,21 @@ impl Session {
         ])
     }
 
-    /// `AUTH [user] password`
+    /// `AUTH [user] password`: the user may have any name.
     fn auth(&mut self, args: &[Bytes], host: &impl Host) -> Reply {
-        let (user, password) = match args {
-            [password] => (None, password),
-            [user, password] => (Some(&user[..]), password),
-            _ => return arity("AUTH"),
+        let ([password] | [_, password]) = args else {
+            return arity("AUTH");
         };
-        if !host.must_authenticate() {
-            return Reply::err("AUTH called, but no tokens are configured: no password is needed");
+        if host.allows(password) {
+            self.authenticated = true;
+            return Reply::OK;
         }
-        if !host.allows(user, password) {
-            return refused();
+        match host.must_authenticate() {
+            true => refused(),
+            false => {
+                Reply::err("AUTH called, but no password is needed, and this one is not known")
+            }
         }
-        self.authenticated = true;
-        Reply::OK
     }
 
     fn client(&mut self, args: &[Bytes]) -> Reply {

@@ -6,7 +6,7 @@ use crate::rules::KeyRules;
 use aliquot_client::{KeyRefused, Limit, Limiter, ManualClock};
 use aliquot_core::budget::NamedLimit;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use tokio::io::{DuplexStream, duplex};
 
 /// Limits of this process: a key that ends in a limit has that, and any other has ten per second.
@@ -35,6 +35,23 @@ impl Limiters for Arc<Local> {
     }
 }
 
+/// A client that needs no password.
+struct Anyone;
+
+impl Caller for Anyone {
+    type Open = ();
+
+    fn begin(&self) {}
+
+    fn must_authenticate(&self) -> bool {
+        false
+    }
+
+    fn allows(&self, _: &[u8]) -> bool {
+        false
+    }
+}
+
 struct Bed {
     server: Arc<Server>,
     local: Arc<Local>,
@@ -59,7 +76,9 @@ impl Bed {
     fn connect(&self, size: usize) -> (DuplexStream, tokio::task::JoinHandle<io::Result<()>>) {
         let (near, far) = duplex(size);
         let server = Arc::clone(&self.server);
-        (near, tokio::spawn(async move { server.serve(far).await }))
+        let never = std::future::pending();
+        let task = tokio::spawn(async move { server.serve(far, &Anyone, never).await });
+        (near, task)
     }
 
     fn keys(&self) -> Vec<String> {
@@ -225,4 +244,25 @@ async fn replies_follow_the_version_of_the_connection() {
     stream.read_to_string(&mut replies).await.expect("replies");
     assert!(replies.starts_with("%7\r\n$6\r\nserver\r\n"), "{replies}");
     assert!(replies.ends_with("_\r\n+OK\r\n"), "{replies}");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answers_what_has_arrived() {
+    let bed = Bed::new(Options::default());
+    let (mut near, far) = duplex(1_024);
+    near.write_all(b"ECHO a\nECHO b\nECHO").await.expect("sent");
+    let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
+    let server = Arc::clone(&bed.server);
+    let task = tokio::spawn(async move {
+        let stopping = async move { drop(stopping.await) };
+        server.serve(far, &Anyone, stopping).await
+    });
+    let mut replies = [0; 14];
+    near.read_exact(&mut replies).await.expect("replies");
+    assert_eq!(&replies, b"$1\r\na\r\n$1\r\nb\r\n");
+    drop(stop);
+    let mut rest = Vec::new();
+    near.read_to_end(&mut rest).await.expect("it ends");
+    assert_eq!(rest, b"");
+    task.await.expect("no panic").expect("it stopped");
 }

@@ -1,0 +1,167 @@
+//! HTTP and gRPC on a connection.
+
+use super::{Exchange, GRACE, Protocol};
+use crate::api::connections::{Connection, OpenRequest};
+use crate::raft::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT};
+use crate::timer;
+use ::http::{Request, Response};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use std::convert::Infallible;
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tower::{Service, ServiceExt};
+
+/// Time without a request in progress after which a connection is closed: between one and two of these.
+const IDLE_MAX: Duration = Duration::from_secs(150);
+
+/// Requests of HTTP, answered by a service.
+pub(super) struct Http<S> {
+    http: Builder<TokioExecutor>,
+    service: S,
+    stopping: watch::Receiver<bool>,
+}
+
+impl<S> Http<S> {
+    pub(super) fn new(protocol: &Protocol, service: S, stopping: watch::Receiver<bool>) -> Self {
+        Self {
+            http: http(protocol),
+            service,
+            stopping,
+        }
+    }
+}
+
+impl<S, B> Exchange for Http<S>
+where
+    S: Service<Request<tonic::body::Body>, Response = Response<B>, Error = Infallible>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    S::Future: Send,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    async fn run<IO, I>(&self, io: IO, info: I, connection: &Connection)
+    where
+        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        I: Clone + Send + Sync + 'static,
+    {
+        let service = hyper::service::service_fn(|request: Request<Incoming>| {
+            let mut request = request.map(tonic::body::Body::new);
+            request.extensions_mut().insert(info.clone());
+            let (open, service) = (connection.begin(), self.service.clone());
+            async move {
+                let response = service.oneshot(request).await?;
+                Ok::<_, Infallible>(response.map(|body| Tracked {
+                    body: Box::pin(body),
+                    _open: open,
+                }))
+            }
+        });
+        let conversation = self.http.serve_connection(TokioIo::new(io), service);
+        tokio::pin!(conversation);
+        let mut stopping = self.stopping.clone();
+        tokio::select! {
+            ended = conversation.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection ended");
+                }
+                return;
+            }
+            () = idle(connection) => {}
+            _ = stopping.wait_for(|stop| *stop) => {}
+        }
+        conversation.as_mut().graceful_shutdown();
+        // Requests that are still in progress after the grace period are cut off.
+        let _ = timer::timeout(GRACE, conversation).await;
+    }
+
+    fn refusal(&self, first: &[u8; 3], text: &str) -> Vec<u8> {
+        match first {
+            b"PRI" => http2_refusal(text),
+            _ => http1_refusal(text),
+        }
+    }
+}
+
+/// Returns the HTTP server of a port. Keep-alives find callers that are gone. Requests that are slow to arrive
+/// need no timeout of their own here, because a request counts as begun only when its header is complete.
+fn http(protocol: &Protocol) -> Builder<TokioExecutor> {
+    let mut http = Builder::new(TokioExecutor::new());
+    if let Protocol::Grpc { streams, .. } = protocol {
+        http = http.http2_only();
+        http.http2().max_concurrent_streams(*streams);
+    }
+    http.http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT);
+    http
+}
+
+/// Completes when no request was in progress for [`IDLE_MAX`].
+async fn idle(connection: &Connection) {
+    let mut before = connection.requests();
+    loop {
+        timer::sleep(IDLE_MAX).await;
+        let now = connection.requests();
+        if now == before && now.1 == 0 {
+            return;
+        }
+        before = now;
+    }
+}
+
+fn http1_refusal(text: &str) -> Vec<u8> {
+    let length = text.len() + 1;
+    let head = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain";
+    format!("{head}\r\ncontent-length: {length}\r\n\r\n{text}\n").into_bytes()
+}
+
+/// Returns empty settings and a GOAWAY with the code INADEQUATE_SECURITY (RFC 9113, §6.5, §6.8 and §7).
+fn http2_refusal(text: &str) -> Vec<u8> {
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const INADEQUATE_SECURITY: [u8; 4] = [0, 0, 0, 0xc];
+    let length = u8::try_from(8 + text.len()).unwrap_or(u8::MAX);
+    let mut frames = SETTINGS.to_vec();
+    frames.extend([0, 0, length, 7, 0, 0, 0, 0, 0]);
+    frames.extend([0; 4]);
+    frames.extend(INADEQUATE_SECURITY);
+    frames.extend(text.bytes().take(usize::from(length) - 8));
+    frames
+}
+
+/// Body of a response, which keeps its request in progress until it is dropped.
+struct Tracked<B> {
+    body: Pin<Box<B>>,
+    _open: OpenRequest,
+}
+
+impl<B: Body> Body for Tracked<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        self.body.as_mut().poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

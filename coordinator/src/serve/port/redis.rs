@@ -1,0 +1,79 @@
+//! The protocol of Redis on a connection.
+
+use super::{Exchange, GRACE};
+use crate::api::auth::Guard;
+use crate::api::connections::{Connection, OpenRequest};
+use crate::timer;
+use ::http::Extensions;
+use aliquot_faces::resp::{Caller, Server};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+
+/// Commands of Redis, answered by the Redis face.
+pub(in crate::serve) struct Redis {
+    pub(in crate::serve) server: Server,
+    pub(in crate::serve) guard: Guard,
+    pub(in crate::serve) stopping: watch::Receiver<bool>,
+}
+
+/// The caller of one connection.
+struct Known<'a> {
+    guard: &'a Guard,
+    /// False if its certificate allows it to ask, or if callers need no role.
+    must_authenticate: bool,
+    connection: &'a Connection,
+}
+
+impl Caller for Known<'_> {
+    type Open = OpenRequest;
+
+    fn begin(&self) -> OpenRequest {
+        self.connection.begin()
+    }
+
+    fn must_authenticate(&self) -> bool {
+        self.must_authenticate
+    }
+
+    fn allows(&self, password: &[u8]) -> bool {
+        self.guard.knows(password)
+    }
+}
+
+impl Exchange for Redis {
+    /// Clients of Redis keep connections open that they do not use, so none is closed for being idle. When the port
+    /// is full, the one that has waited longest makes way.
+    async fn run<IO, I>(&self, io: IO, info: I, connection: &Connection)
+    where
+        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        I: Clone + Send + Sync + 'static,
+    {
+        let mut extensions = Extensions::new();
+        extensions.insert(info);
+        let caller = Known {
+            guard: &self.guard,
+            must_authenticate: !self.guard.admits(extensions),
+            connection,
+        };
+        let (mut stop, mut cut) = (self.stopping.clone(), self.stopping.clone());
+        let stopping = async move {
+            let _ = stop.wait_for(|stop| *stop).await;
+        };
+        let late = async move {
+            let _ = cut.wait_for(|stop| *stop).await;
+            timer::sleep(GRACE).await;
+        };
+        tokio::select! {
+            ended = self.server.serve(io, &caller, stopping) => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection ended");
+                }
+            }
+            () = late => {}
+        }
+    }
+
+    fn refusal(&self, _: &[u8; 3], text: &str) -> Vec<u8> {
+        format!("-ERR {text}\r\n").into_bytes()
+    }
+}
