@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct Recent(Mutex<VecDeque<Reservation>>);
 
 impl Recent {
-    /// Maximum number of charges. Older ones cannot be refunded.
-    const MOST: usize = 4;
+    /// Maximum number of charges. Older ones cannot be refunded. Each takes about a hundred bytes.
+    const MOST: usize = 16;
 
     /// Remembers a charge.
     pub(super) fn add(&self, charge: Reservation) {

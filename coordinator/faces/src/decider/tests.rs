@@ -45,6 +45,26 @@ async fn a_refund_gives_back_what_was_taken_and_no_more() {
 }
 
 #[tokio::test]
+async fn the_last_sixteen_charges_are_refunded() {
+    let (decider, clock) = decider(64);
+    for _ in 0..10 {
+        decider.decide(&ask("a", Cost::Take(1))).await;
+    }
+    let refund = decider.decide(&ask("a", Cost::Refund(u64::MAX))).await;
+    assert_eq!(refund.remaining, 10);
+    // Of twenty charges while ten tokens are made, the last sixteen are in reach, and the bucket has room for ten.
+    for _ in 0..20 {
+        decider.decide(&ask("a", Cost::Take(1))).await;
+        clock.advance(Duration::from_millis(50));
+    }
+    assert_eq!(remaining(&decider, "a").await, 0);
+    let refund = decider.decide(&ask("a", Cost::Refund(u64::MAX))).await;
+    assert!((6..=10).contains(&refund.remaining), "{refund:?}");
+    let refund = decider.decide(&ask("a", Cost::Refund(u64::MAX))).await;
+    assert!(refund.remaining <= 10, "{refund:?}");
+}
+
+#[tokio::test]
 async fn all_are_charged_or_none() {
     let (decider, _) = decider(64);
     let both = [ask("a", Cost::Take(6)), ask("b", Cost::Take(2))];
