@@ -13,7 +13,8 @@
 //! has room for what it would still have room for had the place never been booked, as with any charge
 //! ([`super::reserve`]). The same bound holds if the burst was lowered below `c`.
 
-use super::reserve::{BucketCharge, WordView};
+use super::reserve::BucketCharge;
+use super::view::WordView;
 use super::{AdmissionMode, Cell};
 use crate::sync::Ordering;
 use aliquot_core::unit::{PeriodId, Tick};

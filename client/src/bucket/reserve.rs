@@ -30,8 +30,8 @@
 //! and is odd in between. What is taken in an odd era may be of either epoch, and is never put back.
 
 use super::step::{Next, update};
-use super::view::View;
-use super::{AdmissionMode, Cell, Need, No, Slot, Word};
+use super::view::{View, WordView};
+use super::{AdmissionMode, Cell, Need, No, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
@@ -102,14 +102,6 @@ impl BucketCharge {
     }
 }
 
-/// Snapshot of the word and its slot.
-pub(super) struct WordView {
-    pub(super) word: Word,
-    pub(super) slot: Slot,
-    /// Supply before the base, in grains.
-    pub(super) before: u64,
-}
-
 impl Cell {
     /// Begins a change that voids all earlier charges, before the epoch that forgets their debt begins. A
     /// refund of an earlier charge does nothing from here on. Until [`Cell::end_change`] the era is odd. Charges
@@ -129,15 +121,6 @@ impl Cell {
     pub(super) fn is_void(&self, era: u64) -> bool {
         let amid = era % 2 == 1 && !sync::planted(Bug::MidChangeRefunded);
         amid || (self.era() != era && !sync::planted(Bug::EraIgnored))
-    }
-
-    pub(super) fn word_view(&self, seen: u64) -> WordView {
-        let word = Word::unpack(seen);
-        WordView {
-            word,
-            slot: self.slot(word.epoch),
-            before: self.cold.made[usize::from(word.epoch & 1)].load(Ordering::Relaxed),
-        }
     }
 
     /// Decides as [`Cell::decide`] does, with a wait of at most `most`, and returns the charge.
@@ -193,11 +176,6 @@ impl Cell {
             let next = Word { debt, ..*word };
             Next::Swap(next.pack(), (Ok(charge), self.view_of(next, slot, now)))
         })
-    }
-
-    /// Returns what `read` makes of the word, its slot, and the rest of its epoch.
-    pub(super) fn read<T>(&self, mut read: impl FnMut(&WordView) -> T) -> T {
-        update(self, |seen| Next::Keep(read(&self.word_view(seen))))
     }
 
     /// Returns what [`Cell::decide`] would; takes nothing.

@@ -1,6 +1,6 @@
 //! Read-only snapshots of a cell, for estimates and metrics.
 
-use super::reserve::WordView;
+use super::step::{Next, update};
 use super::{Cell, Slot, Word};
 use crate::sync::Ordering;
 use aliquot_core::unit::{Span, Tick};
@@ -20,7 +20,30 @@ pub(crate) struct View {
     debt: u64,
 }
 
+/// Snapshot of the word and its slot.
+pub(super) struct WordView {
+    pub(super) word: Word,
+    pub(super) slot: Slot,
+    /// Supply before the base, in grains.
+    pub(super) before: u64,
+}
+
 impl Cell {
+    /// Returns the snapshot that belongs to a value of the word.
+    pub(super) fn word_view(&self, seen: u64) -> WordView {
+        let word = Word::unpack(seen);
+        WordView {
+            word,
+            slot: self.slot(word.epoch),
+            before: self.cold.made[usize::from(word.epoch & 1)].load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns what `read` makes of the word, its slot, and the rest of its epoch.
+    pub(super) fn read<T>(&self, mut read: impl FnMut(&WordView) -> T) -> T {
+        update(self, |seen| Next::Keep(read(&self.word_view(seen))))
+    }
+
     /// Returns the tokens that threads admitted from caches and that were not counted before.
     pub(crate) fn take_uncounted(&self) -> u64 {
         self.thread_caches.take_uncounted()
