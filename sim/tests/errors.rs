@@ -61,9 +61,9 @@ fn unknown_keys_and_sections_are_told_with_what_was_meant() {
     instead(
         "[run]",
         "[run]\nwibble = 3",
-        &expect![
-            "run.wibble = 3: there is no such key; [run] has says, tier, duration, heal, seeds, breaks"
-        ],
+        &expect![[
+            r#"run.wibble = 3: there is no such key; [run] has says, tier, duration, heal, seeds, availability, availability_through_faults, breaks"#
+        ]],
     );
 }
 
