@@ -1,6 +1,7 @@
 //! Central decisions: requests decided here, out of the undealt part of a budget.
 
 use super::{BudgetState, Node};
+use crate::budget::OnLeaseExpiry;
 use crate::central::{Booked, DecisionReply, DecisionRequest, Outcome, Reason, Release, Route};
 use crate::planted::{self, Bug};
 use crate::share::Kind;
@@ -52,7 +53,7 @@ impl Node {
             let refused = Outcome::refused(Reason::NoLease, Some(Self::ASK_AGAIN));
             return RequestAction::Reply(ask.reply(refused));
         }
-        if ask.route == Route::Direct && ask.kind == Kind::Rate {
+        if ask.route == Route::Direct && ask.kind == Kind::Rate && !self.is_kept(ask.budget) {
             self.ledger.asked(ask.edge.child, ask.budget, now);
         }
         if let Some(outcome) = self.memory.recall(ask) {
@@ -82,6 +83,13 @@ impl Node {
             self.memory.remember(ask.edge, ask.request, outcome, now);
         }
         RequestAction::Reply(ask.reply(outcome))
+    }
+
+    /// Returns true if clients go on with their parts after their leases. Then even small parts are theirs: a
+    /// client could go on with nothing of a part that stays here.
+    fn is_kept(&self, budget: BudgetId) -> bool {
+        let found = self.budgets.get(&budget);
+        found.is_some_and(|found| found.terms.on_lease_expiry == OnLeaseExpiry::Keep)
     }
 
     /// Returns true if this node gave the session a lease that is not over.
