@@ -13,7 +13,6 @@ pub use reservations::{OnExpire, ReservationError, Reserve, Reserved, SettledPar
 
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
 use aliquot_client::{Client, KeyRefused, Limiter, Reason, Refused, Reservation};
-use aliquot_core::unit::Span;
 use charge::now;
 use futures_util::future::join_all;
 use held::{Held, HeldKey};
@@ -26,12 +25,11 @@ use tokio::time::Instant;
 /// One question: may `key` spend `cost`?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Key of the budget: see [`Decider::budget_key`].
+    /// Key of the budget: see [`Decider::budget_key`]. A limit that came with the request is its last segment, as in
+    /// `api/user:1/30-per-1m-burst-15`.
     pub key: String,
     /// Tokens to take, look at, or put back.
     pub cost: Cost,
-    /// Limit that came with the request: see [`NamedLimit`].
-    pub limit: Option<NamedLimit>,
     /// Time within which the face must answer. A decision that needs a node and does not arrive in time is
     /// [`Outcome::Unavailable`], and takes nothing here.
     pub within: Duration,
@@ -50,20 +48,6 @@ pub enum Cost {
     /// Takes tokens that were spent already, whether they are there or not: later requests wait until they are made.
     /// Of a quota, what is there is taken.
     Spent(u64),
-}
-
-/// A limit that comes with the request: `tokens` each `per`, and `burst` at once.
-///
-/// It becomes the last segment of the key, as in `api/user:1/30-per-1m-burst-15`: a budget of its own, under a
-/// template of the operator whose keys name their limits and which bounds them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct NamedLimit {
-    /// Tokens that each span of `per` makes.
-    pub tokens: u64,
-    /// The span.
-    pub per: Duration,
-    /// Maximum number of tokens at once.
-    pub burst: u64,
 }
 
 /// The decision, and the state of the limit at that time.
@@ -181,7 +165,7 @@ impl Decider {
 
     /// Decides one question.
     pub async fn decide(&self, ask: &Ask) -> Answer {
-        let held = match self.asked(ask) {
+        let held = match self.held(&ask.key) {
             Ok(held) => held,
             Err(answer) => return answer,
         };
@@ -247,7 +231,7 @@ impl Decider {
 
     /// Takes the tokens of one question among several.
     async fn part(&self, ask: &Ask, now: Instant) -> Result<Part, Answer> {
-        let held = self.asked(ask)?;
+        let held = self.held(&ask.key)?;
         let deadline = now + ask.within;
         let reservation = match ask.cost {
             Cost::Take(n) => Some(held.take(n, deadline).await?),
@@ -263,7 +247,7 @@ impl Decider {
 
     /// Answers as a question would be answered now, without asking a node.
     fn would(&self, ask: &Ask) -> Answer {
-        let held = match self.asked(ask) {
+        let held = match self.held(&ask.key) {
             Ok(held) => held,
             Err(answer) => return answer,
         };
@@ -271,14 +255,6 @@ impl Decider {
             Cost::Take(n) => held.would(n),
             Cost::Peek => held.would(1),
             Cost::Refund(_) | Cost::Spent(_) => held.allow(),
-        }
-    }
-
-    /// Returns the key that a question is about.
-    fn asked(&self, ask: &Ask) -> Result<Arc<HeldKey>, Answer> {
-        match ask.limit {
-            Some(limit) => self.held(&format!("{}/{limit}", ask.key)),
-            None => self.held(&ask.key),
         }
     }
 
@@ -312,15 +288,6 @@ fn book(ask: &Ask, (held, reservation): Part) -> Answer {
         (_, None) => {}
     }
     held.allow()
-}
-
-/// `30-per-1m-burst-15`: the last segment of the key.
-impl fmt::Display for NamedLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let per = u64::try_from(self.per.as_nanos()).unwrap_or(u64::MAX);
-        let per = Span::from_nanos(per);
-        write!(f, "{}-per-{per}-burst-{}", self.tokens, self.burst)
-    }
 }
 
 impl Outcome {

@@ -148,7 +148,6 @@ impl Limits for Service {
         let ask = Ask {
             key: self.key(&request.key, "")?,
             cost: Cost::Peek,
-            limit: None,
             within: within(request.within_ms)?,
         };
         Ok(Response::new(reply(&self.0.decide(&ask).await)))
@@ -169,7 +168,6 @@ impl Service {
                 Some(0) => Cost::Peek,
                 cost => Cost::Take(cost.unwrap_or(1)),
             },
-            limit: None,
             within: match of_batch {
                 Some(within) => within,
                 None => within(request.within_ms)?,

@@ -190,7 +190,6 @@ async fn looked_at(decider: &Decider, uri: &Uri) -> Reply {
     let ask = Ask {
         key: mapped,
         cost: Cost::Peek,
-        limit: None,
         within: Duration::from_millis(WITHIN_MS.0),
     };
     let answer = decider.decide(&ask).await;
@@ -285,7 +284,6 @@ fn question(
         let ask = Ask {
             key: to,
             cost,
-            limit: None,
             within,
         };
         Ok(Check { key, ask })

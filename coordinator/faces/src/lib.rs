@@ -26,5 +26,5 @@ pub mod grpc;
 pub mod resp;
 pub mod rls;
 
-pub use decider::{Answer, Ask, Cost, Decider, NamedLimit, Outcome};
+pub use decider::{Answer, Ask, Cost, Decider, Outcome};
 pub use rules::{Face, KeyRules};

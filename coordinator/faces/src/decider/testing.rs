@@ -45,7 +45,6 @@ pub(crate) fn ask(key: &str, cost: Cost) -> Ask {
     Ask {
         key: key.into(),
         cost,
-        limit: None,
         within: Duration::from_millis(20),
     }
 }

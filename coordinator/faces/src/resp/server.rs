@@ -205,7 +205,6 @@ impl Server {
         let mut ask = Ask {
             key,
             cost: Cost::Peek,
-            limit: None,
             within: self.options.within,
         };
         let most = match verb {

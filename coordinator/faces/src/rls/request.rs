@@ -148,7 +148,6 @@ pub fn cases(
                 (false, hits) => Cost::Take(hits),
                 (true, hits) => Cost::Refund(hits),
             },
-            limit: None,
             within,
         };
         let case = match &descriptor.limit {
