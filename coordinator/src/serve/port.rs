@@ -5,9 +5,11 @@
 //!                                   └──── all within FIRST_REQUEST ──┘
 //! ```
 
+mod exchange;
 mod http;
 mod redis;
 
+pub use exchange::Protocol;
 pub(super) use redis::Redis;
 
 use self::http::Http;
@@ -18,16 +20,15 @@ use crate::session::BACKLOG;
 use crate::timer;
 use ::http::{Request, Response};
 use bytes::Bytes;
+use exchange::Exchange;
 use http_body::Body;
 use std::convert::Infallible;
 use std::error::Error;
-use std::fmt;
-use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -38,43 +39,11 @@ use tower::Service;
 /// Maximum time from the accept of a connection to its first request, TLS handshake included.
 const FIRST_REQUEST: Duration = Duration::from_secs(10);
 
-/// Maximum time for requests in progress to end when a connection is closed gracefully.
-const GRACE: Duration = Duration::from_secs(5);
-
 /// Maximum time for a caller that was refused to read why.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// First byte of a TLS handshake. No request of HTTP or Redis begins with it.
 const CLIENT_HELLO: u8 = 0x16;
-
-/// Protocol and encryption of a port.
-#[derive(Clone)]
-pub enum Protocol {
-    /// gRPC, over TLS if there is an acceptor.
-    Grpc {
-        /// Acceptor of TLS.
-        tls: Option<TlsAcceptor>,
-        /// Maximum number of concurrent requests of a connection.
-        streams: Option<u32>,
-    },
-    /// HTTP of any version, over TLS if there is an acceptor.
-    Http {
-        /// Acceptor of TLS.
-        tls: Option<TlsAcceptor>,
-    },
-}
-
-/// Keeps keys out of logs.
-impl fmt::Debug for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Grpc { tls: Some(_), .. } => "gRPC over TLS",
-            Self::Grpc { tls: None, .. } => "gRPC",
-            Self::Http { tls: Some(_) } => "HTTP over TLS",
-            Self::Http { tls: None } => "HTTP",
-        })
-    }
-}
 
 /// A bound port: of TCP, or a socket in the file system.
 #[derive(Debug)]
@@ -188,23 +157,6 @@ pub(super) async fn serve_exchange(
     }
     drop(listener);
     while tasks.join_next().await.is_some() {}
-}
-
-/// Requests and answers of one connection, after its handshake.
-pub(super) trait Exchange: Send + Sync + 'static {
-    /// Serves requests until the caller ends the connection or the port stops. `info` has the caller's certificate.
-    fn run<IO, I>(
-        &self,
-        io: IO,
-        info: I,
-        connection: &Connection,
-    ) -> impl Future<Output = ()> + Send
-    where
-        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        I: Clone + Send + Sync + 'static;
-
-    /// Returns the only answer to a caller who began with these bytes and did not choose the port's encryption.
-    fn refusal(&self, first: &[u8; 3], text: &str) -> Vec<u8>;
 }
 
 /// All that the connections of a port share.

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Version of Redis whose protocol this is, for clients that ask before they use a feature.
 const REDIS_VERSION: &str = "7.2.0";
 
-/// What a session must know of its surroundings.
+/// Surroundings of a session.
 pub(super) trait Host {
     /// Returns true if clients must authenticate.
     fn must_authenticate(&self) -> bool;

@@ -1,6 +1,6 @@
 //! HTTP and gRPC on a connection.
 
-use super::{Exchange, GRACE, Protocol};
+use super::exchange::{Exchange, GRACE, Protocol};
 use crate::api::connections::{Connection, OpenRequest};
 use crate::raft::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT};
 use crate::timer;

@@ -1,6 +1,6 @@
 //! The protocol of Redis on a connection.
 
-use super::{Exchange, GRACE};
+use super::exchange::{Exchange, GRACE};
 use crate::api::auth::Guard;
 use crate::api::connections::{Connection, OpenRequest};
 use crate::timer;
