@@ -189,20 +189,7 @@ impl Form {
                 Reply::Int(reset),
                 Reply::Int(state.retry_secs().max(0)),
             ]),
-            Self::RedisRate => {
-                let retry = state.retry_after.unwrap_or(state.missing);
-                let retry = if state.allowed {
-                    "-1".into()
-                } else {
-                    secs_text(retry)
-                };
-                Reply::Array(vec![
-                    Reply::int(state.asked),
-                    Reply::int(if state.allowed { state.remaining } else { 0 }),
-                    Reply::text(retry),
-                    Reply::text(secs_text(state.reset_after)),
-                ])
-            }
+            Self::RedisRate => redis_rate(state),
             Self::Acquired if state.allowed => Reply::Int(1),
             Self::Acquired => Reply::Nil,
             Self::MovingWindow(_) if !state.is_used() => Reply::Nil,
@@ -213,19 +200,7 @@ impl Form {
                     Reply::int(state.count),
                 ])
             }
-            Self::SlidingWindow(window) => {
-                let (count, left) = match state.is_used() {
-                    true => {
-                        let left = *window + state.reset_after.min(*window);
-                        (
-                            Reply::text(state.count.to_string()),
-                            Reply::Int(whole_millis(left)),
-                        )
-                    }
-                    false => (Reply::Nil, Reply::Int(-2)),
-                };
-                Reply::Array(vec![Reply::Nil, Reply::Int(-2), count, left])
-            }
+            Self::SlidingWindow(window) => sliding_window(state, *window),
             Self::Spring => Reply::Array(vec![Reply::Int(allowed), Reply::int(state.remaining)]),
             Self::Count => Reply::int(state.count),
             Self::Text if !state.is_used() => Reply::Nil,
@@ -247,6 +222,33 @@ impl Form {
             Self::One => Reply::Int(1),
         }
     }
+}
+
+/// Writes the reply of redis_rate's scripts, whose times are texts.
+fn redis_rate(state: &State) -> Reply {
+    let retry = if state.allowed {
+        "-1".into()
+    } else {
+        secs_text(state.retry_after.unwrap_or(state.missing))
+    };
+    Reply::Array(vec![
+        Reply::int(state.asked),
+        Reply::int(if state.allowed { state.remaining } else { 0 }),
+        Reply::text(retry),
+        Reply::text(secs_text(state.reset_after)),
+    ])
+}
+
+/// Writes a sliding window: no former window, and the present one with its count and its time to live.
+fn sliding_window(state: &State, window: Duration) -> Reply {
+    let (count, left) = if state.is_used() {
+        let left = window + state.reset_after.min(window);
+        let count = Reply::text(state.count.to_string());
+        (count, Reply::Int(whole_millis(left)))
+    } else {
+        (Reply::Nil, Reply::Int(-2))
+    };
+    Reply::Array(vec![Reply::Nil, Reply::Int(-2), count, left])
 }
 
 /// Returns whole seconds, rounded up: a caller that waits them does not come too early.
