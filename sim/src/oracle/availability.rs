@@ -2,12 +2,13 @@
 //!
 //! Judged while the fleet is *calm*: a stated time after the last fault, and until the next one. Each calm time is
 //! cut into windows. In each of them the fleet must use a stated part of what one ideal limiter uses that is empty
-//! when the calm time begins and is asked for everything that callers want, answered or not.
+//! when the calm time begins and is asked for everything that callers want, answered or not. A key whose former
+//! clients keep floors is judged only once those are forgotten.
 
 use super::Found;
 use crate::clock::SEC;
 use crate::ideal::{Ideal, Wanted};
-use aliquot_core::budget::Budget;
+use aliquot_core::budget::{Budget, OnLeaseExpiry};
 use aliquot_core::share::Kind;
 
 pub(crate) const NAME: (u8, &str) = (9, "work-conservation");
@@ -36,6 +37,8 @@ pub(crate) struct Times {
 struct Key {
     name: String,
     is_permits: bool,
+    /// Time for which the floors of former clients stay booked after the last fault.
+    floors: u64,
     ideal: Ideal,
     /// Tokens admitted, and wanted, in the present window.
     used: f64,
@@ -75,6 +78,7 @@ impl Check {
         let key = |(name, budget, queue): (String, &Budget, f64)| Key {
             name,
             is_permits: budget.kind() == Kind::Concurrency,
+            floors: floors(budget),
             ideal: Ideal::new(budget, queue),
             used: 0.0,
             wanted: 0.0,
@@ -108,7 +112,9 @@ impl Check {
     }
 
     pub(crate) fn change(&mut self, now: u64, key: usize, budget: &Budget) {
-        self.keys[key].ideal.change(now, budget);
+        let key = &mut self.keys[key];
+        key.floors = key.floors.max(floors(budget));
+        key.ideal.change(now, budget);
     }
 
     pub(crate) fn begin_period(&mut self, now: u64, key: usize) {
@@ -209,7 +215,7 @@ impl Check {
             let ideal = key.ideal.take_used();
             let used = std::mem::replace(&mut key.used, 0.0);
             let wanted = std::mem::replace(&mut key.wanted, 0.0);
-            if ideal < LEAST {
+            if ideal < LEAST || from < self.disturbed + key.floors {
                 continue;
             }
             let part = key.part(used, ideal);
@@ -235,6 +241,14 @@ impl Key {
             0.0
         };
         (used + chance) / ideal
+    }
+}
+
+/// Returns the time for which the floors of former clients stay booked.
+fn floors(budget: &Budget) -> u64 {
+    match budget.on_lease_expiry() {
+        OnLeaseExpiry::Floor => budget.forget_after().nanos(),
+        _ => 0,
     }
 }
 
