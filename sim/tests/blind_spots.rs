@@ -12,14 +12,15 @@ use std::process::Command;
 
 const SEC: u64 = 1_000_000_000;
 
-/// Four clients that ask for twice the limit, so that every token is used.
+/// Four clients that ask for twice the limit, so that every token is used. The burst gives each a part large enough
+/// to decide by itself, by its own clock.
 const BUSY: &str = r#"
 [topology]
 nodes = 3
 [[budget]]
 key = "reads"
 rate = "1000/s"
-burst = 20
+burst = 100
 [[clients]]
 count = 4
 rate = "500/s"

@@ -315,10 +315,9 @@ mod tests {
         let breach = check.found.breach.expect("a breach");
         assert_eq!((breach.number, breach.invariant), NAME);
         assert!(breach.what.starts_with("k: 8"), "{}", breach.what);
-        assert_eq!(
-            check.keys[0].least.map(|part| (part * 100.0) as u32),
-            Some(85)
-        );
+        // The window may end within a second.
+        let least = check.keys[0].least.expect("a window was judged");
+        assert!((0.84..=0.86).contains(&least), "{least}");
     }
 
     #[test]
