@@ -1,4 +1,4 @@
-//! Every call of every service, on both ports of a real node, by every kind of caller.
+//! Every call of every service, on each gRPC port of a real node, by every kind of caller.
 
 use super::{Auth, Authority};
 use aliquot_coordinator::api::auth::Role;
@@ -64,6 +64,7 @@ struct Node {
     authority: Authority,
     clients: ReservedPort,
     peers: ReservedPort,
+    face: ReservedPort,
 }
 
 impl Node {
@@ -72,12 +73,14 @@ impl Node {
         let tokens = authority.path("tokens");
         let text = format!("admin {ADMIN_TOKEN}\nclient {CLIENT_TOKEN}\n");
         std::fs::write(&tokens, text).unwrap();
-        let [clients, peers] = [(); 2].map(|()| ReservedPort::reserve().unwrap());
+        let [clients, peers, face] = [(); 3].map(|()| ReservedPort::reserve().unwrap());
         let settings = format!(
             "tls.clients = [\"checkout.example\"]\ntls.peers = [\"127.0.0.1\"]\ntls.require_client_cert = false\n\
-             tokens = {tokens:?}\nlisten = \"{}\"\npeer_listen = \"{}\"\nmetrics_listen = \"off\"\ndata_dir = {:?}\n",
+             tokens = {tokens:?}\nlisten = \"{}\"\npeer_listen = \"{}\"\nmetrics_listen = \"off\"\n\
+             faces.grpc_listen = \"{}\"\ndata_dir = {:?}\n",
             clients.address(),
             peers.address(),
+            face.address(),
             authority.path("data"),
         );
         let config = authority.config(&settings);
@@ -93,6 +96,7 @@ impl Node {
             authority,
             clients,
             peers,
+            face,
         };
         let ready = async {
             while node.connect(&node.clients, None).await.is_none() {
@@ -189,11 +193,19 @@ fn expected_of_clients(service: &str, roles: &[&str]) -> Access {
     }
 }
 
+/// Decisions of a face need what a session needs.
+fn expected_of_face(service: &str, roles: &[&str]) -> Access {
+    match service {
+        "aliquot.v1.Limits" => expected_of_clients("aliquot.v1.Session", roles),
+        _ => Access::Missing,
+    }
+}
+
 fn expected_of_peers(caller: &Caller, service: &str) -> Access {
     match (&caller.certificate, service) {
         (None, _) => Access::Cut,
         _ if !caller.roles.contains(&"peer") => Access::Denied,
-        (_, "aliquot.v1.Session") => Access::Missing,
+        (_, "aliquot.v1.Session" | "aliquot.v1.Limits") => Access::Missing,
         _ => Access::Served,
     }
 }
@@ -206,6 +218,7 @@ async fn every_call_is_open_to_its_roles_and_to_no_other() {
         let (certificate, token) = (caller.certificate.as_ref(), caller.token.as_deref());
         let clients = node.connect(&node.clients, certificate).await.unwrap();
         let peers = node.connect(&node.peers, certificate).await;
+        let face = node.connect(&node.face, certificate).await.unwrap();
         for (service, method) in &calls {
             let what = format!("{}: {service}/{method}", caller.name);
             let access = call(&clients, service, method, token).await;
@@ -217,6 +230,9 @@ async fn every_call_is_open_to_its_roles_and_to_no_other() {
             };
             let expect = expected_of_peers(&caller, service);
             assert_eq!(access, expect, "{what} on the peers' port");
+            let access = call(&face, service, method, token).await;
+            let expect = expected_of_face(service, caller.roles);
+            assert_eq!(access, expect, "{what} on the port of a face");
         }
         // A probe needs no identity. A stream, which holds a connection, needs one.
         let probe = call(&clients, "grpc.health.v1.Health", "Check", token).await;
