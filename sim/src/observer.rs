@@ -577,7 +577,7 @@ impl Observer {
         let all = health.unleased.len() == self.hosts.clients.len() && now > 10 * SEC;
         self.marks.hit_if(all, Mark::AllUnleased);
         let hosts = &self.hosts;
-        // What was well for long enough has healed. The run goes on for the sake of invariant 9.
+        // A fleet that was well for long enough has healed. The run goes on, so that invariant 9 is judged.
         if !(self.may_end_early && self.oracle.healing.is_over(now)) {
             self.oracle
                 .healing

@@ -21,7 +21,7 @@ impl Limiter {
             return None;
         }
         let (largest, rate) = (self.key_state.home.largest(), self.key_state.home.rate());
-        // What thread caches hold counts as available.
+        // Threads can still spend the tokens in their caches.
         let cached = self.key_state.cell.cached_tokens();
         let remaining = view.tokens(view.level).saturating_add(cached).min(burst);
         if view.slot.kind != Kind::Rate {
