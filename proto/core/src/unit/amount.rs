@@ -21,24 +21,28 @@ macro_rules! amount {
 
             #[doc = concat!("Returns this many ", $unit, ".")]
             #[must_use]
+            #[inline]
             pub const fn from_grains(grains: u64) -> Self {
                 Self(grains)
             }
 
             #[doc = concat!("Returns the value in ", $unit, ".")]
             #[must_use]
+            #[inline]
             pub const fn grains(self) -> u64 {
                 self.0
             }
 
             /// Returns true if the amount is zero.
             #[must_use]
+            #[inline]
             pub const fn is_zero(self) -> bool {
                 self.0 == 0
             }
 
             /// Returns the sum, if it is in range.
             #[must_use]
+            #[inline]
             pub const fn plus(self, other: Self) -> Option<Self> {
                 match self.0.checked_add(other.0) {
                     Some(sum) => Some(Self(sum)),
@@ -48,6 +52,7 @@ macro_rules! amount {
 
             /// Returns the difference, if `other` is not the greater.
             #[must_use]
+            #[inline]
             pub const fn minus(self, other: Self) -> Option<Self> {
                 match self.0.checked_sub(other.0) {
                     Some(difference) => Some(Self(difference)),
@@ -57,6 +62,7 @@ macro_rules! amount {
 
             /// Returns the difference, or zero if `other` is the greater.
             #[must_use]
+            #[inline]
             pub const fn minus_or_zero(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
             }

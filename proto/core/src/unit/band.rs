@@ -20,6 +20,7 @@ impl Band {
     /// # Errors
     ///
     /// [`UnitError::OutOfRange`] above [`Band::MAX`].
+    #[inline]
     pub const fn new(band: u8) -> Result<Self, UnitError> {
         if band > Self::MAX {
             return Err(UnitError::OutOfRange { what: "band" });
@@ -29,6 +30,7 @@ impl Band {
 
     /// Returns the band as a number.
     #[must_use]
+    #[inline]
     pub const fn get(self) -> u8 {
         self.0
     }

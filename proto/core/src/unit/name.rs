@@ -14,18 +14,21 @@ macro_rules! name {
         impl $name {
             /// Returns the name with this value.
             #[must_use]
+            #[inline]
             pub const fn new(value: u64) -> Self {
                 Self(value)
             }
 
             /// Returns the value.
             #[must_use]
+            #[inline]
             pub const fn get(self) -> u64 {
                 self.0
             }
 
             /// Returns the next one, or `None` after the last.
             #[must_use]
+            #[inline]
             pub const fn next(self) -> Option<Self> {
                 match self.0.checked_add(1) {
                     Some(next) => Some(Self(next)),

@@ -66,12 +66,14 @@ impl Frequency {
 
     /// Returns the tokens of one span.
     #[must_use]
+    #[inline]
     pub const fn tokens(self) -> u64 {
         self.tokens
     }
 
     /// Returns the span.
     #[must_use]
+    #[inline]
     pub const fn per(self) -> Span {
         self.per
     }
@@ -154,6 +156,7 @@ impl Scale {
 
     /// Returns the grains per token.
     #[must_use]
+    #[inline]
     pub const fn grains_per_token(self) -> u64 {
         self.0
     }
@@ -193,6 +196,7 @@ impl Scale {
 
     /// Returns the whole tokens in an amount, rounded down.
     #[must_use]
+    #[inline]
     pub const fn whole(self, tokens: Tokens) -> u64 {
         match tokens.grains().checked_div(self.0) {
             Some(whole) => whole,
@@ -202,6 +206,7 @@ impl Scale {
 
     /// Returns the whole tokens in an amount, rounded up.
     #[must_use]
+    #[inline]
     pub const fn whole_up(self, tokens: Tokens) -> u64 {
         tokens.grains().div_ceil(self.0)
     }

@@ -21,6 +21,7 @@ impl Span {
 
     /// Returns a span of `nanos` nanoseconds.
     #[must_use]
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -53,18 +54,21 @@ impl Span {
 
     /// Returns the span in nanoseconds.
     #[must_use]
+    #[inline]
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
     /// Returns true if the span is empty.
     #[must_use]
+    #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
     /// Returns the sum, if it is in range.
     #[must_use]
+    #[inline]
     pub const fn plus(self, other: Self) -> Option<Self> {
         match self.0.checked_add(other.0) {
             Some(sum) => Some(Self(sum)),
@@ -74,18 +78,21 @@ impl Span {
 
     /// Returns the sum, or the longest span. A wait may saturate: waiting longer never admits more.
     #[must_use]
+    #[inline]
     pub const fn plus_or_max(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
     /// Returns the difference, or zero if `other` is the longer.
     #[must_use]
+    #[inline]
     pub const fn minus_or_zero(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
     /// Returns the span multiplied by `factor`, or the longest span.
     #[must_use]
+    #[inline]
     pub const fn times_or_max(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
     }
@@ -131,12 +138,14 @@ pub struct Tick(u64);
 impl Tick {
     /// Returns the instant `nanos` nanoseconds after the clock's zero.
     #[must_use]
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// Returns the nanoseconds since the clock's zero.
     #[must_use]
+    #[inline]
     pub const fn nanos(self) -> u64 {
         self.0
     }
@@ -144,18 +153,21 @@ impl Tick {
     /// Returns the time since `earlier`, or zero if `earlier` is later: if a clock steps back, no time has
     /// passed.
     #[must_use]
+    #[inline]
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
     /// Returns the instant `span` later, or the last instant.
     #[must_use]
+    #[inline]
     pub const fn after(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
     /// Returns the instant `span` earlier, or the clock's zero.
     #[must_use]
+    #[inline]
     pub const fn before(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
@@ -183,6 +195,7 @@ impl Drift {
     /// # Errors
     ///
     /// [`UnitError::OutOfRange`] above [`Drift::PPM_MAX`].
+    #[inline]
     pub const fn from_ppm(ppm: u32) -> Result<Self, UnitError> {
         if ppm > Self::PPM_MAX {
             return Err(UnitError::OutOfRange { what: "drift" });
@@ -192,6 +205,7 @@ impl Drift {
 
     /// Returns the bound in parts per million.
     #[must_use]
+    #[inline]
     pub const fn ppm(self) -> u32 {
         self.0
     }

@@ -33,6 +33,7 @@ impl Weight {
 
     /// Returns the weight as a number.
     #[must_use]
+    #[inline]
     pub const fn get(self) -> u32 {
         self.0.get()
     }
