@@ -118,7 +118,8 @@ impl CentralMode {
 /// if all callers pause. A child whose callers may wait for a round trip shows that by asking, and its part
 /// then stays at the parent. The part of a child that does not ask is left alone. A part is small, too, for a
 /// cost that waits and exceeds it: what is collected for that cost stays at the parent, which can serve the
-/// next one from there.
+/// next one from there. A parent that has nothing yet changes nothing: the budget is being moved to it, and its
+/// children wait for their parts instead of asking a parent that can only refuse.
 ///
 /// ```text
 ///             asked, and the part is small, and another child asks too
@@ -130,6 +131,8 @@ impl CentralMode {
 pub(super) struct SmallPart {
     /// The planned burst, in whole tokens.
     pub(super) burst: u64,
+    /// True if the parent has any burst to divide.
+    pub(super) has_whole: bool,
     /// The largest cost that waits at the child, in whole tokens.
     pub(super) waiting: u64,
     /// True if the part is at the parent now.
@@ -158,7 +161,11 @@ impl SmallPart {
         };
         let small = self.burst < most && requesters >= 2 && !planted::is(Bug::SmallPartsDealt);
         let large = self.waiting > self.burst && !planted::is(Bug::LargeCostsChased);
-        (small || large) && Self::is_recent(self.asked, now)
+        let stays = match self.has_whole {
+            true => small || large,
+            false => self.is_central,
+        };
+        stays && Self::is_recent(self.asked, now)
     }
 }
 
@@ -236,6 +243,7 @@ mod tests {
     fn a_small_part_stays_while_two_children_ask_and_goes_with_hysteresis() {
         let part = |burst, is_central, asked| SmallPart {
             burst,
+            has_whole: true,
             waiting: 0,
             is_central,
             asked,
@@ -257,6 +265,15 @@ mod tests {
             ..part(50, false, asked)
         };
         assert!(large.stays(1, now), "more waits than the part holds");
+        for is_central in [false, true] {
+            let nothing = SmallPart {
+                has_whole: false,
+                is_central,
+                burst: 0,
+                ..large
+            };
+            assert_eq!(nothing.stays(2, now), is_central, "nothing is here yet");
+        }
         assert!(part(1, true, asked).stays(2, at(5_999)));
         assert!(!part(1, true, asked).stays(2, at(6_000)));
     }

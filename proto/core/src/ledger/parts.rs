@@ -137,7 +137,7 @@ pub(super) fn rate_parts(
     let per_token = view.scale.grains_per_token();
     let dealt = allocate::distribute_burst(room.burst, per_token, &rates);
     let dealt: Vec<u64> = dealt.into_iter().map(Burst::units).collect();
-    switch_small_parts(candidates, &dealt, view, now, plan);
+    switch_small_parts((candidates, &dealt), room, view, now, plan);
     let bursts = collected(candidates, dealt, room, now);
     vectors(candidates, rates.into_iter().zip(bursts), plan)
 }
@@ -171,8 +171,8 @@ fn vectors(
 
 /// Decides which children's parts stay at the parent: small ones, of children that ask for decisions.
 fn switch_small_parts(
-    candidates: &mut [Candidate<'_>],
-    bursts: &[u64],
+    (candidates, bursts): (&mut [Candidate<'_>], &[u64]),
+    room: &Room,
     view: &WholeView,
     now: Tick,
     plan: &mut Plan,
@@ -182,6 +182,7 @@ fn switch_small_parts(
     for (candidate, &burst) in candidates.iter_mut().zip(bursts) {
         let part = SmallPart {
             burst: view.scale.whole(Tokens::from_grains(burst)),
+            has_whole: room.burst > 0,
             waiting: candidate.waiting(view.scale),
             is_central: candidate.claim.is_central(),
             asked: candidate.claim.asked(),

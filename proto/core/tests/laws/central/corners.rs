@@ -1,6 +1,6 @@
 //! Sequences around one request, each reduced to its smallest form.
 
-use super::fleet::{B, Fleet, admitted, at, permits, rate, retry_after};
+use super::fleet::{B, Fleet, NODES, admitted, at, permits, rate, retry_after};
 use aliquot_core::central::{Memory, Outcome, Reason, RetryPolicy, Route};
 use aliquot_core::decision_requests::{DecisionRequests, RequestError, Verdict};
 use aliquot_core::node::{Released, RequestAction};
@@ -368,4 +368,28 @@ fn a_permit_that_is_held_for_too_long_is_cancelled_and_released_once() {
         Tokens::from_grains(1),
         "the one that was dropped and not carried back"
     );
+}
+
+#[test]
+fn a_node_that_has_nothing_yet_keeps_no_part_of_its_client() {
+    let mut fleet = Fleet::new(rate(1_000, 200), 1);
+    let one = fleet.one();
+    fleet.want(2_000);
+    let node = (fleet.home() + 1) % NODES;
+    let held = |fleet: &Fleet| fleet.nodes[node].holder().holding(B).burst;
+    assert!(held(&fleet).is_zero());
+    fleet.connect(node);
+    // The first caller of another node's client waits, and asks as often as it is told to.
+    for step in 0..1_000 {
+        let now = at(fleet.now);
+        fleet.services[1].client.waits(B, one, now);
+        if step % 100 == 0 {
+            fleet.check(1, 1, RetryPolicy::Once);
+        }
+        fleet.step();
+        let mut allotments = fleet.services[1].client.allotments();
+        let terms = allotments.find_map(|(_, of)| of.terms());
+        assert!(terms.is_none_or(|terms| !terms.central_mode), "{step}");
+    }
+    assert!(!held(&fleet).is_zero(), "the budget is divided");
 }

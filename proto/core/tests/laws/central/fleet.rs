@@ -107,20 +107,25 @@ impl Fleet {
         };
         fleet.apply(Some(&put));
         for index in 0..clients {
-            let node = index % NODES;
-            let edge = fleet.nodes[node].open_session(at(1)).expect("a session");
-            let mut client = Client::new(Drift::default());
-            client.claim(B, Claim::default(), at(1));
-            client.open(edge, at(1));
-            fleet.services.push(Service {
-                client,
-                requests: DecisionRequests::new(Drift::default()),
-                node,
-                admitted: 0,
-                locally: 0,
-            });
+            fleet.connect(index % NODES);
         }
         fleet
+    }
+
+    /// Adds a client of a node.
+    pub(crate) fn connect(&mut self, node: usize) {
+        let now = at(self.now);
+        let edge = self.nodes[node].open_session(now).expect("a session");
+        let mut client = Client::new(Drift::default());
+        client.claim(B, Claim::default(), now);
+        client.open(edge, now);
+        self.services.push(Service {
+            client,
+            requests: DecisionRequests::new(Drift::default()),
+            node,
+            admitted: 0,
+            locally: 0,
+        });
     }
 
     pub(crate) fn one(&self) -> Tokens {
