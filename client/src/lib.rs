@@ -50,7 +50,7 @@
 //! ```
 //!
 //! The first `try_acquire` of a key is usually refused as [`Reason::Cold`], because no node has answered yet.
-//! The async methods [`Limiter::check`] and [`Limiter::acquire`] wait for that answer, at most 50 ms by default.
+//! The async methods [`Limiter::check`] and [`Limiter::acquire`] wait for that answer, at most 250 ms by default.
 //!
 //! # An axum service
 //!

@@ -219,7 +219,7 @@ impl Limiter {
     /// A leased limiter waits
     ///
     /// - as long as necessary for tokens that time makes;
-    /// - at most 50 ms for a budget that is not known yet
+    /// - at most 250 ms for a budget that is not known yet
     ///   ([`ClientBuilder::cold_wait`](crate::ClientBuilder::cold_wait));
     /// - at most 1 s for capacity that a node must bring;
     /// - at most 1 s from the end of a lease for the next one; after that second no caller begins to wait.
@@ -245,7 +245,8 @@ impl Limiter {
         self.wait(n, None, RetryPolicy::Waits).await
     }
 
-    /// [`Limiter::acquire`] that waits at most `most`. Refuses at once if the tokens cannot be there in time.
+    /// [`Limiter::acquire`] that waits at most `most`, and as long for a budget that is not known yet. Refuses at
+    /// once if the tokens cannot be there in time.
     ///
     /// # Errors
     ///
@@ -263,7 +264,8 @@ impl Limiter {
     ///
     /// - If the budget is in central mode, its home node decides, within a round trip. After it refused,
     ///   requests for as much or more are refused here for up to 20 ms without asking. The client's node decides
-    ///   in the same way if the part held here has fewer than eight tokens of burst and they are spent.
+    ///   in the same way if the part held here has fewer than eight tokens of burst and they are spent, and
+    ///   a larger part may arrive within 250 ms.
     /// - If nothing of the budget is held here, the home node is asked too, and a share that arrives within
     ///   250 ms is used.
     /// - If the budget is not known yet, the call waits for it, at most
@@ -304,11 +306,15 @@ impl Limiter {
     ///
     /// As [`Limiter::try_permit`].
     pub fn try_permit_at(&self, now: Tick) -> Result<Permit, Refused> {
-        let decided = match self.key_state.tally.waiting() {
+        self.permit_now(now).map_err(|no| self.refuse(1, no))
+    }
+
+    /// The same, but does not count a refusal.
+    fn permit_now(&self, now: Tick) -> Result<Permit, No> {
+        match self.key_state.tally.waiting() {
             0 => self.decide_permit(now),
             _ => self.decide_behind_line(now),
-        };
-        decided.map_err(|no| self.refuse(1, no))
+        }
     }
 
     /// Refuses a permit even if one is free: callers that wait in line have it.
@@ -350,7 +356,7 @@ impl Limiter {
     /// Takes a permit, and waits for one in line.
     ///
     /// For a limit of this process it waits as long as it takes. For a leased limit it waits at most 1 s, or
-    /// 50 ms if the budget is not known yet, and for the next lease as [`Limiter::acquire`] does. For a
+    /// 250 ms if the budget is not known yet, and for the next lease as [`Limiter::acquire`] does. For a
     /// budget in central mode the first caller in line asks the home node.
     ///
     /// # Errors
@@ -361,7 +367,8 @@ impl Limiter {
     ///
     /// As [`Limiter::acquire`].
     pub async fn permit(&self) -> Result<Permit, Refused> {
-        self.wait_for_permit().await
+        let wait = self.wait_of(1, None, RetryPolicy::Waits);
+        self.wait_for_permit(wait).await
     }
 
     /// Returns the state of the limiter now. Takes nothing.

@@ -41,7 +41,7 @@ use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpened};
 use central_requests::CentralRequests;
 use keys::Keys;
 use leaving::Leaving;
-use links::ClosingLink;
+use links::{ClosingLink, Outage};
 use rand::rngs::StdRng;
 use report_pace::ReportPace;
 use std::sync::Arc;
@@ -82,6 +82,8 @@ pub(crate) struct Session {
     closing: bool,
     /// Reason why the last connection failed or ended, until a session is opened.
     failure: Option<String>,
+    /// Time without a node that opens a session; `None` while one does.
+    outage: Option<Outage>,
     dials: u64,
     report_every: Span,
     report_at: Tick,
@@ -141,6 +143,7 @@ impl Session {
             leaving: None,
             closing: false,
             failure: None,
+            outage: None,
             dials: 0,
             report_every: REPORT_EVERY,
             report_at: now,

@@ -92,6 +92,13 @@ impl Limiter {
         }
     }
 
+    /// Returns true if permits of the budget are not held here, so that a node may bring one.
+    pub(super) fn has_permits_elsewhere(&self, no: No) -> bool {
+        let view = self.key_state.cell.view(Tick::from_nanos(0));
+        let held = view.slot.grains(view.slot.burst) / view.scale.max(1);
+        no == No::Permits && held < self.key_state.home.largest()
+    }
+
     /// Returns true if the rest of the budget's burst, which is not held here, may bring `n` tokens on top of
     /// those that callers wait for already.
     pub(super) fn may_grow(&self, n: u64) -> bool {
@@ -108,36 +115,36 @@ impl Limiter {
         self.handle.shared.cold_wait.max(Self::CENTRAL_WAIT)
     }
 
-    /// Refuses at once what another caller has just waited for in vain, so that a flood against a spent quota,
-    /// or against a small part of a spent rate, does not wait each time. One caller a second waits again.
-    pub(super) fn probe(&self, n: u64, no: No) -> Result<(), Refused> {
-        let repeated = Self::is_probed(no).then(|| {
-            let wait = u64::try_from(self.once_within().as_nanos()).unwrap_or(u64::MAX);
-            self.key_state
-                .home
-                .probe(n, Span::from_nanos(wait), self.now())
-        });
-        match repeated.flatten() {
-            None => Ok(()),
-            Some(left) => {
-                let refused = Refused::of(no);
-                let left = Duration::from_nanos(left.nanos());
-                let sooner = refused.retry_after.filter(|_| no != No::Quota);
-                let retry_after = Some(sooner.map_or(left, |sooner| sooner.min(left)));
-                Err(self.deny(
-                    n,
-                    Refused {
-                        retry_after,
-                        ..refused
-                    },
-                ))
-            }
+    /// Returns how long callers are still refused at once, because another one has just waited for as much in vain:
+    /// a flood against a spent quota, or against a part of a spent rate, must not wait each time. `None` lets the
+    /// caller wait, as one caller a second does.
+    pub(super) fn waited_in_vain(&self, n: u64, no: No) -> Option<Duration> {
+        if !Self::is_probed(no) {
+            return None;
         }
+        let wait = u64::try_from(self.once_within().as_nanos()).unwrap_or(u64::MAX);
+        let home = &self.key_state.home;
+        let left = home.probe(n, Span::from_nanos(wait), self.now())?;
+        Some(Duration::from_nanos(left.nanos()))
+    }
+
+    /// Refuses a caller after another one waited in vain: one waits again after `left`.
+    pub(super) fn refuse_in_vain(&self, n: u64, no: No, left: Duration) -> Refused {
+        let refused = Refused::of(no);
+        let sooner = refused.retry_after.filter(|_| no != No::Quota);
+        let retry_after = Some(sooner.map_or(left, |sooner| sooner.min(left)));
+        self.deny(
+            n,
+            Refused {
+                retry_after,
+                ..refused
+            },
+        )
     }
 
     /// Returns true if a wait after this refusal is remembered when it was in vain.
     const fn is_probed(no: No) -> bool {
-        matches!(no, No::Quota | No::NotYet(_))
+        matches!(no, No::Quota | No::NotYet(_) | No::Permits)
     }
 
     /// Remembers that tokens were waited for in vain, or forgets it when some came.
@@ -152,7 +159,7 @@ impl Limiter {
             _ if !Self::is_probed(no) => {}
             Ok(_) => home.waited_with_success(),
             Err(Refused {
-                reason: Reason::Quota | Reason::Throttled,
+                reason: Reason::Quota | Reason::Throttled | Reason::Permits,
                 ..
             }) => home.waited_in_vain(n, now),
             Err(_) => {}

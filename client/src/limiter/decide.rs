@@ -6,9 +6,9 @@ use crate::bucket::No;
 use crate::bucket::described::LimitInfo;
 use crate::bucket::reserve::BucketCharge;
 use crate::bucket::view::View;
+use crate::limiter::permit::Permit;
 use crate::limiter::refused::{Admission, Refused};
-use aliquot_core::central::RetryPolicy;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;
 
 /// The state that a decision saw.
@@ -75,6 +75,36 @@ impl Limiter {
         }
     }
 
+    /// Takes a permit if one is free, and waits for at most `most` for one that a node may bring, as
+    /// [`Limiter::decide_within`] does for tokens. It does not wait while all permits are in flight here.
+    ///
+    /// # Panics
+    ///
+    /// As [`Limiter::acquire`].
+    pub async fn decide_permit_within(&self, most: Duration) -> Decision<Permit> {
+        let outcome = self.permit_within(most).await;
+        let info = self.describe();
+        Decision { outcome, info }
+    }
+
+    async fn permit_within(&self, most: Duration) -> Result<Permit, Refused> {
+        let no = match self.permit_now(self.now()) {
+            Ok(permit) => return Ok(permit),
+            Err(no) => no,
+        };
+        let comes =
+            self.may_come(no, 1) || self.asks(no).is_some() || self.has_permits_elsewhere(no);
+        if self.own.is_some() || most.is_zero() || !comes {
+            return Err(self.refuse(1, no));
+        }
+        if let Some(left) = self.waited_in_vain(1, no) {
+            return Err(self.refuse_in_vain(1, no, left));
+        }
+        let wait = self.single_wait(1, no, most);
+        let outcome = self.wait_for_permit(wait).await;
+        self.probed(1, no, outcome)
+    }
+
     /// Decides at `now`, after the check `first`, and counts the outcome.
     pub(super) fn decide_after(
         &self,
@@ -114,35 +144,52 @@ impl Limiter {
         n: u64,
         most: Duration,
     ) -> (Result<BucketCharge, Refused>, Seen) {
-        let now = self.now();
-        let (charge, view) = self.take_and_view(|| Ok(()), n, now);
-        let here = Seen::Bucket(view, now);
+        let (charge, here) = self.take_and_see(n, self.now());
         let no = match charge {
             Ok(charge) => return (Ok(charge), here),
             Err(no) => no,
         };
-        if self.is_asked_for(no) {
-            return (self.ask_home_within(n, no, most).await, Seen::Elsewhere);
+        let asked_for = self.is_asked_for(no);
+        let decided_at_home = asked_for && self.is_decided_elsewhere();
+        let waits =
+            self.own.is_none() && !most.is_zero() && !decided_at_home && self.may_come(no, n);
+        let in_vain = match waits {
+            true => self.waited_in_vain(n, no),
+            false => None,
+        };
+        match in_vain {
+            // A part of the budget that is held here may be small while other clients hold the rest: it may grow.
+            _ if asked_for && (!waits || in_vain.is_some()) => {
+                return (self.ask_home_within(n, no, most).await, Seen::Elsewhere);
+            }
+            Some(left) => return (Err(self.refuse_in_vain(n, no, left)), here),
+            None if !waits => return (Err(self.refuse(n, no)), here),
+            None => {}
         }
-        let waits = self.own.is_none() && !most.is_zero() && self.may_come(no, n);
-        if !waits {
-            return (Err(self.refuse(n, no)), here);
-        }
-        if let Err(refused) = self.probe(n, no) {
-            return (Err(refused), here);
-        }
-        let most = most.min(self.once_within());
         let local = |now| {
-            let (charge, view) = self.take_and_view(|| Ok(()), n, now);
-            charge.map(|charge| (charge, Seen::Bucket(view, now)))
+            let (charge, seen) = self.take_and_see(n, now);
+            charge.map(|charge| (charge, seen))
         };
         let remote = |grant| Ok((self.charged_at_home(n, &grant), Seen::Elsewhere));
-        let outcome = self
-            .wait_for_part(n, Some(most), RetryPolicy::Once, local, remote)
-            .await;
+        let wait = self.single_wait(n, no, most);
+        let outcome = self.wait_for_part(wait, local, remote).await;
         match self.probed(n, no, outcome) {
             Ok((charge, seen)) => (Ok(charge), seen),
             Err(refused) => (Err(refused), Seen::Elsewhere),
+        }
+    }
+
+    /// Takes `n` tokens that are there now. Nothing can be taken of a budget in central mode, whatever its home has; a
+    /// later charge on top of it goes to the home.
+    fn take_and_see(&self, n: u64, now: Tick) -> (Result<BucketCharge, No>, Seen) {
+        let (charge, view) = self.take_and_view(|| Ok(()), n, now);
+        let central = n == 0 && self.key_state.home.is_central();
+        match charge {
+            Err(no) if central && self.asks(no).is_some() => {
+                let nothing = BucketCharge::at_home(now, now, PeriodId::new(0));
+                (Ok(nothing), Seen::Elsewhere)
+            }
+            charge => (charge, Seen::Bucket(view, now)),
         }
     }
 
@@ -153,7 +200,14 @@ impl Limiter {
         no: No,
         most: Duration,
     ) -> Result<BucketCharge, Refused> {
-        let too_late = || Err(self.deny(n, Refused::undecided()));
+        let too_late = || {
+            // The part that is held here is spent, whatever a node would have said.
+            let refused = match self.is_decided_elsewhere() {
+                true => Refused::undecided(),
+                false => self.refusal(n, no),
+            };
+            Err(self.deny(n, refused))
+        };
         let asked = self.check_at_home(n, no);
         let grant = match most {
             Duration::ZERO => too_late(),

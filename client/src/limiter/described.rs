@@ -14,6 +14,19 @@ impl Limiter {
         self.describe_view(&self.key_state.cell.view(now), now)
     }
 
+    /// Returns the limit and the window in seconds of the whole budget, as far as they are known here. They are known
+    /// also while nothing of the budget is held here, as in central mode. The window is `None` if no time makes the
+    /// tokens.
+    #[must_use]
+    pub fn whole_limit(&self) -> Option<(u64, Option<u64>)> {
+        let view = self.key_state.cell.view(self.now());
+        let (largest, rate) = (self.key_state.home.largest(), self.key_state.home.rate());
+        (largest > 0).then(|| match rate {
+            0 => (largest, None),
+            rate => limit_of_budget(rate, largest.saturating_mul(view.scale), view.scale),
+        })
+    }
+
     /// Describes the limit in the state `view`, which was read at `now`.
     pub(super) fn describe_view(&self, view: &View, now: Tick) -> Option<LimitInfo> {
         let burst = view.tokens(view.slot.grains(view.slot.burst));

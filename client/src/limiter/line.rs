@@ -16,10 +16,14 @@ mod tests;
 
 /// A caller's wait.
 #[derive(Clone, Copy, Debug)]
-struct Wait {
+pub(super) struct Wait {
     n: u64,
     began: Tick,
+    /// When the budget became known, if the wait began before.
+    known: Tick,
     most: Option<Duration>,
+    /// Maximum time for a budget that is not known.
+    cold: Duration,
     retry_policy: RetryPolicy,
 }
 
@@ -63,38 +67,62 @@ impl Limiter {
         }
         let local = |now| self.take_for_waiter(n, now);
         let remote = |grant| Ok(self.admitted(n, &grant));
-        self.wait_for_part(n, most, retry_policy, local, remote)
-            .await
+        let wait = self.wait_of(n, most, retry_policy);
+        self.wait_for_part(wait, local, remote).await
     }
 
-    /// Waits for `n` tokens of a leased limit, until `local` or the home node decides.
-    pub(super) async fn wait_for_part<T>(
+    /// Returns a wait for `n` tokens that begins now. A caller that names a time waits for an unknown budget as long.
+    pub(super) fn wait_of(
         &self,
         n: u64,
         most: Option<Duration>,
         retry_policy: RetryPolicy,
+    ) -> Wait {
+        let now = self.now();
+        Wait {
+            n,
+            began: now,
+            known: now,
+            most,
+            cold: most.unwrap_or(self.handle.shared.cold_wait),
+            retry_policy,
+        }
+    }
+
+    /// Returns the wait of a caller that asks a node once after the refusal `no`, for at most `most`.
+    pub(super) fn single_wait(&self, n: u64, no: No, most: Duration) -> Wait {
+        let named = (most < Duration::MAX).then_some(most);
+        let wait = self.wait_of(n, named, RetryPolicy::Once);
+        let most = match (no, named) {
+            (No::Cold, Some(named)) => named,
+            _ => most.min(self.once_within()),
+        };
+        Wait {
+            most: Some(most),
+            ..wait
+        }
+    }
+
+    /// Waits for tokens of a leased limit, until `local` or the home node decides.
+    pub(super) async fn wait_for_part<T>(
+        &self,
+        wait: Wait,
         local: impl Fn(Tick) -> Result<T, No>,
         remote: impl Fn(Grant) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
-        let began = self.now();
+        let Wait { n, began, most, .. } = wait;
         if self.is_beyond(n) && !self.key_state.switch.lets_through() {
             return Err(self.refuse(n, No::ExceedsBurst));
         }
         if self.key_state.tally.waiting() == 0 || self.key_state.switch.lets_through() {
             match local(began) {
                 Ok(taken) => return Ok(taken),
-                Err(no) if self.asks(no).is_none() && self.patience(no).is_none() => {
+                Err(no) if self.asks(no).is_none() && self.patience(no, wait).is_none() => {
                     return Err(self.refuse(n, no));
                 }
                 Err(_) => {}
             }
         }
-        let wait = Wait {
-            n,
-            began,
-            most,
-            retry_policy,
-        };
         // A caller that asks once may be served by more of the budget, whatever time makes here.
         if !wait.asks_once()
             && let Some(late) = self.too_late(n, began, most)
@@ -104,19 +132,8 @@ impl Limiter {
         let outcome = {
             let _waiting = Waiting::of(&self.key_state, n);
             self.handle.shared.want_and_wait();
-            let in_line = self.stand_in_line(wait, || local(self.now()), remote);
-            match most {
-                None => in_line.await,
-                Some(most) => {
-                    let too_long = self.handle.shared.clock.sleep(most);
-                    tokio::select! {
-                        // A caller that is served just in time counts as served.
-                        biased;
-                        outcome = in_line => outcome,
-                        () = too_long => local(self.now()).map_err(|no| self.in_vain(no)),
-                    }
-                }
-            }
+            let local = || local(self.now());
+            self.stand_in_line_for(wait, local, remote).await
         };
         if outcome.is_ok() {
             self.tell_waited(began, self.now());
@@ -124,19 +141,13 @@ impl Limiter {
         outcome.map_err(|refused| self.deny(n, refused))
     }
 
-    pub(super) async fn wait_for_permit(&self) -> Result<Permit, Refused> {
+    pub(super) async fn wait_for_permit(&self, wait: Wait) -> Result<Permit, Refused> {
         // Registered as waiting only if it has to: `try_permit` goes before no caller that waits.
         if self.key_state.tally.waiting() == 0
             && let Ok(permit) = self.take_permit_slot(self.now())
         {
             return Ok(permit);
         }
-        let wait = Wait {
-            n: 1,
-            began: self.now(),
-            most: None,
-            retry_policy: RetryPolicy::Waits,
-        };
         let outcome = {
             let _waiting = Waiting::of(&self.key_state, 1);
             let local = || {
@@ -147,7 +158,7 @@ impl Limiter {
                 decided
             };
             let remote = |grant| self.permitted(grant);
-            self.stand_in_line(wait, local, remote).await
+            self.stand_in_line_for(wait, local, remote).await
         };
         if outcome.is_ok() {
             self.tell_waited(wait.began, self.now());
@@ -155,10 +166,30 @@ impl Limiter {
         outcome.map_err(|refused| self.deny(1, refused))
     }
 
+    /// Stands in line as long as the caller allows.
+    async fn stand_in_line_for<T>(
+        &self,
+        wait: Wait,
+        local: impl Fn() -> Result<T, No>,
+        remote: impl Fn(Grant) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let in_line = self.stand_in_line(wait, &local, remote);
+        let Some(most) = wait.most else {
+            return in_line.await;
+        };
+        let too_long = self.handle.shared.clock.sleep(most);
+        tokio::select! {
+            // A caller that is served just in time counts as served.
+            biased;
+            outcome = in_line => outcome,
+            () = too_long => local().map_err(|no| self.in_vain(no)),
+        }
+    }
+
     /// Waits for its turn in line, and then until `local` or the home node decides.
     async fn stand_in_line<T>(
         &self,
-        wait: Wait,
+        mut wait: Wait,
         local: impl Fn() -> Result<T, No>,
         remote: impl Fn(Grant) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
@@ -167,6 +198,7 @@ impl Limiter {
             return Err(Refused::of(No::Closed));
         };
         let mut last: Option<HomeAnswer> = None;
+        let mut cold = false;
         loop {
             let changed = self.key_state.change.notified();
             let mut changed = std::pin::pin!(changed);
@@ -178,6 +210,10 @@ impl Limiter {
                 Ok(taken) => return Ok(taken),
                 Err(no) => no,
             };
+            if cold && no != No::Cold {
+                wait.known = self.now();
+            }
+            cold = no == No::Cold;
             let nap = match self.asks(no) {
                 Some(kind) => {
                     let due = last.is_none_or(|last| last.again.is_some_and(|at| self.now() >= at));
@@ -266,7 +302,7 @@ impl Limiter {
         let again = last
             .and_then(|last| last.again)
             .filter(|_| !self.is_beyond(wait.n));
-        let (Some(again), Some(patience)) = (again, self.patience(no)) else {
+        let (Some(again), Some(patience)) = (again, self.patience(no, wait)) else {
             return here;
         };
         let again = Duration::from_nanos(again.since(self.now()).nanos());
@@ -283,7 +319,7 @@ impl Limiter {
         if self.is_beyond(wait.n) {
             return Err(self.refusal(wait.n, No::ExceedsBurst));
         }
-        let patience = self.patience(no).ok_or(Refused::of(no))?;
+        let patience = self.patience(no, wait).ok_or(Refused::of(no))?;
         let rest = self.rest(patience, self.since(no, wait), wait);
         let nap = match no {
             No::NotYet(Some(wait)) => Duration::from_nanos(wait.nanos()),
@@ -314,15 +350,16 @@ impl Limiter {
         match no {
             // The end of a lease is the same for all callers, whenever they came.
             No::Lapsed => self.handle.shared.lapsed_at().unwrap_or(wait.began),
-            No::Cold | No::Empty => wait.began.max(self.key_state.short_since()),
-            _ => wait.began,
+            No::Cold => wait.began,
+            No::Empty => wait.known.max(self.key_state.short_since()),
+            _ => wait.known,
         }
     }
 
     /// Returns how long a caller waits in all after such a refusal; `None` if waiting does not help.
-    fn patience(&self, no: No) -> Option<Duration> {
+    fn patience(&self, no: No, wait: Wait) -> Option<Duration> {
         Some(match no {
-            No::Cold => self.handle.shared.cold_wait,
+            No::Cold => wait.cold,
             No::NotYet(Some(_)) | No::Aged => Duration::MAX,
             // Another caller will release a permit.
             No::Permits if self.own.is_some() => Duration::MAX,

@@ -165,8 +165,8 @@ impl Limiter {
         }
         let local = |now| Ok(self.reserved(n, self.take_now(n, now)?));
         let remote = |grant| Ok(self.reserved_at_home(n, &grant));
-        self.wait_for_part(n, most, retry_policy, local, remote)
-            .await
+        let wait = self.wait_of(n, most, retry_policy);
+        self.wait_for_part(wait, local, remote).await
     }
 
     pub(super) fn reserved(&self, n: u64, charge: BucketCharge) -> Reservation {

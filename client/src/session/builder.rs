@@ -77,7 +77,7 @@ impl Default for ClientBuilder {
             unbatched: false,
             seed: None,
             default_rule: DefaultRule::Deny,
-            cold_wait: Duration::from_millis(50),
+            cold_wait: Duration::from_millis(250),
             keys_max: LINES_MAX,
         }
     }
@@ -198,7 +198,7 @@ impl ClientBuilder {
     }
 
     /// Sets the time that [`Limiter::acquire`](crate::Limiter::acquire) and the other methods that wait spend
-    /// on a budget that is not known yet. The default is 50 ms.
+    /// on a budget that is not known yet, unless their caller names a time. The default is 250 ms.
     #[must_use]
     pub const fn cold_wait(mut self, most: Duration) -> Self {
         self.cold_wait = most;

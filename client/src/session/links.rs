@@ -26,6 +26,18 @@ pub(super) struct ClosingLink {
     pub(super) until: Tick,
 }
 
+/// Time without a node that opens a session, and what was logged about it.
+#[derive(Debug)]
+pub(super) struct Outage {
+    since: Tick,
+    told: Option<String>,
+}
+
+impl Outage {
+    /// Time for which a node that starts may take no sessions.
+    const TOLD_AFTER: Span = Span::from_secs(3);
+}
+
 impl Session {
     /// Maximum silence of a link after it was dialled; then it is given up.
     const OPEN_WAIT: Span = Span::from_secs(2);
@@ -188,7 +200,7 @@ impl Session {
 
     /// Puts the next link in use. Whatever is held under another edge ends first.
     fn use_edge(&mut self, edge: Edge, now: Tick) {
-        self.failure = None;
+        (self.failure, self.outage) = (None, None);
         if let Some(opened) = self.opened.take() {
             self.learn(opened.keys, now);
             self.report_every = opened.report_every;
@@ -233,15 +245,23 @@ impl Session {
         }
     }
 
-    /// Notes why no node could be reached. It is logged as a warning when it changes, unless there is a lease.
+    /// Notes why no node could be reached. It is logged as a warning when it changes, unless there is a lease or a node
+    /// is only starting.
     fn failed(&mut self, failure: String, now: Tick) {
-        if self.machine.is_leased(now) || self.failure.as_ref() == Some(&failure) {
-            tracing::debug!(failure, "a node could not be reached");
-        } else {
+        let leased = self.machine.is_leased(now);
+        let outage = self.outage.get_or_insert(Outage {
+            since: now,
+            told: None,
+        });
+        let lasts = !leased && now.since(outage.since) >= Outage::TOLD_AFTER;
+        if lasts && outage.told.as_ref() != Some(&failure) {
             tracing::warn!(
                 failure,
                 "no session: a node could not be reached; trying on"
             );
+            outage.told = Some(failure.clone());
+        } else {
+            tracing::debug!(failure, "a node could not be reached");
         }
         self.failure = Some(failure);
         self.show(now);

@@ -5,7 +5,7 @@
 use super::node::{FakeNode, budget, rate};
 use aliquot_client::clock::{SharedClock, Tick};
 use aliquot_client::http::RequestLimits;
-use aliquot_client::{Client, Clock, RateLimitLayer};
+use aliquot_client::{Client, ClientBuilder, Clock, RateLimitLayer};
 use aliquot_core::budget::Budget;
 use http::{Request, Response, StatusCode};
 use proptest::prelude::*;
@@ -52,6 +52,11 @@ impl World {
     }
 
     fn client(&self, seed: u64) -> Client {
+        let client = self.builder(seed).cold_wait(Duration::from_secs(1));
+        client.connect().expect("a client")
+    }
+
+    fn builder(&self, seed: u64) -> ClientBuilder {
         let dial = self.dial.clone();
         let connect = move |_: String| {
             let (ours, theirs) = tokio::io::duplex(1 << 16);
@@ -63,9 +68,6 @@ impl World {
             .connector(connect)
             .clock(Arc::clone(&self.clock))
             .seed(seed)
-            .cold_wait(Duration::from_secs(1))
-            .connect()
-            .expect("a client")
     }
 }
 
@@ -211,5 +213,81 @@ fn a_fresh_client_is_served_at_its_first_request() {
                 }
             });
         }
+    }
+}
+
+/// A key whose budget is made only when it is first used, or whose tokens are still at another node.
+#[test]
+fn a_key_that_becomes_known_late_is_waited_for_as_long_as_the_caller_says() {
+    // How long the budget is being made, and how long the caller waits, if it says so.
+    let rows = [
+        (150, None, true),
+        (400, None, false),
+        (600, Some(2_000), true),
+        (600, Some(500), false),
+    ];
+    for (made_after, within, served) in rows {
+        for to_settle in [false, true] {
+            let asked = simulate(async {
+                let world = World::new(budgets());
+                let client = world.builder(1).connect().expect("a client");
+                world.node.with(|node| node.unmade = true);
+                let limiter = client.limiter("rate").expect("room");
+                let made = async {
+                    tokio::time::sleep(Duration::from_millis(made_after)).await;
+                    world.node.with(|node| node.unmade = false);
+                    std::future::pending::<()>().await;
+                };
+                let asked = async {
+                    let most = within.map_or(Duration::MAX, Duration::from_millis);
+                    match (to_settle, within) {
+                        (true, _) => limiter
+                            .decide_to_settle_within(1, most)
+                            .await
+                            .outcome
+                            .map(drop),
+                        (false, None) => limiter.acquire(1).await.map(drop),
+                        (false, Some(_)) => limiter.acquire_within(1, most).await.map(drop),
+                    }
+                };
+                tokio::select! {
+                    asked = asked => asked,
+                    () = made => unreachable!("it never ends"),
+                }
+            });
+            let row = (made_after, within, to_settle);
+            assert_eq!(asked.is_ok(), served, "{row:?}: {asked:?}");
+        }
+    }
+}
+
+/// A part of a few tokens grows while another client holds the rest and does not use it.
+#[test]
+fn a_small_part_grows_while_the_rest_is_not_used() {
+    for burst in [4, 6, 10, 14] {
+        let outcome = simulate(async {
+            let few = budget("few", |draft| {
+                draft.rate = Some("2/s".into());
+                draft.burst = Some(burst.into());
+            });
+            let world = World::new(vec![few]);
+            let clients = [1, 2].map(|seed| world.client(seed).limiter("few").expect("room"));
+            for limiter in &clients {
+                limiter
+                    .check(1)
+                    .await
+                    .map_err(|no| format!("first: {no:?}"))?;
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+            // The bucket is full again, whoever holds it.
+            tokio::time::sleep(Duration::from_secs(burst)).await;
+            // The parts of the bucket round down.
+            for time in 1..burst {
+                let asked = clients[1].check(1).await;
+                asked.map_err(|no| format!("{time} of {burst}: {no:?}"))?;
+            }
+            Ok::<_, String>(())
+        });
+        assert_eq!(outcome, Ok(()));
     }
 }

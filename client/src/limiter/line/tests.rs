@@ -131,9 +131,14 @@ fn tokens_that_no_node_brings_are_waited_for_at_most_a_second() {
 fn a_wait_for_more_than_the_burst_ends_once_the_burst_is_known() {
     let mut part = Part::cold();
     let limiter = part.limiter.clone();
-    let handle = limiter.acquire_within(101, Duration::from_secs(1));
-    let mut waits = pin!(handle);
-    // Refused at once: a handle without a session has a cold wait of zero.
+    // A handle without a session has a cold wait of zero, and a caller that names a time waits as long.
+    assert_eq!(
+        reason(limiter.acquire(101).now_or_never()),
+        Some(Reason::Cold)
+    );
+    let mut waits = pin!(limiter.acquire_within(101, Duration::from_secs(1)));
+    assert!(waits.as_mut().now_or_never().is_none());
+    part.clock.advance(Duration::from_secs(1));
     assert_eq!(reason(waits.as_mut().now_or_never()), Some(Reason::Cold));
     part.agree(Terms {
         largest: Tokens::ZERO,
