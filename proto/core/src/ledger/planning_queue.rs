@@ -32,6 +32,9 @@ pub(super) struct PlanningQueue {
     pub(super) wanted: BTreeSet<BudgetId>,
     /// Budgets of which the sum of all claims may have changed.
     pub(super) unsummed: BTreeSet<BudgetId>,
+    /// Cursors of the last rotations through `wanted` and `unsummed`.
+    wanted_turn: BudgetId,
+    unsummed_turn: BudgetId,
     /// Number of times that `unsummed` was taken. A claim compares it to know whether its budget is still in
     /// the set.
     rounds: u64,
@@ -104,19 +107,30 @@ impl PlanningQueue {
         }
     }
 
-    /// Takes the budgets whose claims are to be summed: all of them, or those in `wanted`.
-    pub(super) fn take_unsummed(&mut self, which: SumScope) -> BTreeSet<BudgetId> {
-        let asked = core::mem::take(&mut self.wanted);
-        self.rounds = self.rounds.saturating_add(1);
-        match which {
-            SumScope::All => core::mem::take(&mut self.unsummed),
-            SumScope::Urgent => {
-                for budget in &asked {
-                    self.unsummed.remove(budget);
-                }
-                asked
-            }
+    /// Takes budgets whose claims are to be summed, in rotation, until they have `claims_left` claims together:
+    /// those in `wanted`, and in the scope of all then others.
+    pub(super) fn take_unsummed(
+        &mut self,
+        which: SumScope,
+        mut claims_left: usize,
+    ) -> BTreeSet<BudgetId> {
+        let claims = |budget| count(&self.claimants, budget);
+        let (wanted, turn) = (&mut self.wanted, &mut self.wanted_turn);
+        let mut taken = take_in_turn(wanted, turn, &mut claims_left, claims);
+        for budget in &taken {
+            self.unsummed.remove(budget);
         }
+        if which == SumScope::All {
+            let (unsummed, turn) = (&mut self.unsummed, &mut self.unsummed_turn);
+            taken.extend(take_in_turn(unsummed, turn, &mut claims_left, claims));
+        }
+        self.rounds = self.rounds.saturating_add(1);
+        taken.into_iter().collect()
+    }
+
+    /// Returns true if claims are left to be summed.
+    pub(super) fn has_unsummed(&self, which: SumScope) -> bool {
+        !self.wanted.is_empty() || (which == SumScope::All && !self.unsummed.is_empty())
     }
 
     /// Marks a budget of which a child wants much less.
@@ -297,6 +311,21 @@ mod tests {
         assert_eq!(queue.take_some_urgent(&mut claimants_left), ids([6, 2]));
         assert_eq!(claimants_left, 1);
         assert_eq!(queue.take(), ids([1, 3, 5]));
+    }
+
+    #[test]
+    fn a_part_of_the_budgets_is_summed_at_a_time_and_none_is_skipped() {
+        let mut queue = queue();
+        queue.unsummed.extend(ids([1, 2, 3, 5]));
+        queue.ask(BudgetId::new(5));
+        let mut take = |which, claims| -> (Vec<BudgetId>, bool) {
+            let taken = queue.take_unsummed(which, claims);
+            (taken.into_iter().collect(), queue.has_unsummed(which))
+        };
+        assert_eq!(take(SumScope::All, 6), (ids([1, 5]), true));
+        assert_eq!(take(SumScope::Urgent, 6), (vec![], false));
+        assert_eq!(take(SumScope::All, 1), (ids([2]), true));
+        assert_eq!(take(SumScope::All, 4), (ids([3]), false));
     }
 
     #[test]

@@ -81,11 +81,17 @@ impl Ledger {
         core::mem::take(&mut self.queue.asked)
     }
 
-    /// Takes the budgets whose sum of claims may have changed since they were last taken: all of them, or
-    /// those with urgent claims.
+    /// Takes budgets whose sum of claims may have changed since they were last taken, in rotation, until they
+    /// have `claims` claims together: those with urgent claims first, and in the scope of all then others.
     #[must_use]
-    pub fn take_unsummed(&mut self, which: SumScope) -> BTreeSet<BudgetId> {
-        self.queue.take_unsummed(which)
+    pub fn take_unsummed(&mut self, which: SumScope, claims: usize) -> BTreeSet<BudgetId> {
+        self.queue.take_unsummed(which, claims)
+    }
+
+    /// Returns true if budgets are left to be summed.
+    #[must_use]
+    pub fn has_unsummed(&self, which: SumScope) -> bool {
+        self.queue.has_unsummed(which)
     }
 
     /// Returns the claims on a budget, with their children.

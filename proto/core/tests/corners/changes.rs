@@ -204,7 +204,7 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
     // Every reported budget is summed again, however often it was before.
     for _ in 0..2 {
         assert_eq!(
-            ledger.take_unsummed(SumScope::All),
+            ledger.take_unsummed(SumScope::All, usize::MAX),
             [BudgetId::new(1)].into()
         );
         counts(&mut ledger, None);

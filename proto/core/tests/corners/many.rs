@@ -238,6 +238,25 @@ fn demand_that_begins_is_in_the_next_report_whatever_else_is_to_be_said() {
     assert!(begins.keys().all(said));
 }
 
+/// Renewals of leases wait while a node makes its report. So one report sums a part of what has changed, and the
+/// next goes on at once.
+#[test]
+fn a_report_sums_a_bounded_number_of_claims_however_many_have_changed() {
+    const PART: usize = Node::SUMS_MAX;
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    let mut client = Holder::new(node.open_session(at(0)).expect("a session"));
+    let wants = (1..=PART as u64 * 3).map(|id| (BudgetId::new(id), wanted(7)));
+    let report = client.report(at(0), 0, wants.collect()).expect("a report");
+    assert_eq!(report.lines.len(), PART * 3);
+    node.handle_report(&report, at(0));
+    assert!(node.take_report_urgent(), "demand begins");
+    for (said, goes_on) in [(1, true), (2, true), (3, false), (3, false)] {
+        let report = node.report(at(1), DAWN).expect("a report");
+        assert_eq!(report.lines.len(), PART * said, "none is acknowledged");
+        assert_eq!(node.take_report_urgent(), goes_on);
+    }
+}
+
 /// Returns an answer that repeats the grant of the first budget.
 fn late_answer(node: &Node) -> Answer {
     let holder = node.holder();
