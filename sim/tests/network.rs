@@ -115,6 +115,35 @@ fn the_real_code_passes_under_faults_and_the_same_way_each_time() {
     assert_eq!(first, run(folder.path(), "faults", FAULTS, &hash).1);
 }
 
+/// One client wants five requests in each step of the simulation.
+const FAST: &str = r#"
+[run]
+tier = "network"
+duration = "8s"
+[[budget]]
+key = "reads"
+rate = "10000/s"
+burst = 10000
+[[clients]]
+rate = "5000/s"
+arrivals = "constant"
+call = "try_acquire"
+[[assert]]
+metric = "admitted"
+from = "4s"
+at_least = 4950
+"#;
+
+#[test]
+fn every_request_is_made_however_many_fall_into_a_step() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("fast.toml");
+    std::fs::write(&file, FAST).expect("it can be written");
+    let output = simulator(&["run", &file.to_string_lossy(), "--seeds", "0"]);
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("it speaks UTF-8");
+    assert!(output.status.success(), "{said}");
+}
+
 /// A budget is deleted and written again, then a client does not run for longer than a lease.
 const MARKED: &str = r#"
 [lease]

@@ -122,7 +122,13 @@ impl ClientHost {
 
     fn step(self: &Arc<Self>) {
         let mut inner = self.lock();
-        if !inner.up || self.host.frozen().is_some() {
+        if !inner.up {
+            return;
+        }
+        if self.host.frozen().is_some() {
+            // No caller comes while the process stands still, and none comes for that time later.
+            let flows = inner.flows.iter_mut();
+            flows.for_each(|flow| flow.next = flow.next.max(now() as f64));
             return;
         }
         if inner.limiter.is_none() {
@@ -204,7 +210,8 @@ impl ClientHost {
     fn come(self: &Arc<Self>, inner: &mut Inner, flow: usize) {
         let rate = self.rate(inner);
         if rate <= 0.0 {
-            inner.flows[flow].next = now() as f64 + LOOK;
+            let silent = self.group.silent_until(now()).unwrap_or(0) as f64;
+            inner.flows[flow].next = silent.max(now() as f64 + LOOK);
             return;
         }
         if !std::mem::take(&mut inner.flows[flow].rechecks) {
@@ -229,7 +236,8 @@ impl ClientHost {
         let next = &mut inner.flows[flow];
         let from = match self.group.flows {
             Some(_) => now() as f64,
-            None => next.next.max(now() as f64 - mean),
+            // However many requests fall into a step, all of them are made.
+            None => next.next,
         };
         // A long gap at a low rate must not skip over a later, higher rate.
         next.rechecks = moves && !self.group.in_step && gap > 4.0 * LOOK;
@@ -252,7 +260,7 @@ impl ClientHost {
             flow,
             number,
         };
-        if !waits && self.kind != Kind::Concurrency {
+        if !waits && self.kind != Kind::Concurrency && !self.group.asks {
             let outcome = request.limiter.try_acquire(cost);
             request.told(
                 outcome.map(|admission| {
@@ -306,7 +314,11 @@ impl Request {
                 Err(refused) => self.refused(&refused),
             }
         } else {
-            let outcome = self.limiter.acquire(client_host.group.cost).await;
+            let cost = client_host.group.cost;
+            let outcome = match waits {
+                true => self.limiter.acquire(cost).await,
+                false => self.limiter.check(cost).await,
+            };
             self.told(
                 outcome.map(|admission| {
                     (admission.asked_at != admission.decided_at, admission.period)
