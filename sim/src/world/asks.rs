@@ -16,9 +16,8 @@ impl World {
     /// Asks the node to decide on the client's behalf. Returns false if the request could not be sent.
     pub(super) fn ask_node(&mut self, of: usize, budget: BudgetId, kind: Kind, cost: u64) -> bool {
         const ASKED_MOST: u64 = 32;
-        let waits = self.plan.scenario.clients[self.services[of].group]
-            .flows
-            .is_some();
+        let group = &self.plan.scenario.clients[self.services[of].group];
+        let waits = group.flows.is_some() || group.waiting > 0;
         let service = &mut self.services[of];
         let now = service.clock.read(self.now);
         let (Some(holder), Some(node)) = (service.client.holder(), service.link()) else {
@@ -72,13 +71,11 @@ impl World {
         let closed = group.flows.is_some();
         let callers = &mut self.services[of].callers;
         callers.asked = callers.asked.saturating_sub(1);
-        match (served, closed) {
-            (true, closed) => self.served(of, closed),
-            (false, true) => {
-                callers.waiting += 1;
-                self.try_later(of, again);
-            }
-            (false, false) => {}
+        if served {
+            self.served(of, closed);
+        } else if closed || callers.waiting < group.waiting {
+            callers.waiting += 1;
+            self.try_later(of, again);
         }
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct Coordinator {
     pub(super) report_urgent: bool,
     /// Set if the node is leaving and hands everything back.
     pub(crate) departs: bool,
+    /// Time at which a leaving node last asked its clients to move.
+    pub(super) sent_away: Tick,
     pub(super) jumps: Option<(Tick, i64)>,
     /// The greatest reading so far: ticks never go back.
     pub(super) latest: Tick,
@@ -97,6 +99,7 @@ impl Coordinator {
             reported: Tick::from_nanos(0),
             report_urgent: true,
             departs: false,
+            sent_away: Tick::from_nanos(0),
             jumps: None,
             latest: Tick::from_nanos(0),
             timers: 0,

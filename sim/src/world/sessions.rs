@@ -8,7 +8,7 @@ use crate::oracle::Admission;
 use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome};
 use aliquot_core::node::{Released, RequestAction};
 use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::{Edge, Incarnation, PeriodId, Tick, Tokens};
+use aliquot_core::unit::{Edge, Incarnation, PeriodId, Span, Tick, Tokens};
 
 impl World {
     pub(super) fn node_receives_from_client(
@@ -164,6 +164,11 @@ impl World {
         if !host.departs {
             return;
         }
+        let now = host.clock.read(self.now);
+        if now.since(host.sent_away) >= Self::SEND_AWAY_AGAIN {
+            self.send_clients_away(node, now);
+        }
+        let host = &self.nodes[node];
         let left = host
             .node
             .as_ref()
@@ -174,6 +179,9 @@ impl World {
             self.operator.removes.push(node);
         }
     }
+
+    /// Time after which a leaving node asks the clients that are still there again.
+    const SEND_AWAY_AGAIN: Span = Span::from_secs(1);
 
     /// Begins a node's departure: it hands everything back, and asks its clients to move.
     pub(super) fn leave(&mut self, node: usize) -> bool {
@@ -186,10 +194,7 @@ impl World {
             machine.leave(now);
         }
         host.departs = true;
-        let clients: Vec<usize> = host.sessions.values().copied().collect();
-        for client in clients {
-            self.send(node, client, Message::Move);
-        }
+        self.send_clients_away(node, now);
         if self.nodes[node].log.is_leader() {
             let heir =
                 (0..self.hosts.nodes).find(|&heir| heir != node && self.process(heir).is_some());
@@ -199,6 +204,15 @@ impl World {
         }
         self.settle(node);
         true
+    }
+
+    fn send_clients_away(&mut self, node: usize, now: Tick) {
+        let host = &mut self.nodes[node];
+        host.sent_away = now;
+        let clients: Vec<usize> = host.sessions.values().copied().collect();
+        for client in clients {
+            self.send(node, client, Message::Move);
+        }
     }
 }
 
