@@ -278,11 +278,11 @@ impl Leader {
         }
     }
 
-    /// Returns true if this node leads and has not learned when earlier leaders confirmed last.
+    /// Returns true if this node leads, and an answer about what earlier leaders confirmed can still shorten a wait.
     #[must_use]
     pub fn awaits_earlier(&self) -> bool {
         let leadership = self.leadership.as_ref();
-        leadership.is_some_and(|leadership| !leadership.knows_earlier())
+        leadership.is_some_and(Leadership::awaits_earlier)
     }
 
     /// Takes a report that arrived at `now`. Returns an answer only if the edge is closed, or if the report

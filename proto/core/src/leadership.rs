@@ -162,10 +162,15 @@ impl Leadership {
         *known = until.min(*known);
     }
 
-    /// Returns true if it is known how long ago earlier leaders confirmed anything.
+    /// Returns true if some incarnation's wait depends on how long ago earlier leaders confirmed anything.
+    ///
+    /// The first quorum to tell may contain a voter that was just started, which knows of no call before its start.
+    /// Later answers then shorten the wait.
     #[must_use]
-    pub const fn knows_earlier(&self) -> bool {
-        self.earlier_until.is_some()
+    pub fn awaits_earlier(&self) -> bool {
+        let mut members = self.members.values();
+        let waits = members.any(|member| member.patient_from.is_none());
+        self.earlier_until.is_none() || (waits && !planted::is(Bug::FirstQuorumKept))
     }
 
     /// Returns the time up to which an earlier leader may have confirmed reports.
@@ -380,6 +385,10 @@ impl Leadership {
         }
     }
 
+    const fn a_sixth_less(span: Span) -> Span {
+        Span::from_nanos(span.nanos() / 6).times_or_max(5)
+    }
+
     /// Returns the incarnations whose lease is certainly over: nothing confirmable arrived for a whole lease.
     /// This call fences them, so that proposing their reclaim is safe.
     #[must_use]
@@ -390,7 +399,11 @@ impl Leadership {
         let mut over = BTreeSet::new();
         for (&child, member) in &mut self.members {
             let from = member.patient_from.unwrap_or(earlier);
-            if now.since(from) > self.patience || planted::is(Bug::NoPatience) {
+            let patience = match planted::is(Bug::EarlierPatienceShort) {
+                true if member.patient_from.is_none() => Self::a_sixth_less(self.patience),
+                _ => self.patience,
+            };
+            if now.since(from) > patience || planted::is(Bug::NoPatience) {
                 if !planted::is(Bug::FencedConfirmed) {
                     member.standing = Standing::Fenced;
                     member.waits = None;

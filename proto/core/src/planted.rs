@@ -269,6 +269,10 @@ bugs! {
     RestartForgetsCalls,
     /// The first voter's answer tells when earlier leaders confirmed last, without the others of a quorum.
     FirstVoterTrusted,
+    /// A leader waits a sixth less than a lease for what an earlier leader may have confirmed.
+    EarlierPatienceShort,
+    /// A leader keeps what the first quorum told of earlier terms, even if later answers are better.
+    FirstQuorumKept,
     /// A silent incarnation is confirmed before its silence has ended in the log.
     SilentConfirmed,
     /// The time of a silence that ended counts for the next one.

@@ -200,7 +200,9 @@ impl Stage {
         let (now, lead) = (self.now, self.lead.clone());
         let host = self.host(&lead)?;
         let until = host.clock.at(now).before(span);
-        host.leader.learn_earlier(until);
+        if host.leader.awaits_earlier() {
+            host.leader.learn_earlier(until);
+        }
         Ok(())
     }
 
