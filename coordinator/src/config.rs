@@ -24,6 +24,7 @@
 mod address;
 mod check;
 mod flags;
+mod pace;
 mod problem;
 mod read;
 mod setting;

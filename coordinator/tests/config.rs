@@ -152,6 +152,37 @@ fn a_lease_must_outlast_a_leader_change() {
 }
 
 #[test]
+fn elections_and_the_lease_follow_the_round_trip() {
+    let check = |text: &str, expect: [u64; 4]| {
+        let pace = load(text).unwrap().config.pace;
+        assert_eq!(lease_needs(&pace), Ok(()), "{text}");
+        let found = [
+            pace.heartbeat,
+            pace.election_min,
+            pace.election_max,
+            pace.lease,
+        ];
+        assert_eq!(found, expect.map(Span::from_millis), "{text}");
+    };
+    check("", [150, 300, 600, 3_000]);
+    check("round_trip = \"5ms\"", [150, 300, 600, 3_000]);
+    check("round_trip = \"150ms\"", [200, 400, 800, 4_000]);
+    check("round_trip = \"250ms\"", [340, 680, 1_360, 6_000]);
+    check(
+        "heartbeat = \"60ms\"\nround_trip = \"45ms\"",
+        [60, 300, 600, 3_000],
+    );
+    check("election_min = \"500ms\"", [150, 500, 1_000, 4_000]);
+    check(
+        "round_trip = \"150ms\"\nlease = \"9s\"",
+        [200, 400, 800, 9_000],
+    );
+    let shown = load("round_trip = \"150ms\"").unwrap().to_json();
+    assert_eq!(shown["lease"]["value"], "4s");
+    assert_eq!(shown["lease"]["origin"], "default");
+}
+
+#[test]
 fn the_peers_contain_the_node_itself() {
     check_refused(
         "cluster.peers = [\"a:1\", \"b:1\"]",

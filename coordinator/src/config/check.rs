@@ -50,16 +50,20 @@ pub struct LeaseTooShort {
 /// [`LeaseTooShort`], with both sides of the inequality.
 pub fn lease_needs(pace: &PaceConfig) -> Result<(), LeaseTooShort> {
     let lasts = child_span(child_span(pace.lease, pace.drift), pace.drift);
-    let needs = pace
-        .report_every
-        .times_or_max(3)
-        .plus_or_max(pace.election_max.times_or_max(2))
-        .plus_or_max(pace.round_trip.times_or_max(5))
-        .plus_or_max(Span::from_nanos(pace.heartbeat.times_or_max(5).nanos() / 4));
+    let needs = leader_change(pace);
     if needs <= lasts {
         return Ok(());
     }
     Err(LeaseTooShort { needs, lasts })
+}
+
+/// Returns the longest duration of an ordinary leader change: the left side of the condition of [`lease_needs`].
+pub(super) fn leader_change(pace: &PaceConfig) -> Span {
+    pace.report_every
+        .times_or_max(3)
+        .plus_or_max(pace.election_max.times_or_max(2))
+        .plus_or_max(pace.round_trip.times_or_max(5))
+        .plus_or_max(Span::from_nanos(pace.heartbeat.times_or_max(5).nanos() / 4))
 }
 
 /// Adds a problem for every setting that contradicts another.

@@ -1,6 +1,7 @@
 //! Parses the text of each setting into a value that is valid by itself.
 
 use super::address::{Address, AddressError, FaceAddress, FaceAddressError};
+use super::pace::ChosenPace;
 use super::problem::Problems;
 use super::skip::{SkipEntry, SkipEntryError};
 use super::source::{Entry, Written};
@@ -209,24 +210,33 @@ impl Read<'_> {
         // Below 20 ms, a holder forgets the reports it sent before its lease ends.
         let least = Span::from_millis(20);
         let minute = Span::from_secs(60);
-        let lease = self.span("lease", Span::from_millis(200), Span::from_secs(3_600));
+        let lease = self.span_if_set("lease", Span::from_millis(200), Span::from_secs(3_600));
         let report_every = self.span("report_every", least, minute);
         let drift = self.one("drift_ppm", "a whole number from 0 to 100000", |text| {
             Drift::from_ppm(u32::try_from(grammar::whole(text)?).ok()?).ok()
         });
-        let heartbeat = self.span("heartbeat", Span::from_millis(10), minute);
-        let election_min = self.span("election_min", Span::from_millis(30), minute);
-        let election_max = self.span("election_max", Span::from_millis(30), minute);
+        let heartbeat = self.span_if_set("heartbeat", Span::from_millis(10), minute);
+        let election_min = self.span_if_set("election_min", Span::from_millis(30), minute);
+        let election_max = self.span_if_set("election_max", Span::from_millis(30), minute);
         let round_trip = self.span("round_trip", Span::from_millis(1), minute);
-        Some(PaceConfig {
-            lease: lease?,
+        let chosen = ChosenPace {
             report_every: report_every?,
             drift: drift?,
+            round_trip: round_trip?,
+            lease: lease?,
             heartbeat: heartbeat?,
             election_min: election_min?,
             election_max: election_max?,
-            round_trip: round_trip?,
-        })
+        };
+        Some(chosen.complete())
+    }
+
+    /// Returns `Some(None)` if the span is not set.
+    fn span_if_set(&mut self, key: &str, least: Span, most: Span) -> Option<Option<Span>> {
+        match self.text(key).is_some_and(|text| !text.is_empty()) {
+            true => self.span(key, least, most).map(Some),
+            false => Some(None),
+        }
     }
 
     fn session(&mut self) -> Option<SessionConfig> {

@@ -72,20 +72,20 @@ settings! {
         "Address at which the other nodes reach this node. Default: `peer_listen`.";
     "data_dir" One "aliquot-data" "DIR"
         "Directory for all that this node keeps on disk.";
-    "lease" One "3s" "SPAN"
-        "Lease of the nodes: how long a node that is cut off, and its clients, may go on admitting. Fixed when the cluster is formed.";
+    "lease" One "" "SPAN"
+        "Lease of the nodes: how long a node that is cut off, and its clients, may go on admitting. Fixed when the cluster is formed. Default: 3s, or longer if `round_trip` needs that.";
     "report_every" One "450ms" "SPAN"
         "Interval between two reports of a node. Clients report at the same interval, or every 200ms if that is shorter.";
     "drift_ppm" One "1000" "PPM"
         "Maximum error of any clock's rate, in parts per million. Fixed when the cluster is formed.";
-    "heartbeat" One "150ms" "SPAN"
-        "Interval between two heartbeats of a leader to its followers.";
-    "election_min" One "300ms" "SPAN"
-        "Minimum time that a follower waits for its leader before it starts an election.";
-    "election_max" One "600ms" "SPAN"
-        "Maximum time that a follower waits for its leader before it starts an election.";
+    "heartbeat" One "" "SPAN"
+        "Interval between two heartbeats of a leader to its followers. Default: 150ms, or 4/3 of `round_trip` if that is longer.";
+    "election_min" One "" "SPAN"
+        "Minimum time that a follower waits for its leader before it starts an election. Default: twice `heartbeat`.";
+    "election_max" One "" "SPAN"
+        "Maximum time that a follower waits for its leader before it starts an election. Default: twice `election_min`.";
     "round_trip" One "50ms" "SPAN"
-        "Slowest round trip between nodes, disk flush included, that the lease must allow for.";
+        "Slowest round trip between nodes, disk flush included, that must do no harm. Set it for nodes in several regions; the settings of the lease and of elections follow it.";
     "snapshot_every" One "20000" "ENTRIES"
         "Number of log entries after which a snapshot is made and the log before it is removed.";
     "skip_entry" List "" "INDEX:CHECKSUM"

@@ -71,6 +71,10 @@ fn effective(loaded: &Loaded, setting: &Setting) -> Vec<String> {
     match setting.key {
         "advertise" => vec![config.advertise.to_string()],
         "peer_advertise" => vec![config.peer_advertise.to_string()],
+        "lease" => vec![config.pace.lease.to_string()],
+        "heartbeat" => vec![config.pace.heartbeat.to_string()],
+        "election_min" => vec![config.pace.election_min.to_string()],
+        "election_max" => vec![config.pace.election_max.to_string()],
         "connections.clients" => vec![config.connections.clients.to_string()],
         "cluster.peers" => config
             .cluster
