@@ -275,7 +275,9 @@ impl Runner {
         } else {
             recordings = fleet.recordings(&self.supervisor);
         }
+        let tally = generator.tally();
         let evidence = Evidence {
+            answered_within: tally.latencies().quantile(900),
             recordings,
             answers: generator.answers(),
             timeline: run.timeline,
@@ -286,7 +288,6 @@ impl Runner {
             reports: reports.sum(),
         };
         let verdict = RunVerdict::of(&evidence);
-        let tally = generator.tally();
         let report = Report::new(&self.plan, verdict, &evidence, &tally, &self.events);
         self.screen.say(&format!(
             "\n{}{}",

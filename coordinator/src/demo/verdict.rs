@@ -83,7 +83,7 @@ impl RunVerdict {
             let admissions = Admissions::new(made.into_iter().flatten());
             verdict.phases = Phases::measure(&admissions, rate, &evidence.timeline);
             let phases = ruling::of_phases(&verdict.phases, &evidence.timeline);
-            ruling::extend(&mut verdict.criteria, phases);
+            ruling::extend(&mut verdict.criteria, phases, evidence);
             verdict.portions = portions(evidence, key, rate);
             verdict.jain = jain(&verdict.portions);
         }

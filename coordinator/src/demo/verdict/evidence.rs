@@ -58,6 +58,8 @@ pub struct Evidence {
     pub drift: Drift,
     /// The key whose utilisation is measured, if any.
     pub shared: Option<String>,
+    /// Time within which nine tenths of all requests were answered, from when they were due.
+    pub answered_within: Span,
     /// Number of messages of the services' sessions, both ways, if they were counted.
     pub messages: Option<u64>,
     /// Number of reports among these messages, each answered by a node, if they were counted.

@@ -195,13 +195,30 @@ pub(super) fn of_phases(phases: &Phases, run: &Timeline) -> Vec<Criterion> {
 
 const TOO_SHORT: &str = "the run was too short";
 
-/// Adds the criteria of utilisation to those of the records. If admissions may be missing from the
-/// records, a low utilisation proves nothing.
-pub(super) fn extend(criteria: &mut Vec<Criterion>, mut phases: Vec<Criterion>) {
+/// Time within which nine tenths of all requests are answered by a machine that keeps up. A decision itself takes
+/// less than a millisecond.
+const KEEPS_UP: Span = Span::from_millis(100);
+
+/// Adds the criteria of utilisation to those of the records. If admissions may be missing from the records, or if the
+/// machine did not keep up with the load, a low utilisation proves nothing.
+pub(super) fn extend(
+    criteria: &mut Vec<Criterion>,
+    mut phases: Vec<Criterion>,
+    evidence: &Evidence,
+) {
     let doubtful = |criterion: &Criterion| criterion.ruling == Ruling::Unknown;
-    if criteria.iter().any(doubtful) {
-        let failed = phases.iter_mut().filter(|c| c.ruling == Ruling::Fail);
-        failed.for_each(|criterion| criterion.ruling = Ruling::Unknown);
+    let (doubtful, within) = (criteria.iter().any(doubtful), evidence.answered_within);
+    for criterion in &mut phases {
+        if criterion.ruling == Ruling::Fail && (doubtful || within > KEEPS_UP) {
+            criterion.ruling = Ruling::Unknown;
+        }
+        if criterion.ruling == Ruling::Unknown && within > KEEPS_UP {
+            let late = seconds(within) * 1e3;
+            let why = format!(
+                "; inconclusive: the machine was busy, a tenth of all answers took {late:.0} ms or more"
+            );
+            criterion.found.push_str(&why);
+        }
     }
     criteria.append(&mut phases);
 }

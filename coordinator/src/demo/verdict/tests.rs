@@ -1,7 +1,7 @@
 use super::*;
 use crate::demo::record::{Admitted, Recording, Refused};
 use aliquot_core::budget::{Budget, BudgetDraft, Written};
-use aliquot_core::unit::{Drift, Tick};
+use aliquot_core::unit::{Drift, Span, Tick};
 use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
@@ -42,6 +42,7 @@ fn fair_run() -> Evidence {
         budgets: vec![budget("demo", "100/s", 5), budget("tenant/*", "1/s", 2)],
         drift: Drift::from_ppm(0).unwrap(),
         shared: Some("demo".into()),
+        answered_within: Span::from_millis(2),
         messages: Some(50),
         reports: Some(20),
     };
@@ -209,6 +210,10 @@ fn a_kill_is_judged_by_its_own_bounds_and_a_short_run_says_what_it_could_not_sho
     }
     count(&mut evidence);
     check(&evidence, Ruling::Fail, "each second: 0.00 %");
+    evidence.answered_within = Span::from_millis(180);
+    let busy = "each second: 0.00 %; inconclusive: the machine was busy, a tenth of all answers took 180 ms";
+    check(&evidence, Ruling::Unknown, busy);
+    evidence.answered_within = Span::from_millis(2);
     evidence.timeline.end = Tick::from_nanos(8_000 * MS);
     check(&evidence, Ruling::Unknown, "UNKNOWN    after a kill, 5 s");
     let mut short = fair_run();
