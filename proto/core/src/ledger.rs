@@ -233,6 +233,21 @@ impl Ledger {
         self.children.get(child).map_or(0, Child::unheard)
     }
 
+    /// Returns the number of lines that the next answers to a child examine.
+    #[must_use]
+    pub fn to_be_told(&self, child: Incarnation) -> usize {
+        self.children.get(child).map_or(0, Child::to_be_told)
+    }
+
+    /// Takes from a report that its child is there and which answers it received, and nothing else. Returns false if
+    /// its edge is not open, or a later report was taken.
+    pub fn hear(&mut self, now: Tick, report: &Report) -> bool {
+        let term = self.term;
+        let child = self.children.get_mut(report.edge.child);
+        let child = child.filter(|child| child.edge() == report.edge);
+        child.is_some_and(|child| child.hear(now, term, report))
+    }
+
     /// Returns true if a child receives its parent's answers: it echoed one that was sent less than `lease`
     /// ago, or has been listened to for a shorter time than that.
     #[must_use]
@@ -412,10 +427,16 @@ impl Ledger {
     }
 
     /// Makes the answer to a child whose report builds on one that was not taken here. It names the last
-    /// report that was taken. It renews nothing, and has number 0, so that its echo confirms no numbered
-    /// answer.
+    /// report that was taken, and renews nothing.
     #[must_use]
     pub fn ask_whole(&self, child: Incarnation) -> Option<Answer> {
+        self.answer_alone(child, Seq::new(0), Span::ZERO)
+    }
+
+    /// Makes an answer without lines that gives `lease` for report `answers`, before that report is taken. It has
+    /// number 0, so that its echo confirms no numbered answer, and acknowledges nothing new.
+    #[must_use]
+    pub fn answer_alone(&self, child: Incarnation, answers: Seq, lease: Span) -> Option<Answer> {
         let child = self.children.get(child)?;
         Some(Answer {
             edge: child.edge(),
@@ -423,9 +444,9 @@ impl Ledger {
                 term: self.term,
                 number: Number::new(0),
             },
-            answers: Seq::new(0),
+            answers,
             taken: child.seq(),
-            lease: Span::ZERO,
+            lease,
             verdict: Verdict::Open,
             lines: Vec::new(),
         })

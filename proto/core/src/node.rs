@@ -85,7 +85,8 @@ pub enum NodeOutput {
 /// - **Inputs** take something that arrived and may change state: [`handle_answer`](Self::handle_answer) and
 ///   [`handle_answer_but`](Self::handle_answer_but) (the leader's answer),
 ///   [`open_session`](Self::open_session), [`handle_report`](Self::handle_report) and
-///   [`handle_report_under`](Self::handle_report_under) (a client's report), [`handle_ask`](Self::handle_ask)
+///   [`handle_report_under`](Self::handle_report_under) (a client's report), [`renew_early`](Self::renew_early) (one
+///   that waits to be handled), [`handle_ask`](Self::handle_ask)
 ///   and [`handle_release`](Self::handle_release) (requests decided in central mode; their result is returned
 ///   at once and is not an output), [`reweigh`](Self::reweigh), [`forget`](Self::forget),
 ///   [`sweep`](Self::sweep), [`set_drift`](Self::set_drift) and [`set_lease`](Self::set_lease) (follow the
@@ -96,6 +97,7 @@ pub enum NodeOutput {
 /// - **Outputs** are drained: [`poll_outputs`](Self::poll_outputs), [`take_report_urgent`](Self::take_report_urgent) and
 ///   [`report`](Self::report).
 /// - **Queries** change nothing: [`is_leased`](Self::is_leased), [`is_at_rest`](Self::is_at_rest),
+///   [`owes_answers`](Self::owes_answers),
 ///   [`has_left`](Self::has_left), [`incarnation`](Self::incarnation), [`holder`](Self::holder), [`ledger`](Self::ledger),
 ///   [`account`](Self::account), [`undealt`](Self::undealt), [`central_permits`](Self::central_permits) and
 ///   [`remembered`](Self::remembered).
@@ -117,7 +119,8 @@ pub enum NodeOutput {
 ///    hands it to the leader's machine directly if this node leads.
 /// 6. If that report made the leader urgent, steps 2 to 4 once more.
 ///
-/// Between turns the shell sleeps until an input arrives or the next tick, report or round is due.
+/// Between turns the shell sleeps until an input arrives or the next tick, report or round is due, and does not
+/// sleep while the node `owes_answers`.
 #[derive(Debug, Hash)]
 pub struct Node {
     holder: Holder,
@@ -136,6 +139,8 @@ pub struct Node {
     telling: WorkBudget,
     /// Clients whose reports are answered next.
     reply_set: BTreeSet<Incarnation>,
+    /// Cursor into `reply_set`: the client that got a long answer last.
+    reply_cursor: Incarnation,
     /// Clients that get an answer without having reported.
     notify_set: BTreeSet<Incarnation>,
     /// Cursor into `notify_set`: the client that was answered last.
@@ -177,6 +182,7 @@ impl Node {
             planning: WorkBudget::PLANNING,
             telling: WorkBudget::TELLING,
             reply_set: BTreeSet::new(),
+            reply_cursor: Incarnation::default(),
             notify_set: BTreeSet::new(),
             notify_cursor: Incarnation::default(),
             report_urgent: false,

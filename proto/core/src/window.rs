@@ -120,6 +120,11 @@ impl Window {
         self.said.len()
     }
 
+    /// Returns the number of lines in the window and in the queue.
+    pub(crate) fn len(&self) -> usize {
+        self.said.len().saturating_add(self.waiting.len())
+    }
+
     /// Returns true if a line is in the queue.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()

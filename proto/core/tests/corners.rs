@@ -22,6 +22,8 @@ mod many;
 mod parents;
 #[path = "corners/quotas.rs"]
 mod quotas;
+#[path = "corners/renewals.rs"]
+mod renewals;
 #[path = "corners/rounds.rs"]
 mod rounds;
 #[path = "corners/setup.rs"]

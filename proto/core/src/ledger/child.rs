@@ -175,13 +175,10 @@ impl Child {
             queue.unsummed.extend(self.claims.keys());
         }
         // An echo counts only if an answer of that number was sent.
-        let sent = |echo: Heard| echo.term == term && echo.number <= self.number;
-        if sent(report.heard) {
+        if report.heard.term == term && report.heard.number <= self.number {
             self.heard = self.heard.max(report.heard.number);
         }
-        if sent(report.seen) {
-            self.seen = self.seen.max(report.seen.number);
-        }
+        self.note_seen(term, report.seen);
         for line in &report.lines {
             self.take_line(line, now, terms, queue);
         }
@@ -259,6 +256,29 @@ impl Child {
     /// Returns the number of lines that were sent and not echoed, or echoed since the last answer.
     pub(super) fn unheard(&self) -> usize {
         self.telling.said_len()
+    }
+
+    /// Returns the number of lines that its next answers examine.
+    pub(super) fn to_be_told(&self) -> usize {
+        self.telling.len()
+    }
+
+    /// Takes from a report that it is there and which answers it received, and nothing else. Returns false if a
+    /// later report was taken.
+    pub(super) fn hear(&mut self, now: Tick, term: Term, report: &Report) -> bool {
+        let is_later = report.seq > self.seq;
+        if is_later {
+            self.received = now;
+            self.note_seen(term, report.seen);
+        }
+        is_later
+    }
+
+    /// Notes an answer that it received. One counts only if an answer of that number was sent.
+    fn note_seen(&mut self, term: Term, seen: Heard) {
+        if seen.term == term && seen.number <= self.number {
+            self.seen = self.seen.max(seen.number);
+        }
     }
 
     /// Has the next answer examine this budget.

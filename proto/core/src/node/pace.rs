@@ -43,6 +43,13 @@ impl Node {
         self.push_answers(now);
     }
 
+    /// Returns true if reports were not answered yet, because long answers are made a few at a time. Then
+    /// [`Node::flush_urgent`] goes on with them.
+    #[must_use]
+    pub fn owes_answers(&self) -> bool {
+        !self.reply_set.is_empty()
+    }
+
     /// Returns true if time alone changes nothing soon: nothing is to be planned or answered, no client
     /// waits, and nothing of closed sessions is kept. [`Node::tick`] may then be called rarely.
     #[must_use]

@@ -3,7 +3,7 @@
 use super::{Node, NodeOutput, Session};
 use crate::budget::Claim;
 use crate::ledger::ReportError;
-use crate::message::{Answer, AnswerLine, FloorRelease, Report};
+use crate::message::{Answer, AnswerLine, FloorRelease, Intent, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Incarnation, Seq, Span, Tick};
 use alloc::collections::BTreeSet;
@@ -19,8 +19,12 @@ impl Node {
     /// could not read: their reports may still be in a socket.
     const MANY: usize = 100;
 
-    /// Number of lines that cost as much as an answer without lines.
+    /// Number of lines that cost as much as an answer without lines. An answer with more is long.
     const LINES_PER_ANSWER: usize = 32;
+
+    /// Number of lines after which no further long answer is made at once. Making a line takes about five
+    /// microseconds, and renewals of leases wait meanwhile.
+    const LINES_AT_ONCE: usize = 1_024;
 
     /// Time after the end of its lease at which a session is closed even if many are overdue at once.
     const AT_LONGEST: Span = Span::from_secs(10);
@@ -99,6 +103,29 @@ impl Node {
             return;
         }
         self.renew(client, report.seq, now);
+    }
+
+    /// Renews the lease of a client whose report waits to be handled, because it is long or others are. Everything else
+    /// in the report is handled with [`Node::handle_report_under`].
+    ///
+    /// The lease is as safe as the one that handling the report gives: it is part of the node's own lease, and all
+    /// that the client holds stays booked until it has ended. A client that leaves, or that has to return something
+    /// in time, is not renewed early. Neither is one that releases floors: it repeats them until its report is
+    /// answered.
+    pub fn renew_early(&mut self, report: &Report, now: Tick) {
+        if let Some(output) = self.holder.tick(now) {
+            self.carry_out(&output, now);
+        }
+        let client = report.edge.child;
+        let stays = report.intent == Intent::Stay && report.floors.is_empty();
+        if !stays || !self.ledger.hear(now, report) || !self.confirm(client, report.seq, now) {
+            return;
+        }
+        let session = self.sessions.get(&client);
+        let confirmed = session.and_then(|session| session.last_confirmed);
+        let answer =
+            confirmed.and_then(|(seq, lease)| self.ledger.answer_alone(client, seq, lease));
+        self.outputs.extend(answer.map(NodeOutput::Answer));
     }
 
     /// Applies changed rules of a budget: the demand of each client for which `rule` returns a claim counts
@@ -336,42 +363,56 @@ impl Node {
         }
     }
 
-    /// Answers every client that reported. Then answers clients whose holdings or targets changed, in
-    /// rotation and within the bound of `telling`.
+    /// Answers clients that reported: first all whose answers are short, and then others in rotation until they have
+    /// [`Self::LINES_AT_ONCE`] lines together. Then answers clients whose holdings or targets changed, in rotation and
+    /// within the bound of `telling`.
     ///
     /// An answer repeats every line that its client has not echoed. A client with many of those is answered
     /// when it reports: before that, each change of one line would cost as much as all of them.
     pub(super) fn push_answers(&mut self, now: Tick) {
-        while let Some(client) = self.reply_set.pop_first() {
-            self.notify_set.remove(&client);
-            self.push_answer(client, now);
-        }
+        let mut lines_left = self.push_replies(now);
         if self.notify_set.is_empty() {
             return;
         }
         let left = self.telling.left_at(now);
         let mut done = 0_usize;
-        while done < left {
-            let after = (Bound::Excluded(self.notify_cursor), Bound::Unbounded);
-            let next = self
-                .notify_set
-                .range(after)
-                .next()
-                .or(self.notify_set.first());
-            let Some(&client) = next else {
+        while done < left && lines_left > 0 {
+            let Some(client) = take_next(&mut self.notify_set, &mut self.notify_cursor) else {
                 break;
             };
-            self.notify_set.remove(&client);
-            self.notify_cursor = client;
             if self.ledger.unheard(client) > Self::LINES_PER_ANSWER {
                 continue;
             }
             let lines = self.push_answer(client, now);
+            lines_left = lines_left.saturating_sub(lines);
             done = done
                 .saturating_add(1)
                 .saturating_add(lines / Self::LINES_PER_ANSWER);
         }
         self.telling.spend(done);
+    }
+
+    /// Answers clients that reported. Returns the number of lines that may still be made at once.
+    fn push_replies(&mut self, now: Tick) -> usize {
+        let is_long =
+            |client: &Incarnation| self.ledger.to_be_told(*client) > Self::LINES_PER_ANSWER;
+        let replies = core::mem::take(&mut self.reply_set);
+        let (long, short): (BTreeSet<_>, BTreeSet<_>) = replies.into_iter().partition(is_long);
+        self.reply_set = long;
+        for client in short {
+            self.notify_set.remove(&client);
+            self.push_answer(client, now);
+        }
+        let mut lines_left = Self::LINES_AT_ONCE;
+        while lines_left > 0 {
+            let Some(client) = take_next(&mut self.reply_set, &mut self.reply_cursor) else {
+                break;
+            };
+            self.notify_set.remove(&client);
+            let lines = self.push_answer(client, now);
+            lines_left = lines_left.saturating_sub(lines.max(1));
+        }
+        lines_left
     }
 
     /// Makes the answer to a client. Returns its number of lines.
@@ -402,4 +443,13 @@ impl Node {
         };
         self.ledger.answer(client, now, seq, lease, &books)
     }
+}
+
+/// Takes the next client out of a set in rotation.
+fn take_next(set: &mut BTreeSet<Incarnation>, cursor: &mut Incarnation) -> Option<Incarnation> {
+    let after = (Bound::Excluded(*cursor), Bound::Unbounded);
+    let next = set.range(after).next().or(set.first()).copied()?;
+    set.remove(&next);
+    *cursor = next;
+    Some(next)
 }

@@ -1,0 +1,129 @@
+//! Corner cases of renewals of leases beside reports and answers of thousands of lines.
+
+use super::setup::*;
+use aliquot_core::demand::DemandCurve;
+use aliquot_core::holder::{Holder, Wants};
+use std::collections::BTreeMap;
+
+/// Number of budgets: fewer than fit into a report and an answer.
+const KEYS: u64 = 3_000;
+
+/// Returns a node that has a lease of three seconds from 0, and holds 100/s of each budget.
+fn node() -> Node {
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    assert!(node.report(at(0), DAWN).is_some());
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let whole = given(&budget, [100, 100, 0, 0]);
+    let mut first = answer(edge(0, 1), 1, &budget, 0, whole);
+    let line = first.lines[0];
+    let line = |id| AnswerLine {
+        budget: BudgetId::new(id),
+        ..line
+    };
+    (first.lease, first.lines) = (Span::from_secs(3), (1..=KEYS).map(line).collect());
+    node.handle_answer(&first, at(0));
+    assert!(node.is_leased(at(0)));
+    node
+}
+
+fn open(node: &mut Node) -> Holder {
+    Holder::new(node.open_session(at(0)).expect("a session"))
+}
+
+/// Returns the client's report with a demand for this many budgets.
+fn report(client: &mut Holder, budgets: u64, now: Tick) -> Report {
+    let band = || BandDemand {
+        band: Band::default(),
+        curve: DemandCurve::of(7, Weight::ONE),
+    };
+    let wants = |id| {
+        let wants = Wants {
+            demand: vec![band()],
+            ..Wants::default()
+        };
+        (BudgetId::new(id), wants)
+    };
+    let wants: BTreeMap<_, _> = (1..=budgets).map(wants).collect();
+    client.report(now, 0, wants).expect("a report")
+}
+
+/// Returns the answers that one call makes.
+fn flush(node: &mut Node, now: Tick) -> Vec<Answer> {
+    node.flush_urgent(now);
+    let answers = node.poll_outputs().into_iter().map(|output| match output {
+        NodeOutput::Answer(answer) => answer,
+        NodeOutput::Rejoin => panic!("the incarnation is over"),
+    });
+    answers.collect()
+}
+
+/// However many long answers are due, one call makes few of them, and none of the short ones waits for a later call.
+#[test]
+fn short_answers_come_first_and_long_ones_a_few_at_a_time() {
+    let mut node = node();
+    let mut clients: Vec<_> = (0..8).map(|_| open(&mut node)).collect();
+    for (nth, client) in clients.iter_mut().enumerate() {
+        let budgets = if nth % 2 == 0 { KEYS } else { 0 };
+        node.handle_report(&report(client, budgets, at(1)), at(1));
+    }
+    let mut long = Vec::new();
+    for call in 0..4 {
+        assert!(node.owes_answers(), "before call {call}");
+        let answers = flush(&mut node, at(1));
+        let (more, short): (Vec<_>, Vec<_>) = answers
+            .into_iter()
+            .partition(|answer| !answer.lines.is_empty());
+        let renewed = short.iter().filter(|answer| !answer.lease.is_zero());
+        assert_eq!(renewed.count(), if call == 0 { 4 } else { 0 });
+        assert_eq!(more.len(), 1, "long answers of call {call}");
+        long.extend(more.iter().map(|answer| answer.edge.child.get()));
+    }
+    assert_eq!(long, [1, 3, 5, 7]);
+    assert!(!node.owes_answers() && flush(&mut node, at(1)).is_empty());
+}
+
+#[test]
+fn a_report_that_waits_renews_its_lease_and_everything_else_follows() {
+    let mut node = node();
+    let mut client = open(&mut node);
+    let first = report(&mut client, 5, at(1));
+    node.renew_early(&first, at(1));
+    let answers = flush(&mut node, at(1));
+    let [early] = answers.as_slice() else {
+        panic!("one answer: {answers:?}");
+    };
+    assert_eq!(
+        (early.number.number, early.taken),
+        (Number::new(0), Seq::new(0))
+    );
+    assert!(early.answers == first.seq && early.lines.is_empty());
+    client.handle_answer(at(2), early);
+    let until = client.lease().until();
+    assert!(until > at(2_900) && until <= node.holder().lease().until());
+    let known = node.ledger().child(Incarnation::new(1)).expect("a session");
+    assert!(known.seq() == Seq::new(0) && known.claims.is_empty());
+    // Its session is not ended while the report waits.
+    node.tick(at(2_500));
+    node.handle_report(&first, at(2_500));
+    let answers = flush(&mut node, at(2_500));
+    assert_eq!((answers[0].taken, answers[0].lines.len()), (first.seq, 5));
+    client.handle_answer(at(2_501), &answers[0]);
+    assert_eq!(client.lease().until(), until, "the longer lease counts");
+}
+
+#[test]
+fn nothing_is_renewed_early_that_was_taken_or_that_leaves() {
+    let mut node = node();
+    let mut client = open(&mut node);
+    let first = report(&mut client, 1, at(1));
+    let mut other = first.clone();
+    other.edge = edge(1, 9);
+    node.renew_early(&other, at(1));
+    node.handle_report(&first, at(1));
+    assert_eq!(flush(&mut node, at(1)).len(), 1);
+    node.renew_early(&first, at(2));
+    let mut leaves = report(&mut client, 1, at(2));
+    leaves.intent = Intent::Leave;
+    node.renew_early(&leaves, at(2));
+    assert!(flush(&mut node, at(2)).is_empty());
+}
