@@ -86,7 +86,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Replay the requests of a CSV file (time,key,cost) or an access log as the load:
+    /// Replay the requests of a CSV file (time,key,cost), JSON lines or an access log as the load:
     /// each key has the limit for itself
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,

@@ -1,21 +1,24 @@
 //! Offered load from a file.
 //!
-//! Two formats are read. The first line decides which one:
+//! Three formats are read. The first line decides which one:
 //!
-//! - CSV: `time,key,cost` with the time in seconds from any zero, such as `12.5,search,3`. The cost may
-//!   be left out (1), and the first line may be the header `time,key,cost`.
-//! - An access log in the common or the combined format. The key is the path without its query, and the
-//!   cost is 1. Its times are whole seconds, so that the requests of one second are spread evenly over
-//!   it. Lines without a valid request for a path, which clients and scanners leave in every log, are
-//!   counted and left out.
+//! - CSV: `time,key,cost` with the time in seconds from any zero, such as `12.5,search,3`, or as a timestamp. The
+//!   cost may be left out (1). A header may name the columns, among others.
+//! - JSON lines: an object each, with fields such as `time`, `key` and `cost`.
+//! - An access log in the common or the combined format. The key is the path without its query, or another
+//!   field, and the cost is 1. Its times are whole seconds, so that the requests of one second are spread
+//!   evenly over it. Clients and scanners leave lines without a valid request for a path in every log; these are
+//!   counted and left out, or refused ([`BadLines`]).
 
 mod civil;
 mod clf;
 mod csv;
+mod json;
 mod line;
 
 use aliquot_core::unit::Span;
-use line::{Fault, fault};
+use csv::Columns;
+use line::{Fault, Request, fault};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -30,7 +33,7 @@ pub struct Replay {
     /// Time (from the first request), index of the key and cost in tokens of each request, in the order
     /// of time.
     pub arrivals: Vec<(Span, usize, u64)>,
-    /// Lines of an access log that were left out.
+    /// Lines that were left out.
     pub skipped: Skipped,
 }
 
@@ -63,7 +66,7 @@ pub enum ReplayError {
         /// Number of the line, counted from 1.
         line: usize,
         /// Name of the field.
-        field: &'static str,
+        field: String,
         /// Its value.
         value: String,
         /// The allowed values.
@@ -71,50 +74,116 @@ pub enum ReplayError {
     },
 }
 
+/// What is done with lines that cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BadLines {
+    /// Those of an access log are counted and left out; any other is an error.
+    #[default]
+    SkipInLogs,
+    /// Each is counted and left out.
+    Skip,
+    /// The first is an error.
+    Refuse,
+}
+
+/// Settings of [`Replay::read_as`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Field of the key: of an access log `path` (if `None`), `host`, `user`, `method`, `status` or `agent`;
+    /// otherwise the name of a column or of a field.
+    pub key: Option<String>,
+    /// What is done with lines that cannot be read.
+    pub bad_lines: BadLines,
+}
+
+/// The format of a file, by its first line.
+enum Format<'a> {
+    Log(&'a str),
+    Json(Option<&'a str>),
+    Csv(Columns),
+}
+
+impl<'a> Format<'a> {
+    /// Returns the format, and true if the first line is a header.
+    fn of(first: &str, key: Option<&'a str>) -> Result<(Self, bool), Fault> {
+        if json::looks_like(first) {
+            return Ok((Self::Json(key), false));
+        }
+        if clf::looks_like(first) {
+            let key = key.unwrap_or("path");
+            if !clf::FIELDS.contains(&key) {
+                let allowed = "path, host, user, method, status or agent in an access log";
+                return fault("key", key, allowed);
+            }
+            return Ok((Self::Log(key), false));
+        }
+        let columns = Columns::of(first, key)?;
+        Ok((
+            Self::Csv(columns.unwrap_or(Columns::USUAL)),
+            columns.is_some(),
+        ))
+    }
+
+    fn read(&self, line: &str) -> Result<Request, Fault> {
+        match self {
+            Self::Log(key) => clf::read(line, key),
+            Self::Json(key) => json::read(line, *key),
+            Self::Csv(columns) => columns.read(line),
+        }
+    }
+}
+
 impl Replay {
+    /// Reads a file with the usual [`Reading`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Replay::read_as`].
+    pub fn read(text: &str) -> Result<Self, ReplayError> {
+        Self::read_as(text, &Reading::default())
+    }
+
     /// Reads a file.
     ///
     /// # Errors
     ///
-    /// [`ReplayError`] for the first line that cannot be read, or for more than [`KEYS_MAX`] keys. Lines
-    /// of an access log that cannot be read are skipped, and are an error only if no other line is left.
-    pub fn read(text: &str) -> Result<Self, ReplayError> {
+    /// [`ReplayError`] for the first line that cannot be read and is not to be skipped, for more than
+    /// [`KEYS_MAX`] keys, and if no line is left.
+    pub fn read_as(text: &str, reading: &Reading) -> Result<Self, ReplayError> {
         let mut lines = text
             .lines()
             .enumerate()
             .map(|(index, line)| (index + 1, line.trim()))
             .filter(|(_, line)| !line.is_empty())
             .peekable();
-        let first = lines.peek().map_or("", |(_, line)| line);
-        let is_log = clf::looks_like(first);
-        if csv::is_header(first) {
+        let (number, first) = lines.peek().copied().unwrap_or((1, ""));
+        let at_first = |fault| at_line(number, fault);
+        let (format, has_header) = Format::of(first, reading.key.as_deref()).map_err(at_first)?;
+        let is_log = matches!(format, Format::Log(_));
+        if has_header {
             lines.next();
         }
+        let skips = match reading.bad_lines {
+            BadLines::SkipInLogs => is_log,
+            BadLines::Skip => true,
+            BadLines::Refuse => false,
+        };
         let mut requests = Vec::new();
         let mut keys = Keys::default();
         let mut skipped = Skipped::default();
         for (line, text) in lines {
-            let read = if is_log {
-                clf::read(text)
-            } else {
-                csv::read(text)
-            };
-            let at_line = |(field, value, allowed)| ReplayError::Line {
-                line,
-                field,
-                value,
-                allowed,
-            };
-            let request = match read.map_err(at_line) {
+            let request = match format.read(text).map_err(|fault| at_line(line, fault)) {
                 Ok(request) => request,
-                Err(error) if is_log => {
+                Err(error) if skips => {
                     skipped.lines += 1;
                     skipped.first.get_or_insert(error);
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            let key = keys.number(request.key).map_err(at_line)?;
+            let key = keys
+                .number(request.key)
+                .map_err(|fault| at_line(line, fault))?;
             requests.push((request.at, key, request.cost));
         }
         requests.sort_by_key(|(at, ..)| *at);
@@ -148,6 +217,15 @@ impl Replay {
     #[must_use]
     pub fn length(&self) -> Span {
         self.arrivals.last().map_or(Span::ZERO, |(at, ..)| *at)
+    }
+}
+
+fn at_line(line: usize, (field, value, allowed): Fault) -> ReplayError {
+    ReplayError::Line {
+        line,
+        field,
+        value,
+        allowed,
     }
 }
 

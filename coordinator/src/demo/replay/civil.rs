@@ -28,6 +28,20 @@ pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
+/// Returns the seconds from 1970 to a date and a time of the day; `None` if there is no such time. A leap second has
+/// the number 60.
+pub(super) fn seconds(
+    (year, month, day): (i64, i64, i64),
+    (hour, minute, second): (i64, i64, i64),
+) -> Option<i64> {
+    let is_date = (1_970..=9_999).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=days_in(year, month)).contains(&day);
+    let is_time = (0..=23).contains(&hour) && (0..=59).contains(&minute);
+    (is_date && is_time && (0..=60).contains(&second))
+        .then(|| days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

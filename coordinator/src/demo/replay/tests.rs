@@ -118,3 +118,76 @@ fn there_are_at_most_so_many_keys() {
         "line 10001: key = \"key10000\": must be one of at most",
     );
 }
+
+#[test]
+fn a_header_names_the_columns() {
+    let text = "user,Timestamp,cost,path\nann,2024-05-01T12:00:00.25+02:00,2,/a\nbob,2024-05-01 10:00:01Z,,/b\n";
+    let by_user = Replay::read(text).unwrap();
+    assert_eq!(by_user.keys, ["ann", "bob"]);
+    assert_eq!(millis(&by_user), [(0, 0, 2), (750, 1, 1)]);
+    assert_eq!(by("path", text).unwrap().keys, ["/a", "/b"]);
+    let error = by("tenant", text).unwrap_err().to_string();
+    assert!(
+        error.contains("a header with the column of the key"),
+        "{error}"
+    );
+}
+
+fn by(key: &str, text: &str) -> Result<Replay, ReplayError> {
+    let reading = Reading {
+        key: Some(key.to_owned()),
+        bad_lines: BadLines::Refuse,
+    };
+    Replay::read_as(text, &reading)
+}
+
+#[test]
+fn json_lines_are_read_by_field() {
+    let text = r#"{"time": 5.5, "uri": "/a?x=1", "tenant": 7}
+{"time": "1970-01-01T00:00:07Z", "uri": "/b", "tenant": 8, "cost": 3}"#;
+    let by_path = Replay::read(text).unwrap();
+    assert_eq!(by_path.keys, ["/a", "/b"]);
+    assert_eq!(millis(&by_path), [(0, 0, 1), (1_500, 1, 3)]);
+    assert_eq!(by("tenant", text).unwrap().keys, ["7", "8"]);
+    refused(
+        "{\"time\": 1, \"key\": \"a\"}\n{\"time\"",
+        "line 2: line = ",
+    );
+    refused("{\"key\": \"a\"}", "line 1: time = \"\"");
+    refused("{\"time\": 1, \"nokey\": 1}", "line 1: key = \"\"");
+}
+
+#[test]
+fn an_access_log_is_keyed_by_any_of_its_fields() {
+    let log =
+        "10.1.1.1 - ann [01/Jan/2024:00:00:00 +0000] \"POST /x HTTP/1.1\" 503 1 \"-\" \"curl\"\n";
+    for (field, key) in [
+        ("path", "/x"),
+        ("host", "10.1.1.1"),
+        ("user", "ann"),
+        ("method", "POST"),
+        ("status", "503"),
+        ("agent", "curl"),
+    ] {
+        assert_eq!(by(field, log).unwrap().keys, [key]);
+    }
+    let error = by("referer", log).unwrap_err().to_string();
+    assert!(
+        error.starts_with("line 1: key = \"referer\": must be path"),
+        "{error}"
+    );
+}
+
+#[test]
+fn bad_lines_are_refused_or_left_out_as_wanted() {
+    let log = "h - - [01/Jan/2024:00:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    let text = format!("{log}scan\n{log}");
+    let error = by("path", &text).unwrap_err().to_string();
+    assert!(error.starts_with("line 2: time = \"scan\""), "{error}");
+    let reading = Reading {
+        bad_lines: BadLines::Skip,
+        ..Reading::default()
+    };
+    let csv = Replay::read_as("1,a\nx,a\n2,a\n", &reading).unwrap();
+    assert_eq!((csv.arrivals.len(), csv.skipped.lines), (2, 1));
+}
