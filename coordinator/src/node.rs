@@ -63,7 +63,7 @@ mod writes;
 
 pub use counts::Counts;
 pub use handle::{NodeHandle, Stopped};
-pub use options::{InitialContents, Options};
+pub use options::{DecisionObserver, InitialContents, Options};
 pub use spawn::{ActorControl, Spawned, spawn};
 pub use traffic::{Rates, Traffic};
 pub use view::View;

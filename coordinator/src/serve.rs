@@ -200,6 +200,7 @@ fn actor_options(
         },
         session_keys: usize::try_from(config.session.keys).unwrap_or(usize::MAX),
         address: config.advertise.to_string(),
+        on_decision: None,
     }
 }
 

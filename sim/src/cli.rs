@@ -20,6 +20,8 @@ mod report;
 mod run;
 mod shrink;
 mod table;
+#[cfg(feature = "network")]
+mod tiers;
 mod trace;
 
 use crate::judge::Verdict;
@@ -46,6 +48,7 @@ Examples:
   aliquot-sim explain mine.toml --seed 7         show what led to a breach
   aliquot-sim hunt mine.toml --runs 1000         search for what comes closest to a breach
   aliquot-sim hunt mine.toml --for lost          search for what strands most of a limit
+  aliquot-sim tiers calm leader-crash            compare the two tiers
 
 Exit codes:
   0  every seed was judged and passed
@@ -85,6 +88,9 @@ enum Command {
     Hunt(hunt::Args),
     /// Draw a seed, as one HTML file that opens offline
     Report(report::Args),
+    /// Run scenarios on both tiers, and compare what they use and lose
+    #[cfg(feature = "network")]
+    Tiers(tiers::Args),
     /// Run the published workloads and write docs/accuracy.md
     Accuracy(accuracy::Args),
     /// List the scenarios of the library
@@ -120,6 +126,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Shrink(args) => shrink::run(&args),
         Command::Hunt(args) => hunt::run(&args),
         Command::Report(args) => report::run(&args),
+        #[cfg(feature = "network")]
+        Command::Tiers(args) => tiers::run(&args),
         Command::Accuracy(args) => accuracy::run(&args),
         Command::List { name } => list::run(name.as_deref()),
         Command::ExplainFormat => Ok(say(&format::explained())),

@@ -363,6 +363,7 @@ fn harm_links(
         OnLinks::Cut | OnLinks::CutOneWay | OnLinks::Swallow => Harm::Cut,
         OnLinks::Delay => Harm::Delay(fault.amount, by),
         OnLinks::Lose => Harm::Loss(fault.amount),
+        OnLinks::LoseMessages => Harm::MessageLoss(fault.amount),
         OnLinks::Duplicate => Harm::Duplicate(fault.amount),
         OnLinks::Reorder => Harm::Reorder(fault.amount, by),
     };

@@ -11,8 +11,10 @@ use std::collections::BTreeMap;
 pub(crate) enum Harm {
     /// Loses everything.
     Cut,
-    /// Loses this fraction of messages.
+    /// Loses this fraction of messages. The transport may send them again.
     Loss(f64),
+    /// Loses this fraction of messages for good, whatever the transport.
+    MessageLoss(f64),
     /// Delivers this fraction of messages twice.
     Duplicate(f64),
     /// Delays a fraction of messages by a fixed time.
@@ -44,6 +46,8 @@ pub(crate) struct Fate {
     pub(crate) copies: [Option<u64>; 2],
     pub(crate) cut: bool,
     pub(crate) lost: bool,
+    /// If set, the message is lost for good, even where the transport sends lost data again.
+    pub(crate) gone: bool,
     pub(crate) late: bool,
     pub(crate) overtaken: bool,
 }
@@ -152,6 +156,7 @@ impl Net {
             match harmed.harm {
                 Harm::Cut => (lost, fate.cut) = (true, true),
                 Harm::Loss(part) => lost |= draw.chance(part),
+                Harm::MessageLoss(part) => fate.gone |= draw.chance(part),
                 Harm::Duplicate(part) => twice |= draw.chance(part),
                 Harm::Delay(part, by) => {
                     if draw.chance(part) {
@@ -167,7 +172,7 @@ impl Net {
                 }
             }
         }
-        if lost {
+        if lost || fate.gone {
             fate.lost = !fate.cut;
             return fate;
         }

@@ -8,6 +8,8 @@
 //! tracer gets of an event, and the marks of messages, of the log and of clients' state machines. The latter
 //! exist in the kernel tier only ([`Mark::is_of_kernel`]).
 
+mod central;
+
 use crate::clock::{Clock, SEC};
 use crate::draw::{Draw, Of};
 use crate::hosts::Hosts;
@@ -23,8 +25,8 @@ use aliquot_core::command::{Changes, Command};
 use aliquot_core::edge::Counters;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tokens};
-use std::collections::BTreeMap;
+use aliquot_core::unit::{BudgetId, Edge, Incarnation, RequestId, Span, Tokens};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// The result of a run.
@@ -113,6 +115,8 @@ pub(crate) struct Observer {
     tracer: Option<Box<dyn Tracer>>,
     /// The node of each incarnation.
     incarnations: BTreeMap<Incarnation, usize>,
+    /// Admissions in central mode: the deciding incarnation, the client's edge and the request.
+    decided: BTreeSet<(Incarnation, Edge, RequestId)>,
     /// True time and reading of each host's clock at its first sample.
     skew_from: Vec<(u64, i64)>,
     /// True time since which no node has been the ready leader, as of the last inspection.
@@ -171,6 +175,7 @@ impl Observer {
             timeline: Timeline::new(&named, key_of.to_vec()),
             tracer: None,
             incarnations: BTreeMap::new(),
+            decided: BTreeSet::new(),
             skew_from: Vec::new(),
             vacant: None,
             stopped: false,
@@ -392,17 +397,6 @@ impl Observer {
             self.timeline.admitted(now, key, client, cost);
             self.oracle.availability.admitted(key, cost);
         }
-    }
-
-    /// Takes an admission in central mode, which is judged by itself. `client` is the one that asked, if its
-    /// session is known.
-    pub(crate) fn admitted_centrally(
-        &mut self,
-        now: u64,
-        (client, budget): (Option<usize>, Option<BudgetId>),
-        cost: u64,
-    ) {
-        self.counted_admission(now, (client, budget), cost);
     }
 
     fn mark_effect(&mut self, effect: &Effect, runs: impl Fn(Incarnation) -> bool) {

@@ -5,7 +5,7 @@ pub mod write;
 
 use crate::draw::{Draw, Of};
 use crate::oracle::{Greatest, availability};
-use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target, Tier, What};
+use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target, Tier, Verb, What};
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::share::Kind;
 
@@ -313,6 +313,9 @@ fn draw_load(group: &mut Group, duration: u64, draw: &mut Draw) {
     // Callers of a closed loop retry again and again. With many clients, retries would dominate the run.
     let (closed, flows) = (draw.chance(0.3), draw.range(1, 4));
     group.flows = (closed && group.count <= 10).then_some(flows);
+    if group.flows.is_some() || group.waiting > 0 {
+        group.verb = Verb::Acquire;
+    }
 }
 
 fn draw_faults(scenario: &Scenario, swarm: &Swarm, seed: u64, faults: &mut Vec<Fault>) {
@@ -373,7 +376,7 @@ pub(crate) fn one(
     };
     let on_links = matches!(
         kind,
-        "partition" | "one_way" | "delay" | "loss" | "duplicate" | "reorder"
+        "partition" | "one_way" | "delay" | "loss" | "message_loss" | "duplicate" | "reorder"
     );
     let target = match kind {
         "leader_transfer" | "store_error" | "membership" => pick(Target::Nodes, draw),
@@ -381,7 +384,7 @@ pub(crate) fn one(
         "client_churn" | "clone_client" => pick(Target::Clients, draw),
         "reset" => pick(Target::Nodes, draw),
         "partition" if draw.chance(0.3) => resolve(scenario, &[Target::Minority], draw),
-        "loss" | "duplicate" | "reorder" if draw.chance(0.6) => vec![Target::All],
+        "loss" | "message_loss" | "duplicate" | "reorder" if draw.chance(0.6) => vec![Target::All],
         _ => nodes_or_clients,
     };
     let to = match on_links && draw.chance(0.5) {

@@ -25,6 +25,8 @@
 //! ```
 
 mod assert;
+#[cfg(feature = "network")]
+mod cluster;
 mod fault;
 mod fields;
 pub mod format;
@@ -37,7 +39,7 @@ mod sections;
 pub use assert::{Assert, Bound, What};
 pub use fault::{Fault, Swarm, Target};
 pub(crate) use load::KEYS as LOAD_KEYS;
-pub use load::{Group, Shape};
+pub use load::{Group, Shape, Verb};
 pub use problem::{Problem, Problems};
 pub use sections::{ClockRule, Lease, Run, Spread, Tier, Topology};
 
@@ -76,6 +78,34 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Returns the same scenario on a tier, without the assertions that some seed must hit a mark, and without
+    /// settings of the model: the network tier cannot see some marks and has no model.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Problems`] if the tier cannot run it.
+    pub fn on(&self, tier: Tier) -> Result<Self, Problems> {
+        let mut root: Table = self.text.parse().unwrap_or_default();
+        if let Value::Table(run) = root
+            .entry("run")
+            .or_insert_with(|| Value::Table(Table::new()))
+        {
+            let word = match tier {
+                Tier::Kernel => "kernel",
+                Tier::Network => "network",
+            };
+            run.insert("tier".into(), Value::String(word.into()));
+        }
+        if let (Tier::Network, Some(Value::Table(lease))) = (tier, root.get_mut("lease")) {
+            lease.remove("tick");
+        }
+        if let Some(Value::Array(asserts)) = root.get_mut("assert") {
+            asserts.retain(|assert| assert.get("sometimes").is_none());
+        }
+        let text = toml::to_string(&root).unwrap_or_default();
+        Self::parse(&self.name, &text, self.beside.as_deref())
+    }
+
     /// Returns a budget with the fields of `set` changed. If `set` has a `key`, it selects the budget;
     /// otherwise the first budget is changed.
     ///

@@ -109,8 +109,6 @@ pub struct World {
     requests: Requests,
     /// The node of each incarnation.
     incarnations: BTreeMap<Incarnation, usize>,
-    /// Admissions in central mode: the deciding incarnation, the client's edge and the request.
-    decided: std::collections::BTreeSet<(Incarnation, aliquot_core::unit::Edge, RequestId)>,
     /// Set if the last attempt sent its request to a node instead of refusing it.
     just_asked: bool,
     retry_after: u64,

@@ -62,7 +62,7 @@ fn unknown_keys_and_sections_are_told_with_what_was_meant() {
         "[run]",
         "[run]\nwibble = 3",
         &expect![[
-            r#"run.wibble = 3: there is no such key; [run] has says, tier, duration, heal, seeds, availability, availability_through_faults, breaks"#
+            r#"run.wibble = 3: there is no such key; [run] has says, tier, tiers_differ, duration, heal, seeds, availability, availability_through_faults, breaks"#
         ]],
     );
 }
@@ -229,7 +229,7 @@ fn a_key_without_effect_is_refused() {
     with(
         "over = \"3s\"\nswing = 0.5\nshape = \"step\"\nto = \"9/s\"\nflows = 3\n",
         &expect![[r#"
-            clients[1].flows = 3: has no effect here: an open loop takes waiting
+            clients[1].flows = 3: has no effect here: an open loop takes verb, waiting
             clients[1].over = "3s": has no effect here: step takes to, at
             clients[1].swing = 0.5: has no effect here: step takes to, at"#]],
     );
@@ -261,4 +261,73 @@ fn no_scenario_is_exempt_from_work_conservation() {
     let wrong = WHOLE.replace("[run]", "[run]\nbreaks = [\"work-conservation\"]");
     let problems = Scenario::parse("mine", &wrong, None).expect_err("it is always judged");
     assert!(problems.to_string().contains("run.breaks"), "{problems}");
+}
+
+#[test]
+fn settings_that_a_node_would_refuse_are_refused() {
+    instead(
+        "[run]",
+        "[topology]\nlink_delay = \"60ms\"\n[run]",
+        &expect![[r#"
+            lease.lease = "3s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3352500us, but a client may count only 2988 ms of it: make lease longer, or report_every, election_max, round_trip or heartbeat shorter (the links of [topology] have round_trip = 123ms)
+            lease.heartbeat = "150ms": `aliquot serve` refuses this: must be at least 4/3 of round_trip = 123ms: otherwise no answer comes in time (the links of [topology] have round_trip = 123ms)"#]],
+    );
+    instead(
+        "[run]",
+        "[lease]\nlease = \"1s\"\n[run]",
+        &expect![[
+            r#"lease.lease = "1s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 2987500us, but a client may count only 996 ms of it: make lease longer, or report_every, election_max, round_trip or heartbeat shorter"#
+        ]],
+    );
+    instead(
+        "[run]",
+        "[lease]\nheartbeat = \"400ms\"\nelection_min = \"20ms\"\n[run]",
+        &expect![[
+            r#"lease.election_min = "20ms": `aliquot serve` refuses this: must be a span from 30ms to 1m, such as 500ms or 3s"#
+        ]],
+    );
+    instead(
+        "[run]",
+        "[topology]\nlink_delay = \"40ms\"\n[lease]\nlease = \"3200ms\"\n[run]",
+        &expect!["it is well"],
+    );
+}
+
+#[test]
+fn a_key_without_effect_on_the_kind_of_budget_is_refused() {
+    instead(
+        "count = 3",
+        "count = 3\nhold = \"1s\"",
+        &expect![[r#"clients[1].hold = "1s": has no effect here: only permits are held"#]],
+    );
+    let permits = WHOLE
+        .replace("rate = \"100/s\"", "concurrency = 4")
+        .replace("count = 3", "cost = 2");
+    check(
+        &permits,
+        &expect!["clients[1].cost = 2: has no effect here: a request takes one permit"],
+    );
+}
+
+#[test]
+fn callers_of_a_closed_loop_acquire() {
+    instead(
+        "count = 3",
+        "loop = \"closed\"\nverb = \"check\"",
+        &expect![[
+            r#"clients[1].verb = "check": must be acquire in a closed loop: its callers wait until they are admitted"#
+        ]],
+    );
+    instead(
+        "count = 3",
+        "waiting = 3",
+        &expect![[
+            r#"clients[1].waiting = 3: has no effect here: a caller that does not `acquire` takes verb"#
+        ]],
+    );
+    instead(
+        "count = 3",
+        "verb = \"acquire\"\nwaiting = 3",
+        &expect!["it is well"],
+    );
 }

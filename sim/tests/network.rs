@@ -127,7 +127,7 @@ burst = 10000
 [[clients]]
 rate = "5000/s"
 arrivals = "constant"
-call = "try_acquire"
+verb = "try_acquire"
 [[assert]]
 metric = "admitted"
 from = "4s"
@@ -146,8 +146,6 @@ fn every_request_is_made_however_many_fall_into_a_step() {
 
 /// A budget is deleted and written again, then a client does not run for longer than a lease.
 const MARKED: &str = r#"
-[lease]
-lease = "2s"
 [[fault]]
 kind = "budget_delete"
 at = "3s"
@@ -155,7 +153,7 @@ for = "1500ms"
 [[fault]]
 kind = "pause"
 at = "4500ms"
-for = "3s"
+for = "4s"
 target = "c-1"
 [[assert]]
 sometimes = "budget-deleted"
@@ -221,7 +219,7 @@ every = "700ms"
 times = 5
 target = "n2"
 [[fault]]
-kind = "loss"
+kind = "message_loss"
 at = "3s"
 for = "4s"
 amount = 0.3
@@ -248,4 +246,125 @@ fn what_does_not_hold_is_told_through_the_seeds_own_process() {
         said.contains("admitted") && said.contains("it is "),
         "{said}"
     );
+}
+
+/// Six clients share two tokens of burst, so a node decides.
+const CENTRAL: &str = r#"
+[run]
+tier = "network"
+duration = "10s"
+[[budget]]
+key = "few"
+rate = "10/s"
+burst = 3
+[[clients]]
+count = 6
+rate = "5/s"
+VERB
+[[assert]]
+sometimes = "admitted-centrally"
+# The admissions of nodes are judged: without them the whole burst would seem to be left.
+[[assert]]
+metric = "slack"
+at_most = 1.5
+[[assert]]
+metric = "utilisation"
+from = "5s"
+at_least = "90%"
+"#;
+
+fn run_whole(name: &str, text: &str, command: &[&str]) -> (bool, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join(format!("{name}.toml"));
+    std::fs::write(&file, text).expect("it can be written");
+    let file = file.to_string_lossy();
+    let mut arguments = vec![command[0], &*file];
+    arguments.extend(&command[1..]);
+    let output = simulator(&arguments);
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("it speaks UTF-8");
+    (output.status.success(), said)
+}
+
+#[test]
+fn admissions_of_nodes_are_judged() {
+    for verb in ["verb = \"check\"", "verb = \"acquire\"\nwaiting = 5"] {
+        let text = CENTRAL.replace("VERB", verb);
+        let (passed, said) = run_whole("central", &text, &["run", "--seeds", "0"]);
+        assert!(passed, "{verb}: {said}");
+    }
+}
+
+#[test]
+fn a_client_that_only_tries_never_asks_a_node() {
+    let text = CENTRAL.replace("VERB", "verb = \"try_acquire\"");
+    let (passed, said) = run_whole("central", &text, &["run", "--seeds", "0"]);
+    assert!(!passed && said.contains("no seed hit it"), "{said}");
+}
+
+#[test]
+fn lost_data_is_late_and_a_lost_message_is_gone() {
+    let marks = |kind: &str| {
+        let lines =
+            format!("[[fault]]\nkind = \"{kind}\"\nat = \"2s\"\nfor = \"4s\"\namount = 0.3\n");
+        let text = format!("{HEAD}{lines}");
+        let (_, said) = run_whole("lossy", &text, &["run", "--seeds", "0", "--json"]);
+        let line = said
+            .lines()
+            .find(|line| line.starts_with('['))
+            .expect("JSON");
+        let said: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
+        let mark = |name: &str| said[0]["marks"][name].as_u64().expect("a number");
+        (mark("message-lost"), mark("message-late"))
+    };
+    let (lost, late) = marks("loss");
+    assert!(lost == 0 && late > 0, "{lost} lost, {late} late");
+    let (lost, late) = marks("message_loss");
+    assert!(lost > 0 && late == 0, "{lost} lost, {late} late");
+}
+
+/// A request each ten seconds, and from the third second on ten a second.
+const SUDDEN: &str = r#"
+[run]
+tier = "network"
+duration = "8s"
+[[budget]]
+key = "reads"
+rate = "100/s"
+burst = 100
+[[clients]]
+shape = "step"
+rate = "6/min"
+to = "10/s"
+at = "3s"
+arrivals = "constant"
+[[assert]]
+metric = "admitted"
+from = "4s"
+at_least = 9.5
+"#;
+
+#[test]
+fn a_gap_at_a_low_rate_does_not_outlast_it() {
+    for tier in ["network", "kernel"] {
+        let text = SUDDEN.replace("network", tier);
+        let (passed, said) = run_whole("sudden", &text, &["run", "--seeds", "0"]);
+        assert!(passed, "{tier}: {said}");
+    }
+}
+
+#[test]
+fn the_tiers_agree_or_a_file_says_why_not() {
+    let calm = HEAD.replace("tier = \"network\"\n", "");
+    let (agree, said) = run_whole("calm", &calm, &["tiers"]);
+    assert!(agree && said.contains("pass"), "{said}");
+    let stated = calm.replace("[run]", "[run]\ntiers_differ = \"they do not\"");
+    let (agree, said) = run_whole("calm", &stated, &["tiers"]);
+    assert!(
+        !agree && said.contains("leave out run.tiers_differ"),
+        "{said}"
+    );
+    let clone =
+        format!("{calm}[[fault]]\nkind = \"clone_client\"\nat = \"2s\"\ntarget = \"c-1\"\n");
+    let (agree, said) = run_whole("clone", &clone, &["tiers"]);
+    assert!(agree && said.contains("kernel only"), "{said}");
 }

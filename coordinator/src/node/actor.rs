@@ -328,7 +328,7 @@ impl Actor {
         let (node, state) = (self.own.machine_mut(), self.replica.state());
         match forwarded {
             Forwarded::DecisionRequest(ask, reply) => {
-                Central::ask_for_peer(&ask, reply, node, state, self.context.now);
+                Central::ask_for_peer(&ask, reply, node, state, &self.context);
             }
             Forwarded::Release(release) => {
                 self.central.release(&release, node, state, &self.context);

@@ -15,7 +15,7 @@ use crate::timer;
 use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, Reason, Release, Route};
 use aliquot_core::node::{Node, Released, RequestAction};
 use aliquot_core::state::State;
-use aliquot_core::unit::{Incarnation, Span, Tick};
+use aliquot_core::unit::{Incarnation, Span};
 use aliquot_wire::Wire;
 use aliquot_wire::central::{AskForward, ReleaseForward};
 use aliquot_wire::pb::central_client::CentralClient;
@@ -63,7 +63,7 @@ impl Central {
         state: &State,
         context: &Context,
     ) -> Option<DecisionReply> {
-        match decide(&ask, node, state, context.now) {
+        match decide(&ask, node, state, context) {
             RequestAction::Reply(told) => Some(told),
             RequestAction::Forward { to, ask } => self.pass_on(to, ask, state, context),
         }
@@ -75,9 +75,9 @@ impl Central {
         reply: oneshot::Sender<DecisionReply>,
         node: Option<&mut Node>,
         state: &State,
-        now: Tick,
+        context: &Context,
     ) {
-        let told = match decide(ask, node, state, now) {
+        let told = match decide(ask, node, state, context) {
             RequestAction::Reply(told) => told,
             // A forwarded request is never forwarded again.
             RequestAction::Forward { to, .. } => ask.reply(Outcome::Moved { home: Some(to) }),
@@ -182,12 +182,17 @@ fn decide(
     ask: &DecisionRequest,
     node: Option<&mut Node>,
     state: &State,
-    now: Tick,
+    context: &Context,
 ) -> RequestAction {
-    match node {
-        Some(node) => node.handle_ask(ask, state, now),
-        None => RequestAction::Reply(ask.reply(Outcome::refused(Reason::NoLease, Some(AGAIN)))),
+    let Some(node) = node else {
+        let refused = Outcome::refused(Reason::NoLease, Some(AGAIN));
+        return RequestAction::Reply(ask.reply(refused));
+    };
+    let action = node.handle_ask(ask, state, context.now);
+    if let (RequestAction::Reply(told), Some(observe)) = (&action, &context.options.on_decision) {
+        observe(ask, told);
     }
+    action
 }
 
 /// Sends a request to its home node. Returns `None` if it did not answer.

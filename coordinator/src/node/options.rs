@@ -3,9 +3,14 @@
 use crate::clock::SharedClock;
 use crate::gossip::Connector;
 use aliquot_core::budget::Budget;
+use aliquot_core::central::{DecisionReply, DecisionRequest};
 use aliquot_core::leader::Pace;
 use aliquot_core::unit::{Drift, NodeId, Span};
 use std::fmt;
+use std::sync::Arc;
+
+/// Called with each decision that a node makes in central mode, when it is made.
+pub type DecisionObserver = Arc<dyn Fn(&DecisionRequest, &DecisionReply) + Send + Sync>;
 
 /// Options of an actor.
 #[derive(Clone)]
@@ -32,6 +37,8 @@ pub struct Options {
     pub session_keys: usize,
     /// Address at which clients reach this node, as other nodes tell them.
     pub address: String,
+    /// Observes decisions in central mode, for a simulator that judges them.
+    pub on_decision: Option<DecisionObserver>,
 }
 
 /// Initial contents of a new cluster, proposed by its first leader.
@@ -59,7 +66,6 @@ pub(super) mod tests {
     use super::*;
     use crate::clock::Clock;
     use aliquot_core::unit::Tick;
-    use std::sync::Arc;
     use tonic::transport::Endpoint;
 
     /// A clock that stands still.
@@ -94,6 +100,7 @@ pub(super) mod tests {
             },
             session_keys: 1_024,
             address: "127.0.0.1:1".to_owned(),
+            on_decision: None,
         }
     }
 }

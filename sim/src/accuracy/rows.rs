@@ -42,7 +42,7 @@ pub(super) const TABLES: &[Table] = &[
         heading: "Doorman",
         says: "After the design document of youtube/doorman: three regions, 45 clients, \
             500/s; demand begins at 10/s for each client and walks by up to\n\
-            10 % every 10 s. The lease is Aliquot's default, not 60 s. The burst is one second's worth, and \
+            10 % every 10 s. The lease is 3.2 s, not 60 s. The burst is one second's worth, and \
             a spike spends what of it was saved: seconds over are those.\n\
             No limiter with a burst is without them: a bucket that has saved `B` may admit `R + B` in one second. \
             What would be wrong is *unsaved*: 0.",

@@ -60,10 +60,10 @@ fn marked(summaries: &[Summary], least: usize) -> bool {
 }
 
 /// Name of a scenario, and its seeds if they are given.
-type Wanted = (String, Option<Range<u64>>);
+pub(super) type Wanted = (String, Option<Range<u64>>);
 
 /// Expands patterns to names of scenarios, with their seeds if they are given.
-fn named(patterns: &[String]) -> Result<Vec<Wanted>, Usage> {
+pub(super) fn named(patterns: &[String]) -> Result<Vec<Wanted>, Usage> {
     let mut names = Vec::new();
     for pattern in patterns {
         let (pattern, own) = match pattern.rsplit_once('@') {

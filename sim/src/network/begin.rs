@@ -114,6 +114,7 @@ fn node_hosts(
             election_max: Duration::from_nanos(lease.election_max),
         },
         pace: Pace {
+            round: Span::from_nanos(lease.round),
             report: Span::from_nanos(lease.report_every),
             ..Pace::default()
         },
@@ -149,10 +150,12 @@ fn client_hosts(
     (keys, claims, key_of): Keys<'_>,
 ) -> Vec<Arc<ClientHost>> {
     let client_host = |client: usize| {
-        let (group, _) = hosts.clients[client];
+        let (group, number) = hosts.clients[client];
         let key = key_of[client];
+        let group = scenario.clients[group].clone();
         Arc::new(ClientHost {
             number: client,
+            part: number as f64 / group.count as f64,
             host: Arc::clone(&fabric.hosts[hosts.nodes + client]),
             reach: Reach::new(fabric, hosts.nodes + client),
             nodes: hosts.nodes,
@@ -160,7 +163,7 @@ fn client_hosts(
             seed: fabric.seed,
             key: keys.get(key).map(Key::to_string).unwrap_or_default(),
             kind: claims.get(key).map_or(Kind::Rate, Budget::kind),
-            group: scenario.clients[group].clone(),
+            group,
             event_log: event_log.clone(),
             inner: Mutex::default(),
             session: Mutex::default(),

@@ -3,6 +3,7 @@
 use aliquot_client::Permit;
 use aliquot_client::limiter::LimiterState;
 use aliquot_coordinator::raft::{Committed, Outcome};
+use aliquot_core::central::{DecisionReply, DecisionRequest};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{Edge, PeriodId, Span};
 use bytes::Bytes;
@@ -17,7 +18,7 @@ pub(super) enum What {
     Waits,
     /// The client admitted it by itself.
     Admitted(Admitted),
-    /// A node admitted it in central mode, at some time since the client asked. Holds the cost.
+    /// Its client learned that a node admitted it in central mode. Holds the cost.
     Central(u64),
     /// It was refused, with its cost.
     Refused(u64),
@@ -60,9 +61,18 @@ pub(super) struct Applied {
 /// An entry as it was appended to a disk: true time, node, index and bytes.
 pub(super) type Written = (u64, usize, u64, Bytes);
 
+/// A decision of a node in central mode, with its true time.
+#[derive(Debug)]
+pub(super) struct NodeDecided {
+    pub(super) at: u64,
+    pub(super) ask: DecisionRequest,
+    pub(super) told: DecisionReply,
+}
+
 /// An event that is passed to the observer.
 #[derive(Debug)]
 pub(super) enum Happened {
+    NodeDecided(NodeDecided),
     Applied(Applied),
     Written(Written),
     Decided(Decided),

@@ -180,11 +180,21 @@ impl Fabric {
 
     /// Decides when a piece that arrived just now may be read, and how often.
     pub(super) fn fate(&self, from: usize, to: usize) -> Fate {
-        /// The time after which TCP retransmits lost data.
+        /// The time after which TCP sends lost data again; each further time, after twice as long.
         const AGAIN: u64 = 200 * MS;
+        /// Times that data is sent again before it gets through whatever the loss.
+        const TIMES: u32 = 6;
         let mut inner = self.lock();
-        let fate = inner.net.send(now(), from, to);
-        let slow = inner.net.slowness(to);
+        let (mut fate, mut waited) = (inner.net.send(now(), from, to), 0);
+        for time in 0..TIMES {
+            if !fate.lost || fate.gone {
+                break;
+            }
+            waited += AGAIN << time;
+            fate = inner.net.send(now(), from, to);
+            fate.late = true;
+        }
+        let slow = inner.net.slowness(to) + waited;
         let due = |delay: u64| now() + delay.saturating_sub(SOCKET) + slow;
         inner.counts.late += u64::from(fate.late);
         match fate.copies {
@@ -193,10 +203,11 @@ impl Fabric {
                 inner.counts.cut += 1;
                 Fate::Arrives(due(SOCKET))
             }
-            [None, _] => {
+            [None, _] if fate.gone => {
                 inner.counts.lost += 1;
                 Fate::Lost(due(AGAIN))
             }
+            [None, _] => Fate::Arrives(due(SOCKET)),
             [Some(delay), None] => Fate::Arrives(due(delay)),
             [Some(first), Some(second)] => {
                 inner.counts.twice += 1;

@@ -1,7 +1,9 @@
 //! Passes the events of a step to the observer: entries applied and written, and requests decided.
 
 use super::Network;
-use super::event_log::{Admitted, Applied, Decided, EventLog, Happened, What, Written};
+use super::event_log::{
+    Admitted, Applied, Decided, EventLog, Happened, NodeDecided, What, Written,
+};
 use super::service::is_booked;
 use crate::mark::Mark;
 use crate::observer::{Applied as Entry, Basis};
@@ -22,6 +24,7 @@ impl Network<'_> {
                 Happened::Applied(applied) => self.applied(&applied),
                 Happened::Written(written) => self.wrote(&written),
                 Happened::Decided(decided) => self.decided(&decided),
+                Happened::NodeDecided(decided) => self.node_decided(&decided),
             }
         }
         if !self.observer.is_traced() {
@@ -124,6 +127,12 @@ impl Network<'_> {
         Some((id, self.state.budget(id)?.budget.scale()))
     }
 
+    fn node_decided(&mut self, NodeDecided { at, ask, told }: &NodeDecided) {
+        let clients = &self.client_hosts;
+        let asker = clients.iter().position(|of| of.edge().0 == Some(ask.edge));
+        self.observer.decided_centrally(*at, (ask, told), asker);
+    }
+
     fn decided(&mut self, decided: &Decided) {
         let (client, now) = (decided.client, decided.at);
         let budget = self.budget_of(client);
@@ -141,9 +150,6 @@ impl Network<'_> {
             What::Central(cost) => {
                 let host = self.hosts.nodes + client;
                 self.observer.marks.hit(Mark::AdmittedCentrally);
-                let budget = budget.map(|(budget, _)| budget);
-                self.observer
-                    .admitted_centrally(now, (Some(client), budget), *cost);
                 self.observer.show(self.now, "admitted", Some(host), || {
                     format!("{cost} centrally")
                 });

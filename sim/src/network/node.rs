@@ -1,7 +1,7 @@
 //! A coordinator node: the real code on a simulated host.
 
 use super::disk::NodeDisk;
-use super::event_log::{Applied, EventLog, Happened};
+use super::event_log::{Applied, EventLog, Happened, NodeDecided};
 use super::fabric::Fabric;
 use super::host::{HostClock, now};
 use super::pipe::Pipe;
@@ -123,6 +123,7 @@ impl NodeHost {
             initial_contents: settings.initial_contents.clone(),
             session_keys: 1_024,
             address: name(self.number, CLIENTS),
+            on_decision: Some(self.observes_decisions()),
         };
         let of_raft = raft::Options {
             node,
@@ -145,6 +146,15 @@ impl NodeHost {
             },
         };
         (of_actor, of_raft)
+    }
+
+    /// Returns a function that logs each decision in central mode.
+    fn observes_decisions(&self) -> node::DecisionObserver {
+        let event_log = self.event_log.clone();
+        Arc::new(move |ask, told| {
+            let (at, ask, told) = (now(), *ask, *told);
+            event_log.write([Happened::NodeDecided(NodeDecided { at, ask, told })]);
+        })
     }
 
     /// Runs the process from one start until it is killed.

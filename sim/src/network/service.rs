@@ -5,7 +5,7 @@ use super::host::{Host, HostClock, STEP, now};
 use super::reach::{CLIENTS, Reach, name};
 use crate::clock::{MS, SEC};
 use crate::draw::{Draw, Of};
-use crate::scenario::{Group, Shape};
+use crate::scenario::{Group, Shape, Verb};
 use crate::world::host::Callers;
 use aliquot_client::limiter::LimiterState;
 use aliquot_client::{Client, Limiter, Permit, Refused};
@@ -28,6 +28,23 @@ struct Flow {
     busy: bool,
     /// If set, the next event sends no request and only evaluates the load again.
     rechecks: bool,
+    /// The part of a regular gap that is left.
+    rest: f64,
+}
+
+impl Flow {
+    /// Sets the next arrival to `gap` after `from`. A long gap at a low rate must not skip over a later, higher
+    /// rate: while the load varies, it ends early, and the rest is drawn again. The exponential distribution has
+    /// no memory, so this does not change the arrivals; of a regular gap the rest is kept as a part.
+    fn advance(&mut self, group: &Group, from: f64, gap: f64) {
+        let moves = !matches!(group.shape, Shape::Constant | Shape::Pareto { .. });
+        self.rechecks = moves && gap > 4.0 * LOOK;
+        self.rest = match self.rechecks {
+            true => self.rest * (1.0 - 4.0 * LOOK / gap),
+            false => 1.0,
+        };
+        self.next = from + if self.rechecks { 4.0 * LOOK } else { gap };
+    }
 }
 
 /// The part of a client host that changes as processes start and stop.
@@ -47,6 +64,8 @@ pub(super) struct Inner {
 pub(super) struct ClientHost {
     /// Its number among the clients.
     pub(super) number: usize,
+    /// Its place among the clients of its group, from 0 to below 1.
+    pub(super) part: f64,
     pub(super) host: Arc<Host>,
     pub(super) reach: Reach,
     pub(super) nodes: usize,
@@ -166,13 +185,20 @@ impl ClientHost {
         let gap = if rate > 0.0 { SEC as f64 / rate } else { LOOK };
         let flows = self.group.flows.unwrap_or(1);
         (inner.waiting, inner.flows) = (0, Vec::new());
-        for flow in 0..flows {
-            let part = Draw::of(self.seed, Of::Arrival, self.number as u64, flow).unit();
-            inner.flows.push(Flow {
-                next: begin + gap * part,
+        for number in 0..flows {
+            let part = match self.group.in_step {
+                true => self.part + number as f64 / flows as f64,
+                false => Draw::of(self.seed, Of::Arrival, self.number as u64, number).unit(),
+            };
+            let part = part.fract();
+            let mut flow = Flow {
+                next: begin,
                 busy: false,
                 rechecks: false,
-            });
+                rest: part,
+            };
+            flow.advance(&self.group, begin, gap * part);
+            inner.flows.push(flow);
         }
     }
 
@@ -214,10 +240,12 @@ impl ClientHost {
             inner.flows[flow].next = silent.max(now() as f64 + LOOK);
             return;
         }
-        if !std::mem::take(&mut inner.flows[flow].rechecks) {
+        let rechecks = inner.flows[flow].rechecks;
+        if !rechecks {
             self.ask(inner, flow);
         }
-        if self.group.flows.is_none() {
+        // In a closed loop the next request waits for the answer to this one.
+        if rechecks || self.group.flows.is_none() {
             self.come_again(inner, flow);
         }
     }
@@ -227,21 +255,18 @@ impl ClientHost {
         let count = inner.callers.come();
         let mean = SEC as f64 / rate;
         let mut draw = Draw::of(self.seed, Of::Arrival, self.number as u64, count);
+        let flow = &mut inner.flows[flow];
         let gap = match self.group.shape {
             Shape::Pareto { alpha } => draw.pareto(mean, alpha),
-            _ if self.group.in_step => mean,
+            _ if self.group.in_step => mean * flow.rest,
             _ => draw.exponential(mean),
         };
-        let moves = !matches!(self.group.shape, Shape::Constant | Shape::Pareto { .. });
-        let next = &mut inner.flows[flow];
         let from = match self.group.flows {
             Some(_) => now() as f64,
             // However many requests fall into a step, all of them are made.
-            None => next.next,
+            None => flow.next,
         };
-        // A long gap at a low rate must not skip over a later, higher rate.
-        next.rechecks = moves && !self.group.in_step && gap > 4.0 * LOOK;
-        next.next = from + if next.rechecks { 4.0 * LOOK } else { gap };
+        flow.advance(&self.group, from, gap);
     }
 
     /// Sends one request. If it cannot be served at once, its caller may wait.
@@ -260,7 +285,8 @@ impl ClientHost {
             flow,
             number,
         };
-        if !waits && self.kind != Kind::Concurrency && !self.group.asks {
+        let alone = self.group.verb == Verb::TryAcquire;
+        if !waits && alone && self.kind != Kind::Concurrency {
             let outcome = request.limiter.try_acquire(cost);
             request.told(
                 outcome.map(|admission| {

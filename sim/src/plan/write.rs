@@ -4,7 +4,7 @@
 
 use super::Plan;
 use crate::scenario::kinds::{FaultKind, KEYS};
-use crate::scenario::{Fault, Group, LOAD_KEYS, Scenario, Shape, Target};
+use crate::scenario::{Fault, Group, LOAD_KEYS, Scenario, Shape, Target, Verb};
 use aliquot_core::unit::Span;
 use toml::{Table, Value};
 
@@ -76,7 +76,7 @@ fn load(table: &mut Table, group: &Group) {
     if !matches!(group.shape, Shape::Trace(_)) {
         LOAD_KEYS.iter().for_each(|name| drop(table.remove(*name)));
     }
-    for name in ["flows", "waiting"] {
+    for name in ["flows", "waiting", "verb"] {
         table.remove(name);
     }
     let mut put = |name: &str, value: Value| drop(table.insert(name.to_owned(), value));
@@ -91,10 +91,7 @@ fn load(table: &mut Table, group: &Group) {
         "arrivals",
         word(if group.in_step { "constant" } else { "poisson" }),
     );
-    put(
-        "call",
-        word(if group.asks { "check" } else { "try_acquire" }),
-    );
+    put("verb", word(group.verb.word()));
     match group.flows {
         Some(flows) => {
             put("loop", word("closed"));
@@ -102,7 +99,9 @@ fn load(table: &mut Table, group: &Group) {
         }
         None => {
             put("loop", word("open"));
-            put("waiting", Value::Integer(group.waiting as i64));
+            if group.verb == Verb::Acquire {
+                put("waiting", Value::Integer(group.waiting as i64));
+            }
         }
     }
     for (name, value) in shape(&group.shape) {
@@ -125,7 +124,7 @@ fn shape(shape: &Shape) -> Vec<(&'static str, Value)> {
             let keys = vec![("on", span(*on)), ("off", span(*off)), ("at", span(*at))];
             ("on_off", keys)
         }
-        Shape::Trace(_) => return Vec::new(),
+        Shape::Trace(_) | Shape::Arrivals(_) => return Vec::new(),
     };
     let word = ("shape", Value::String(word.to_owned()));
     std::iter::once(word).chain(keys).collect()

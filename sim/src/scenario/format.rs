@@ -136,6 +136,9 @@ pub const INVARIANTS: &[&str] = &[
     "dominance",
 ];
 
+/// The calls by which callers ask.
+pub const VERBS: &[&str] = &["try_acquire", "check", "acquire"];
+
 /// Every shape of load.
 pub const LOADS: &[&str] = &[
     "constant",

@@ -32,7 +32,10 @@ pub(crate) enum OnLinks {
     /// Cuts, and loses the data in flight with its connections.
     Swallow,
     Delay,
+    /// Loses data. TCP sends it again, so it is late; in the kernel tier, which models no TCP, a lost message is gone.
     Lose,
+    /// Loses whole messages, in both tiers.
+    LoseMessages,
     Duplicate,
     Reorder,
 }
@@ -176,6 +179,7 @@ kinds! {
     "one_way": FaultEffect::Links(OnLinks::CutOneWay), End::For, None, false;
     "delay": FaultEffect::Links(OnLinks::Delay), End::For, None, false;
     "loss": FaultEffect::Links(OnLinks::Lose), End::For, None, false;
+    "message_loss": FaultEffect::Links(OnLinks::LoseMessages), End::For, None, false;
     "duplicate": FaultEffect::Links(OnLinks::Duplicate), End::For, None, false;
     "reorder": FaultEffect::Links(OnLinks::Reorder), End::For, Some("a connection keeps its order"), false;
     "blackhole": FaultEffect::Links(OnLinks::Swallow), End::For, None, false;

@@ -3,6 +3,7 @@
 use super::fields::{Fields, rate};
 use super::format::LOADS;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The load of a client over time.
 ///
@@ -76,6 +77,41 @@ pub enum Shape {
     },
     /// A sequence of times, each with the rate from then on.
     Trace(Vec<(u64, f64)>),
+    /// The times of recorded requests, in order, of which the clients of the group take each the next. No scenario
+    /// file has it, and only the kernel tier runs it.
+    Arrivals(Arc<[u64]>),
+}
+
+/// The call by which callers ask their client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// The client decides alone.
+    TryAcquire,
+    /// If the client has no tokens, a node may decide.
+    Check,
+    /// The same, and the caller waits until it is admitted.
+    Acquire,
+}
+
+impl Verb {
+    /// Returns the verb as a scenario file writes it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::TryAcquire => "try_acquire",
+            Self::Check => "check",
+            Self::Acquire => "acquire",
+        }
+    }
+
+    fn read(fields: &Fields<'_>, closed: bool) -> Self {
+        match fields.maybe_word("verb").as_deref() {
+            Some("try_acquire") => Self::TryAcquire,
+            Some("acquire") => Self::Acquire,
+            None if closed => Self::Acquire,
+            _ => Self::Check,
+        }
+    }
 }
 
 /// A group of service instances.
@@ -103,11 +139,10 @@ pub struct Group {
     pub phase: u64,
     /// Number of callers of a closed loop, per client; `None` for an open loop.
     pub flows: Option<u64>,
-    /// Maximum number of callers of an open loop that wait at each client.
+    /// The call by which callers ask.
+    pub verb: Verb,
+    /// Maximum number of callers of an open loop that wait at each client; 0 unless they `acquire`.
     pub waiting: u64,
-    /// If true, a caller that is refused here asks a node, as `check` and `acquire` do; if false, it goes away,
-    /// as after `try_acquire`.
-    pub asks: bool,
     /// Tokens per request.
     pub cost: u64,
     /// Mean time for which a permit is held.
@@ -133,8 +168,18 @@ impl Group {
         let closed = word == "closed";
         match word.as_str() {
             "closed" => fields.refuse_unused("a closed loop", &["waiting"], &["flows"]),
-            "open" => fields.refuse_unused("an open loop", &["flows"], &["waiting"]),
+            "open" => fields.refuse_unused("an open loop", &["flows"], &["verb", "waiting"]),
             _ => {}
+        }
+        let verb = Verb::read(fields, closed);
+        if closed && verb != Verb::Acquire {
+            fields.refuse(
+                "verb",
+                "must be acquire in a closed loop: its callers wait until they are admitted",
+            );
+        }
+        if !closed && verb != Verb::Acquire {
+            fields.refuse_unused("a caller that does not `acquire`", &["waiting"], &["verb"]);
         }
         let flows = closed.then(|| fields.whole("flows"));
         Self {
@@ -149,8 +194,11 @@ impl Group {
             in_step: fields.word("arrivals") == "constant",
             phase: fields.nanos("phase"),
             flows,
-            waiting: fields.whole("waiting"),
-            asks: fields.word("call") == "check",
+            verb,
+            waiting: match verb {
+                Verb::Acquire if !closed => fields.whole("waiting"),
+                _ => 0,
+            },
             cost: fields.whole("cost").max(1),
             hold: fields.nanos("hold"),
             start: fields.nanos("start"),

@@ -10,6 +10,7 @@ use super::{
 use crate::mark::Mark;
 use aliquot_budgets::{draft_of, nearest, zones};
 use aliquot_core::budget::{Budget, BudgetDraft};
+use aliquot_core::share::Kind;
 use std::cell::RefCell;
 use std::path::Path;
 use toml::{Table, Value};
@@ -34,6 +35,7 @@ impl Scenario {
         };
         reader.look_for_strangers();
         let scenario = reader.scenario(name, text, beside);
+        reader.check_cluster(&scenario);
         for (index, fault) in scenario.faults.iter().enumerate() {
             if fault.writes_budget()
                 && let Err(error) = scenario.writable(fault)
@@ -194,6 +196,22 @@ impl Reader<'_> {
         }
     }
 
+    /// Reports the settings that a real node would refuse. A build without the real code cannot tell.
+    #[cfg_attr(
+        not(feature = "network"),
+        expect(unused_variables, clippy::unused_self)
+    )]
+    fn check_cluster(&self, scenario: &Scenario) {
+        #[cfg(feature = "network")]
+        if self.problems.borrow().0.is_empty() {
+            let refused = super::cluster::refused(&scenario.lease, &scenario.topology);
+            let mut problems = self.problems.borrow_mut();
+            for (field, value, allowed) in refused {
+                problems.add(&field, value, allowed);
+            }
+        }
+    }
+
     /// Reports everything that the network tier does not support.
     pub(super) fn check_network(&self, scenario: &Scenario) {
         /// Every host costs time in each step. Two more hosts run the clients.
@@ -211,6 +229,13 @@ impl Reader<'_> {
             self.refuse(
                 "topology.nodes",
                 format!("is up to {nodes}: the network tier takes at most {NODES_MAX}"),
+            );
+        }
+        let lease = self.root.get("lease").and_then(Value::as_table);
+        if lease.is_some_and(|lease| lease.contains_key("tick")) {
+            self.refuse(
+                "lease.tick",
+                "has no effect in the network tier: real nodes look when something is due",
             );
         }
         if scenario.lease.monotonic {
@@ -253,6 +278,7 @@ impl Reader<'_> {
         topology: &Topology,
         budgets: &[(BudgetDraft, Budget)],
     ) {
+        Self::check_kind(fields, group, budgets);
         if group.home.is_some_and(|home| home >= topology.nodes) {
             fields.refuse("home", format!("must be one of n1 to n{}", topology.nodes));
         }
@@ -283,6 +309,25 @@ impl Reader<'_> {
                 "key",
                 "is missing: the first budget is a template, so say which of its keys",
             );
+        }
+    }
+
+    /// Reports the keys that have no effect on the kind of the group's budget.
+    fn check_kind(fields: &Fields<'_>, group: &Group, budgets: &[(BudgetDraft, Budget)]) {
+        let key = group.key.as_deref();
+        let key = key.and_then(|key| aliquot_core::budget::Key::try_from(key).ok());
+        let found = match &key {
+            Some(key) => budgets.iter().find(|(_, of)| of.key().matches(key)),
+            None => budgets.first(),
+        };
+        match found.map(|(_, budget)| budget.kind()) {
+            Some(Kind::Concurrency) if fields.has("cost") => {
+                fields.refuse("cost", "has no effect here: a request takes one permit");
+            }
+            Some(Kind::Rate | Kind::Quota) if fields.has("hold") => {
+                fields.refuse("hold", "has no effect here: only permits are held");
+            }
+            _ => {}
         }
     }
 

@@ -19,6 +19,8 @@ pub enum Tier {
 pub struct Run {
     /// The software that is simulated.
     pub tier: Tier,
+    /// Reason for which the tiers differ, if they do.
+    pub tiers_differ: Option<String>,
     /// Title of the scenario.
     pub says: Option<String>,
     /// Duration of the safety phase.
@@ -46,6 +48,7 @@ impl Run {
                 "network" => Tier::Network,
                 _ => Tier::Kernel,
             },
+            tiers_differ: fields.maybe_word("tiers_differ"),
             says: fields.maybe_word("says"),
             duration: fields.nanos("duration"),
             heal: fields.maybe_nanos("heal"),

@@ -51,7 +51,6 @@ impl World {
             operator: Operator::default(),
             requests: Requests::default(),
             incarnations: BTreeMap::new(),
-            decided: std::collections::BTreeSet::new(),
             just_asked: false,
             retry_after: 0,
             lasts: 0,

@@ -7,7 +7,7 @@ use crate::clock::{MS, SEC};
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
 use crate::oracle::{Admission, Flight, Right};
-use crate::scenario::Shape;
+use crate::scenario::{Shape, Verb};
 use aliquot_core::bucket::Refusal;
 use aliquot_core::central::SMALL_BURST;
 use aliquot_core::client::{Decider, Denial, Mode};
@@ -26,6 +26,14 @@ impl World {
         let flows = group.flows.unwrap_or(1);
         let number = self.hosts.clients.get(of).map_or(0, |&(_, number)| number);
         let (in_step, count) = (group.in_step, group.count);
+        if let Shape::Arrivals(times) = &group.shape {
+            // A new process takes none of the requests that came while there was no process.
+            let past = times.partition_point(|at| *at < self.now);
+            let own = past.saturating_sub(number).div_ceil(count);
+            let callers = &mut self.services[of].callers;
+            callers.count = callers.count.max(own as u64);
+            return self.come_as_recorded(of);
+        }
         for flow in 0..flows {
             let rate = self.rate_of(of);
             let gap = if rate > 0.0 { SEC as f64 / rate } else { LOOK };
@@ -35,6 +43,18 @@ impl World {
             };
             self.services[of].callers.next = begin + gap * part.fract();
             self.come_at(of, begin + gap * part.fract());
+        }
+    }
+
+    /// Schedules the next recorded request of a client.
+    fn come_as_recorded(&mut self, of: usize) {
+        let number = self.hosts.clients.get(of).map_or(0, |&(_, number)| number);
+        let service = &self.services[of];
+        let group = &self.plan.scenario.clients[service.group];
+        if let Shape::Arrivals(times) = &group.shape
+            && let Some(at) = times.get(number + group.count * service.callers.count as usize)
+        {
+            self.come_at(of, *at as f64);
         }
     }
 
@@ -81,11 +101,14 @@ impl World {
         let group = &self.plan.scenario.clients[service.group];
         let callers = &mut service.callers;
         callers.count += 1;
+        if matches!(group.shape, Shape::Arrivals(_)) {
+            return self.come_as_recorded(of);
+        }
         let mean = SEC as f64 / rate;
         let mut draw = Draw::of(seed, Of::Arrival, of as u64, callers.count);
         let gap = match group.shape {
             Shape::Pareto { alpha } => draw.pareto(mean, alpha),
-            _ if group.in_step => mean,
+            _ if group.in_step => mean * (1.0 - std::mem::take(&mut callers.passed)),
             _ => draw.exponential(mean),
         };
         let at = if group.flows.is_some() {
@@ -101,10 +124,15 @@ impl World {
         };
         let moves = !matches!(group.shape, Shape::Constant | Shape::Pareto { .. });
         // A long gap at a low rate must not skip over a later, higher rate. The exponential distribution has
-        // no memory, so drawing the rest of the gap again does not change the arrivals.
-        callers.rechecks = moves && !group.in_step && at > now as f64 + 4.0 * LOOK;
+        // no memory, so drawing the rest of the gap again does not change the arrivals. Of a regular gap, the
+        // part that has passed counts.
+        let regular = group.in_step && group.flows.is_some();
+        callers.rechecks = moves && !regular && at > now as f64 + 4.0 * LOOK;
         if callers.rechecks {
             callers.next = now as f64 + 4.0 * LOOK;
+        }
+        if callers.rechecks && group.in_step {
+            callers.passed = 1.0 - (at - callers.next) / mean;
         }
         let at = if callers.rechecks { callers.next } else { at };
         self.come_at(of, at);
@@ -249,7 +277,7 @@ impl World {
             _ => false,
         };
         self.want(of);
-        let asks = self.plan.scenario.clients[self.services[of].group].asks;
+        let asks = self.plan.scenario.clients[self.services[of].group].verb != Verb::TryAcquire;
         if waits || !asks || !self.ask_node(of, budget, kind, cost) {
             self.refused(of, Some(budget), cost);
         } else {

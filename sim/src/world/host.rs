@@ -225,6 +225,8 @@ pub(crate) struct Callers {
     pub(super) steps: u64,
     /// If set, the next event sends no request and only evaluates the load again.
     pub(super) rechecks: bool,
+    /// The part of a regular gap that has passed at that event.
+    pub(super) passed: f64,
     /// Number of callers that wait for tokens.
     pub(crate) waiting: u64,
     pub(super) retrying: bool,

@@ -9,7 +9,7 @@ impl Callers {
     pub(crate) fn rate(&mut self, group: &Group, now: u64, seed: u64, of: u64) -> f64 {
         let since = |at: u64| now.saturating_sub(at) as f64;
         let rate = match &group.shape {
-            Shape::Constant | Shape::Pareto { .. } => group.rate,
+            Shape::Constant | Shape::Pareto { .. } | Shape::Arrivals(_) => group.rate,
             Shape::Ramp { to, at, over } => {
                 let part = (since(*at) / *over as f64).min(1.0);
                 group.rate + (to - group.rate) * part

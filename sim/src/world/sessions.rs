@@ -4,11 +4,9 @@
 use super::World;
 use super::event::Message;
 use crate::mark::Mark;
-use crate::oracle::Admission;
 use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome};
 use aliquot_core::node::{Released, RequestAction};
-use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::{Edge, Incarnation, PeriodId, Span, Tick, Tokens};
+use aliquot_core::unit::{Edge, Span, Tick, Tokens};
 
 impl World {
     pub(super) fn node_receives_from_client(
@@ -122,33 +120,19 @@ impl World {
         }
     }
 
-    /// Shows the oracle a central decision, once, at the time at which it is made.
+    /// Shows the observer a central decision at the time at which it is made.
     fn judge_verdict(&mut self, ask: &DecisionRequest, told: &DecisionReply) {
         let Some(checkers) = self.observer.oracle.checkers(ask.budget) else {
             return;
         };
-        let (grains, kind) = (checkers.grains, checkers.kind);
-        let cost = Tokens::from_grains(grains.saturating_mul(ask.cost.get()));
+        let cost = Tokens::from_grains(checkers.grains.saturating_mul(ask.cost.get()));
         let asker = self.asker(ask.edge);
-        match told.outcome {
-            Outcome::Admitted { by, period, .. } => {
-                if self.decided.insert((by, told.edge, told.request)) {
-                    // A permit counts when the client learns of it.
-                    if kind != Kind::Concurrency {
-                        let admission = central(ask, by, cost, period);
-                        self.observer.oracle.admitted(self.now, &admission);
-                        let of = (asker, Some(ask.budget));
-                        self.observer
-                            .admitted_centrally(self.now, of, ask.cost.get());
-                    }
-                }
-            }
-            Outcome::Refused { .. } => {
-                let grains = Some((ask.budget, cost));
-                self.observer.refused(self.now, asker, grains);
-            }
-            Outcome::Moved { .. } => {}
+        if let Outcome::Refused { .. } = told.outcome {
+            self.observer
+                .refused(self.now, asker, Some((ask.budget, cost)));
         }
+        self.observer
+            .decided_centrally(self.now, (ask, told), asker);
     }
 
     /// Returns the client of a session, if the session is known.
@@ -213,25 +197,5 @@ impl World {
         for client in clients {
             self.send(node, client, Message::Move);
         }
-    }
-}
-
-const fn central(
-    ask: &DecisionRequest,
-    by: Incarnation,
-    cost: Tokens,
-    period: PeriodId,
-) -> Admission {
-    Admission {
-        client: None,
-        budget: ask.budget,
-        edge: Some(Edge {
-            parent: by,
-            child: ask.edge.child,
-        }),
-        cost,
-        period,
-        right: crate::oracle::Right::Booked,
-        share: Share::EMPTY,
     }
 }

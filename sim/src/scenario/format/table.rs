@@ -1,7 +1,7 @@
 //! The sections and keys of the format.
 
 use super::Default::{Is, Nothing, Required};
-use super::{INVARIANTS, Key, LOADS, METRICS, Section, Shape};
+use super::{INVARIANTS, Key, LOADS, METRICS, Section, Shape, VERBS};
 use crate::scenario::kinds::FAULTS;
 
 /// A row for each key: name, shape, default and description.
@@ -24,6 +24,7 @@ pub const SECTIONS: &[Section] = &[
         keys: keys! {
             "says": Shape::Text, Nothing("no title"), "One line that says what the scenario shows.";
             "tier": Shape::Word(&["kernel", "network"]), Is("kernel"), "kernel: the core's machines in a modelled world. network: the real nodes and clients in a simulated network, up to 6 nodes; slower.";
+            "tiers_differ": Shape::Text, Nothing("they agree"), "Why what is used or lost differs between the tiers by more than 3 points, or why the other tier fails; `aliquot-sim tiers` checks that it does.";
             "duration": span("1s", "24h"), Is("60s"), "The safety phase, in true time: anything may fail in it.";
             "heal": span("0s", "1h"), Nothing("invariant 8's bound and 5s if anything fails, else 0s"), "The healing phase that follows it: nothing fails, and everything must recover.";
             "seeds": Shape::Seeds, Is("0..16"), "The seeds that are lived through; --seeds goes before it.";
@@ -43,7 +44,7 @@ pub const SECTIONS: &[Section] = &[
             "link_spread": span("0s", "10s"), Is("1ms"), "What a message takes longer, drawn for each.";
             "spread_shape": Shape::Word(&["uniform", "exponential", "pareto"]), Is("uniform"), "How that is drawn: up to the spread, or with it as mean.";
             "zone_delay": span("0s", "10s"), Is("0s"), "What a message between two zones takes longer.";
-            "loss": Shape::Part, Is("0%"), "Messages lost, always.";
+            "loss": Shape::Part, Is("0%"), "Data lost, always. In the network tier TCP sends it again, so that it is late.";
             "duplicate": Shape::Part, Is("0%"), "Messages that arrive twice, always.";
             "commit_delay": span("0s", "10s"), Is("1ms"), "How long a node takes to make an entry of the log durable.";
         },
@@ -66,7 +67,7 @@ pub const SECTIONS: &[Section] = &[
             "heartbeat": span("5ms", "1m"), Is("150ms"), "Interval of the messages by which a leader of the log keeps its leadership.";
             "election_min": span("20ms", "10m"), Is("300ms"), "The shortest that a follower waits for its leader.";
             "election_max": span("20ms", "10m"), Is("600ms"), "The longest.";
-            "tick": span("1ms", "1s"), Is("20ms"), "How often a node looks at what is due, if nothing comes in. Of the kernel tier.";
+            "tick": span("1ms", "1s"), Is("20ms"), "How often a node looks at what is due, if nothing comes in; of the kernel tier alone.";
             "round": span("1ms", "1m"), Is("100ms"), "At most one round in this time, unless a node waits.";
             "counted_on": Shape::Word(&["boot", "monotonic"]), Is("boot"), "The clock that leases are counted on. boot counts suspended time and is what Aliquot reads; monotonic shows why.";
         },
@@ -97,8 +98,8 @@ pub const SECTIONS: &[Section] = &[
             "phase": span("0s", "24h"), Is("0s"), "How much later the first comes; with constant arrivals clients are spread over one gap besides.";
             "loop": Shape::Word(&["open", "closed"]), Is("open"), "open: callers come whatever becomes of others. closed: `flows` callers, each waits until it is admitted, and `rate` is the most that it asks for.";
             "flows": Shape::Whole { least: 1, most: 1_000 }, Is("1"), "Callers of a closed loop, per client.";
-            "waiting": Shape::Whole { least: 0, most: 100_000 }, Is("0"), "So many callers of an open loop wait for their turn at each client instead of going away.";
-            "call": Shape::Word(&["check", "try_acquire"]), Is("check"), "check: a request that finds no tokens at its client is sent to a node where a node may have some. try_acquire: it never is. The network tier uses `try_acquire` for callers of an open loop that do not wait.";
+            "verb": Shape::Word(VERBS), Nothing("check; acquire in a closed loop"), "How callers ask, as in the client library. try_acquire: the client decides alone. check: a request that finds no tokens at its client is sent to a node where a node may have some. acquire: the caller waits until it is admitted.";
+            "waiting": Shape::Whole { least: 1, most: 100_000 }, Is("100000"), "Callers of an open loop with `verb = \"acquire\"` that wait at each client at most; beyond them callers `check`.";
             "cost": Shape::Whole { least: 1, most: 1_000_000_000 }, Is("1"), "Tokens per request.";
             "hold": span("1ms", "24h"), Is("100ms"), "How long a permit is held, on average.";
             "start": span("0s", "24h"), Is("0s"), "When the processes start.";
@@ -126,9 +127,9 @@ pub const SECTIONS: &[Section] = &[
             "times": Shape::Whole { least: 1, most: 100_000 }, Nothing("until the duration is over"), "How often at most, with `every`.";
             "for": span("0s", "24h"), Is("1s"), "How long it lasts.";
             "target": Shape::Texts, Nothing("all hosts; @leader for leader_transfer"), "Hosts: n1, c-3, nodes, clients, all, a group's name, zone:NAME, one-of:NAME, minority, @leader, @follower (both looked up when the fault begins). In a list `one-of:` holds for its own entry.";
-            "to": Shape::Texts, Nothing("all others"), "The other side of partition, one_way, delay, loss, duplicate and reorder.";
+            "to": Shape::Texts, Nothing("all others"), "The other side of partition, one_way, delay, loss, message_loss, duplicate and reorder.";
             "with_clients": Shape::Flag, Is("true"), "Whether clients stay on the side of the node that they go to.";
-            "amount": Shape::Part, Is("20%"), "How many messages: loss, duplicate, reorder, delay.";
+            "amount": Shape::Part, Is("20%"), "How many messages: loss, message_loss, duplicate, reorder, delay.";
             "by": Shape::Shift, Is("100ms"), "How long: delay, reorder (at most), slow, clock_step, strobe.";
             "ppm": Shape::Number { least: -1_000_000.0, most: 10_000_000.0 }, Is("0"), "The rate: clock_rate.";
             "period": span("1ms", "1h"), Is("100ms"), "How often strobe steps.";
