@@ -14,6 +14,8 @@ mod format;
 mod hunt;
 mod list;
 mod one;
+#[cfg(feature = "network")]
+mod plan;
 mod progress;
 mod replay;
 mod report;
@@ -48,6 +50,7 @@ Examples:
   aliquot-sim explain mine.toml --seed 7         show what led to a breach
   aliquot-sim hunt mine.toml --runs 1000         search for what comes closest to a breach
   aliquot-sim hunt mine.toml --for lost          search for what strands most of a limit
+  aliquot-sim plan access.log --refuse 0.1%      find the limits that fit a log's requests
   aliquot-sim tiers calm leader-crash            compare the two tiers
 
 Exit codes:
@@ -88,6 +91,9 @@ enum Command {
     Hunt(hunt::Args),
     /// Draw a seed, as one HTML file that opens offline
     Report(report::Args),
+    /// Size limits by the requests of a log, and write their budgets
+    #[cfg(feature = "network")]
+    Plan(plan::Args),
     /// Run scenarios on both tiers, and compare what they use and lose
     #[cfg(feature = "network")]
     Tiers(tiers::Args),
@@ -126,6 +132,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Shrink(args) => shrink::run(&args),
         Command::Hunt(args) => hunt::run(&args),
         Command::Report(args) => report::run(&args),
+        #[cfg(feature = "network")]
+        Command::Plan(args) => plan::run(&args),
         #[cfg(feature = "network")]
         Command::Tiers(args) => tiers::run(&args),
         Command::Accuracy(args) => accuracy::run(&args),

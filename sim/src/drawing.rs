@@ -1,6 +1,11 @@
 //! Draws a seed as one self-contained HTML file, readable in light and in dark mode.
 
 mod plot;
+#[cfg(feature = "network")]
+mod sizes;
+
+#[cfg(feature = "network")]
+pub use sizes::sizes;
 
 use crate::observer::RunResult;
 use crate::plan::Plan;
@@ -29,12 +34,16 @@ pub fn html(scenario: &Scenario, plan: &Plan, result: &RunResult) -> String {
     leaders(&mut body, timeline, plan.scenario.topology.nodes);
     skews(&mut body, timeline);
     faults(&mut body, timeline);
+    page(&format!("{} seed {}", scenario.name, plan.seed), &body)
+}
+
+/// Wraps a body in a page that needs nothing from elsewhere.
+fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<link rel=\"icon\" href=\"data:,\">\n\
-         <title>{} seed {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
-        escaped(&scenario.name),
-        plan.seed,
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        escaped(title),
     )
 }
 

@@ -36,6 +36,7 @@ pub mod figure;
 mod tier;
 
 pub mod judge;
+pub mod sizing;
 
 pub mod subprocess;
 

@@ -46,11 +46,13 @@ impl Line {
     }
 }
 
-/// A plot over time.
+/// A plot, usually over time.
 #[derive(Debug)]
 pub(super) struct Plot {
     title: String,
     unit: &'static str,
+    /// Unit of the horizontal axis.
+    across: &'static str,
     end: f64,
     bands: Vec<(f64, f64, String)>,
     lines: Vec<Line>,
@@ -67,11 +69,19 @@ impl Plot {
         Self {
             title: title.to_owned(),
             unit,
+            across: "s",
             end: end.max(1e-9),
             bands,
             lines: Vec::new(),
             lanes: Vec::new(),
         }
+    }
+
+    /// Sets the unit of the horizontal axis, which is seconds otherwise.
+    #[cfg(feature = "network")]
+    pub(super) const fn across(mut self, unit: &'static str) -> Self {
+        self.across = unit;
+        self
     }
 
     pub(super) fn line(&mut self, line: Line) {
@@ -118,8 +128,9 @@ impl Plot {
             let anchor = if x > WIDTH - 20.0 { "end" } else { "middle" };
             let _ = writeln!(
                 body,
-                "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">{} s</text>",
-                shown(at)
+                "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">{} {}</text>",
+                shown(at),
+                self.across
             );
         }
         if self.lanes.is_empty() {

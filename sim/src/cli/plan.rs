@@ -1,0 +1,337 @@
+//! `plan`: sizes limits by the requests of a log.
+
+use super::command::{Usage, say, warn};
+use crate::drawing;
+use crate::judge::Verdict;
+use crate::sizing::{Confirmed, Fleet, Limit, Recorded, Request, Sized};
+use aliquot_coordinator::demo::replay::{BadLines, Reading, Replay};
+use aliquot_core::budget::{Key, grammar};
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+The log may be
+  an access log of nginx or Apache, common or combined: the key is the path without its query
+  CSV: lines of time,key,cost, or with a header that names the columns; the cost may be left out
+  JSON lines: an object each, with time, key (or path, uri, request_uri) and perhaps cost
+Times are seconds, or timestamps such as 2024-05-01T12:00:00.5+02:00. Those of access logs are whole seconds:
+the requests of one second are spread evenly over it.
+
+For each key and each rate of a grid (two digits, in steps of about a tenth, from the mean rate on), the least burst
+is computed with which one token bucket refuses at most the part --refuse of the requests. Rates that need no smaller
+burst than a lower one are left out. Of the rest, the lowest rate is chosen whose burst is made again within --refill.
+Then the busiest --window is simulated: its requests are dealt in turn to the clients of a fleet, whose leader crashes
+at the busiest second. If the fleet refuses more than it may, the burst grows by a quarter, until it does not.
+
+Examples:
+  aliquot-sim plan access.log                              key by path, refuse nothing
+  aliquot-sim plan access.log --refuse 0.1% --key host     key by the client's address
+  aliquot-sim plan calls.jsonl --key tenant --refill 60s   key by a field, with larger bursts
+  aliquot-sim plan calls.csv --json --fleet 0              for scripts, without the fleet
+  aliquot budget apply budgets.yaml --dry-run              what the written budgets would change
+
+Exit codes:
+  0  the fleet refuses no more of any key than it may
+  1  it does, or an invariant was broken
+  2  the command line or a line of the log is wrong; nothing was written";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
+    /// Access log, CSV or JSON lines; `-` is standard input
+    #[arg(value_name = "LOG")]
+    log: PathBuf,
+    /// Part of each key's requests that may be refused
+    #[arg(long, value_name = "PART", default_value = "0%", value_parser = part)]
+    refuse: f64,
+    /// Field of the key: in an access log path, host, user, method, status or agent; otherwise the name of a
+    /// column or of a field
+    #[arg(long, value_name = "FIELD")]
+    key: Option<String>,
+    /// Text that is put before each key, such as `web/`
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    prefix: String,
+    /// Leave out lines that cannot be read, and say how many; otherwise the first is an error
+    #[arg(long)]
+    skip_bad_lines: bool,
+    /// Longest time in which the chosen rate makes the burst again
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = span)]
+    refill: u64,
+    /// Number of keys that are simulated, the busiest first
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    fleet: usize,
+    /// Number of clients of each key in the simulated fleet
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    clients: u16,
+    /// Number of coordinator nodes in the simulated fleet
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+    nodes: u8,
+    /// Longest part of the log that is simulated
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = span)]
+    window: u64,
+    /// Seed of the simulation
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// File for the budgets
+    #[arg(long, value_name = "FILE", default_value = "budgets.yaml")]
+    out: PathBuf,
+    /// File for the plots
+    #[arg(long, value_name = "FILE", default_value = "plan.html")]
+    plot: PathBuf,
+    /// Replace files that are there
+    #[arg(long)]
+    force: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let read = match text.strip_suffix('%') {
+        Some(per_cent) => per_cent.trim().parse().map(|part: f64| part / 100.0),
+        None => text.parse(),
+    };
+    let within = read.ok().filter(|part| (0.0..1.0).contains(part));
+    within.ok_or_else(|| format!("{text:?}: must be a part below 100%, such as 0.1% or 0.001"))
+}
+
+fn span(text: &str) -> Result<u64, String> {
+    let span = grammar::span(text).filter(|span| span.nanos() >= 1_000_000_000);
+    let wrong = || format!("{text:?}: must be a span of at least 1s, such as 10s or 5m");
+    span.map(|span| span.nanos()).ok_or_else(wrong)
+}
+
+pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
+    for file in [&args.out, &args.plot] {
+        if file.exists() && !args.force {
+            let file = file.display();
+            return Err(Usage(format!(
+                "{file} is there already; --force replaces it"
+            )));
+        }
+    }
+    let replay = read(args)?;
+    let recorded = recorded(&replay, &args.prefix)?;
+    let mut sized: Vec<Sized> = recorded
+        .into_iter()
+        .map(|of| of.size(args.refuse, args.refill))
+        .collect();
+    // The busiest keys first; of two alike, the one that the log has first.
+    sized.sort_by_key(|of| std::cmp::Reverse(of.recorded.requests.len()));
+    let one_bucket: Vec<Limit> = sized.iter().map(|of| of.chosen).collect();
+    let simulated = args.fleet.min(sized.len());
+    let fleet = Fleet {
+        nodes: args.nodes.into(),
+        clients: args.clients.into(),
+        window: args.window,
+        seed: args.seed,
+    };
+    let breaches = match simulated {
+        0 => Vec::new(),
+        _ => fleet.confirm(&mut sized[..simulated]).map_err(Usage)?,
+    };
+    let all: Vec<(Sized, Limit)> = sized.into_iter().zip(one_bucket).collect();
+    write(args, &all)?;
+    let failed = all
+        .iter()
+        .any(|(of, _)| of.fleet.is_some_and(|fleet| !fleet.holds()));
+    let verdict = match failed || !breaches.is_empty() {
+        true => Verdict::Fail,
+        false => Verdict::Pass,
+    };
+    if args.json {
+        say(&as_json(&replay, &all, &breaches, verdict).to_string());
+    } else {
+        say(&text(args, &replay, &all));
+    }
+    for breach in &breaches {
+        warn(&format!("the simulated fleet broke an invariant: {breach}"));
+    }
+    if failed {
+        warn(
+            "the simulated fleet refuses more than it may of some keys: choose a longer --refill or a larger --refuse",
+        );
+    }
+    Ok(verdict)
+}
+
+fn read(args: &Args) -> Result<Replay, Usage> {
+    let shown = args.log.display();
+    let text = match args.log.as_os_str() == "-" {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(&args.log),
+    };
+    let text = text.map_err(|error| Usage(format!("{shown} cannot be read: {error}")))?;
+    let reading = Reading {
+        key: args.key.clone(),
+        bad_lines: match args.skip_bad_lines {
+            true => BadLines::Skip,
+            false => BadLines::Refuse,
+        },
+    };
+    Replay::read_as(&text, &reading).map_err(|error| {
+        let hint = match args.skip_bad_lines {
+            true => "",
+            false => "; --skip-bad-lines leaves such lines out",
+        };
+        Usage(format!("{shown}: {error}{hint}"))
+    })
+}
+
+/// Returns the requests of each key. Each key must be one that a budget may have.
+fn recorded(replay: &Replay, prefix: &str) -> Result<Vec<Recorded>, Usage> {
+    let keys = replay.keys.iter().map(|name| {
+        let key = format!("{prefix}{name}");
+        match Key::try_from(key.as_str()) {
+            Ok(_) => Ok(Recorded {
+                key,
+                requests: Vec::new(),
+            }),
+            Err(error) => Err(Usage(format!(
+                "{key:?} cannot be the key of a budget: {error}; choose another field with --key"
+            ))),
+        }
+    });
+    let mut keys = keys.collect::<Result<Vec<_>, Usage>>()?;
+    for (at, key, cost) in &replay.arrivals {
+        keys[*key].requests.push(Request {
+            at: at.nanos(),
+            cost: *cost,
+        });
+    }
+    Ok(keys)
+}
+
+/// Writes the budgets and the plots.
+fn write(args: &Args, all: &[(Sized, Limit)]) -> Result<(), Usage> {
+    let says = format!(
+        "The limits of {}: at most {:.4}% of the requests of each key are refused.",
+        args.log.display(),
+        100.0 * args.refuse
+    );
+    let sized: Vec<Sized> = all.iter().map(|(of, _)| of.clone()).collect();
+    let title = format!("Plan from {}", args.log.display());
+    let html = drawing::sizes(&title, &says, &sized);
+    for (file, text) in [(&args.out, budgets(&says, &sized)), (&args.plot, html)] {
+        create(file, &text, args.force)
+            .map_err(|error| Usage(format!("{} cannot be written: {error}", file.display())))?;
+    }
+    Ok(())
+}
+
+fn create(file: &Path, text: &str, force: bool) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(true);
+    let mut file = match force {
+        true => options.create(true).open(file)?,
+        false => options.create_new(true).open(file)?,
+    };
+    file.write_all(text.as_bytes())
+}
+
+/// Writes the budgets as `aliquot budget apply` reads them.
+fn budgets(says: &str, sized: &[Sized]) -> String {
+    let mut text = format!("# {}\nbudgets:\n", says.replace('\n', " "));
+    for of in sized {
+        let Limit { rate, burst } = of.chosen;
+        // A JSON string is a YAML string.
+        let key = Value::String(of.recorded.key.clone());
+        let _ = writeln!(text, "  - key: {key}\n    rate: {rate}\n    burst: {burst}");
+    }
+    text
+}
+
+fn per_cent(part: u64, of: u64) -> String {
+    format!("{:.3}%", 100.0 * part as f64 / of.max(1) as f64)
+}
+
+fn text(args: &Args, replay: &Replay, all: &[(Sized, Limit)]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header([
+        "key",
+        "requests",
+        "mean/s",
+        "rate",
+        "burst",
+        "one bucket needs",
+        "it refuses",
+        "fleet refuses",
+        "it may",
+    ]);
+    for (of, one_bucket) in all {
+        let requests = of.recorded.requests.len() as u64;
+        let seconds = of.recorded.length() as f64 / 1e9;
+        let fleet = |show: fn(Confirmed) -> String| of.fleet.map_or_else(|| "-".to_owned(), show);
+        table.add_row([
+            of.recorded.key.clone(),
+            requests.to_string(),
+            format!("{:.3}", of.recorded.tokens() as f64 / seconds),
+            of.chosen.rate.to_string(),
+            of.chosen.burst.to_string(),
+            one_bucket.burst.to_string(),
+            per_cent(of.refused(), requests),
+            fleet(|fleet| format!("{} of {}", fleet.refused, fleet.requests)),
+            fleet(|fleet| fleet.allowed.to_string()),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut text = format!("{table}\n");
+    for (of, _) in all.iter().filter(|(of, _)| of.fleet.is_some()) {
+        let limits = of.front.iter();
+        let limits: Vec<String> = limits
+            .map(|limit| format!("{} burst {}", limit.rate, limit.burst))
+            .collect();
+        let _ = writeln!(text, "\n{}: any of {}", of.recorded.key, limits.join(", "));
+    }
+    if let (skipped @ 1.., Some(first)) = (replay.skipped.lines, &replay.skipped.first) {
+        let _ = writeln!(text, "\n{skipped} lines were left out, the first: {first}");
+    }
+    let _ = write!(
+        text,
+        "\nwritten: {} and {}",
+        args.out.display(),
+        args.plot.display()
+    );
+    text
+}
+
+fn as_json(
+    replay: &Replay,
+    all: &[(Sized, Limit)],
+    breaches: &[String],
+    verdict: Verdict,
+) -> Value {
+    let limit = |limit: &Limit| json!({ "rate": limit.rate.to_string(), "burst": limit.burst });
+    let keys = all.iter().map(|(of, one_bucket)| {
+        json!({
+            "key": of.recorded.key,
+            "requests": of.recorded.requests.len(),
+            "tokens": of.recorded.tokens(),
+            "seconds": of.recorded.length() as f64 / 1e9,
+            "rate": of.chosen.rate.to_string(),
+            "burst": of.chosen.burst,
+            "one_bucket": limit(one_bucket),
+            "refused_by_one_bucket": of.refused(),
+            "front": of.front.iter().map(limit).collect::<Vec<_>>(),
+            "fleet": of.fleet.map(|fleet| json!({
+                "requests": fleet.requests,
+                "refused": fleet.refused,
+                "allowed": fleet.allowed,
+                "holds": fleet.holds(),
+            })),
+        })
+    });
+    json!({
+        "verdict": verdict.word().to_lowercase(),
+        "breaches": breaches,
+        "skipped_lines": replay.skipped.lines,
+        "keys": keys.collect::<Vec<_>>(),
+    })
+}
