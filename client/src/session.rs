@@ -125,9 +125,11 @@ impl Session {
     ) -> Self {
         let (now, wall) = (shared.clock.now(), shared.clock.wall_ms());
         let (outlet, events) = mpsc::channel(256);
+        let mut machine = Machine::new(Drift::default());
+        machine.begin_process(now);
         Self {
             config,
-            machine: Machine::new(Drift::default()),
+            machine,
             keys: Keys::default(),
             dialer,
             rng,
@@ -191,6 +193,7 @@ impl Session {
             self.pid = std::process::id();
             self.shared.set_lease(Tick::from_nanos(0));
             self.machine.forked();
+            self.machine.begin_process(now);
             self.ask_no_more();
             self.selection.forked(now);
             (self.opened, self.closing_link) = (None, None);
@@ -340,6 +343,7 @@ impl Session {
             // this client is there, so it may come half as often.
             let rests = report.lines.is_empty() && !self.machine.wants_any();
             let pause = self.report_every.times_or_max(1 + u64::from(rests));
+            let pause = self.machine.report_within(self.report_every, pause, now);
             let lines = u64::try_from(report.lines.len()).unwrap_or(u64::MAX);
             self.urgent_at = now.after(Self::URGENT_GAP_PER_LINE.times_or_max(lines));
             let sent = (report.seq, report.lines.len());
@@ -370,6 +374,9 @@ impl Session {
                     .answered(answer.taken, answer.lines.len(), now);
                 self.machine.handle_answer(&answer, now);
                 self.mirror_lease(now);
+                let pause = self.report_at.since(now);
+                let due = self.machine.report_within(self.report_every, pause, now);
+                self.report_at = self.report_at.min(now.after(due));
                 if self.machine.edge().is_none() {
                     self.closed(now);
                 }

@@ -109,6 +109,7 @@ impl Session {
                 .edge()
                 .filter(|_| reason != DialReason::Redirect),
             wants_members: self.config.wants_members,
+            age: self.machine.age(now),
         };
         let outlet = self.outlet.clone();
         let link = self.dialer.dial(self.dials, address, open, outlet);

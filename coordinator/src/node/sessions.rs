@@ -95,6 +95,7 @@ impl Sessions {
             keys,
             resume,
             wants_members,
+            age,
             ..
         } = open;
         let caller = |edge| Caller { edge, stream };
@@ -108,7 +109,7 @@ impl Sessions {
             .filter(|&caller| self.registry.resume(caller, outbox.clone(), remote.clone()));
         let caller = match resumed {
             Some(caller) => caller,
-            None => match begin(node, leaving, context) {
+            None => match begin(node, leaving, age, context) {
                 Ok(edge) => {
                     let caller = caller(edge);
                     self.registry
@@ -270,7 +271,12 @@ impl Sessions {
     }
 }
 
-fn begin(node: Option<&mut Node>, leaving: bool, context: &Context) -> Result<Edge, Refused> {
+fn begin(
+    node: Option<&mut Node>,
+    leaving: bool,
+    age: Option<Span>,
+    context: &Context,
+) -> Result<Edge, Refused> {
     let not_serving = |reason: &str| Refused::NotServing {
         reason: reason.to_owned(),
     };
@@ -284,7 +290,10 @@ fn begin(node: Option<&mut Node>, leaving: bool, context: &Context) -> Result<Ed
         };
         return Err(not_serving(reason));
     };
-    let opened = node.open_session(context.now);
+    let opened = match age {
+        Some(age) => node.open_session_aged(age, context.now),
+        None => node.open_session(context.now),
+    };
     opened.ok_or_else(|| not_serving("it has no more names for clients; restart it"))
 }
 

@@ -31,7 +31,7 @@ use crate::holder::{Holder, Output};
 use crate::lease::{ChildLease, LeaseState};
 use crate::message::{Answer, Report};
 use crate::planted::{self, Bug};
-use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Tick};
+use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Span, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use report_queue::ReportQueue;
 
@@ -43,6 +43,8 @@ use report_queue::ReportQueue;
 #[derive(Clone, Debug, Hash)]
 pub struct Client<D = Plain> {
     drift: Drift,
+    /// Begin of the process, if nodes are told its age.
+    began: Option<Tick>,
     holder: Option<Holder>,
     allotments: BTreeMap<BudgetId, Allotment<D>>,
     /// Set if something was returned that the parent has not been told of.
@@ -60,6 +62,7 @@ impl<D: Decider> Client<D> {
     pub fn new(drift: Drift) -> Self {
         Self {
             drift,
+            began: None,
             holder: None,
             allotments: BTreeMap::new(),
             owes_report: false,
@@ -178,8 +181,23 @@ impl<D: Decider> Client<D> {
         if !planted::is(Bug::BothPartsUsed) {
             self.drop_edge(now);
         }
-        self.holder = Some(Holder::new(edge));
+        let mut holder = Holder::new(edge);
+        if let Some(began) = self.began {
+            holder.tell_age(began);
+        }
+        self.holder = Some(holder);
         self.touch_all();
+    }
+
+    /// Notes the begin of the process, whose age each node is told when a session is opened.
+    pub const fn begin_process(&mut self, now: Tick) {
+        self.began = Some(now);
+    }
+
+    /// Returns the age of the process that a node is to be told.
+    #[must_use]
+    pub fn age(&self, now: Tick) -> Option<Span> {
+        self.began.map(|began| now.since(began))
     }
 
     /// Resets the client in a process that was forked. The copy holds nothing. It neither uses nor returns
@@ -387,6 +405,25 @@ impl<D: Decider> Client<D> {
                 self.queue.wake(budget);
             }
         }
+    }
+
+    /// Returns the time after `now` at which the next report is due, if reports usually come every `usual` and the
+    /// next one is to come after `pause`. It comes earlier as the end of a lease draws near: a short lease must be
+    /// renewed more often, and a report that was lost be repeated in time.
+    #[must_use]
+    pub fn report_within(&self, usual: Span, pause: Span, now: Tick) -> Span {
+        const LEAST: Span = Span::from_millis(20);
+        let lease = self.holder.as_ref().map(Holder::lease);
+        let until = lease
+            .filter(|lease| lease.holds(now))
+            .map(ChildLease::until);
+        let Some(rest) = until.map(|until| until.since(now)) else {
+            return pause;
+        };
+        if rest >= usual.times_or_max(3) {
+            return pause;
+        }
+        pause.min(Span::from_nanos(rest.nanos() / 3).max(LEAST))
     }
 
     /// Makes the next report. Returns `None` without an open edge.

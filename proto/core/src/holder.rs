@@ -166,6 +166,11 @@ impl Holder {
         self.edge
     }
 
+    /// Tells that the child's process began at that time, and that its age was told to the parent.
+    pub(crate) const fn tell_age(&mut self, began: Tick) {
+        self.lease.tell_age(began);
+    }
+
     /// Returns the lease.
     #[must_use]
     pub const fn lease(&self) -> &ChildLease {

@@ -7,7 +7,7 @@
 //! [`child_span`].
 
 use crate::planted::{self, Bug};
-use crate::unit::{Drift, Seq, Span, Tick};
+use crate::unit::{Drift, Seq, Span, Tick, mul_div_floor};
 use alloc::collections::BTreeMap;
 
 const MILLION: u64 = 1_000_000;
@@ -25,7 +25,7 @@ pub fn child_span(parent: Span, drift: Drift) -> Span {
     }
     let ppm = u64::from(drift.ppm());
     let (slow, fast) = (MILLION.saturating_sub(ppm), MILLION.saturating_add(ppm));
-    crate::unit::mul_div_floor(parent.nanos(), slow, fast).map_or(Span::ZERO, Span::from_nanos)
+    mul_div_floor(parent.nanos(), slow, fast).map_or(Span::ZERO, Span::from_nanos)
 }
 
 /// Returns the time that a parent must wait for a child that counts `child`: the least `T_parent` with `child
@@ -35,6 +35,41 @@ pub fn parent_span(child: Span, drift: Drift) -> Span {
     let ppm = u64::from(drift.ppm());
     let (slow, fast) = (MILLION.saturating_sub(ppm), MILLION.saturating_add(ppm));
     crate::unit::mul_div_ceil(child.nanos(), fast, slow).map_or(Span::MAX, Span::from_nanos)
+}
+
+/// The lease of a client whose process is young.
+///
+/// What a process holds when it is killed is idle until its lease ends. So its lease grows with the square of its age,
+/// from a sixth of the cluster's lease to all of it at an age of four leases. Processes that are killed after a few
+/// seconds then leave little behind, and older ones survive an outage of their node for as long as ever.
+///
+/// It is a lease like any other: the parent waits for as long as it told the child.
+#[derive(Clone, Copy, Debug)]
+pub struct YoungLease;
+
+impl YoungLease {
+    /// The shortest lease is one in this many of the cluster's lease.
+    pub const ONE_IN: u64 = 6;
+
+    /// Number of leases from which on a process is not young.
+    pub const GROWS_FOR: u64 = 4;
+
+    /// Returns the maximum lease of a process of this age, in a cluster with this lease. `None` if it is not young.
+    #[must_use]
+    pub fn most(age: Span, lease: Span) -> Option<Span> {
+        let grown = lease.times_or_max(Self::GROWS_FOR);
+        let per_age = |span: Span| mul_div_floor(span.nanos(), age.nanos(), grown.nanos());
+        let squared = per_age(lease).and_then(|once| per_age(Span::from_nanos(once)))?;
+        let least = lease.nanos() / Self::ONE_IN;
+        (age < grown).then_some(Span::from_nanos(squared.max(least)))
+    }
+
+    /// Returns false if a lease of `span` cannot have been short because the process, of this age, is young: the
+    /// cluster's lease is at most six times as long then, but for the drift of both clocks, and the process younger
+    /// than four of those. The factor is more than twice that, for the time that messages take.
+    fn may_be(span: Span, age: Span) -> bool {
+        age < span.times_or_max(60)
+    }
 }
 
 /// State of a lease.
@@ -99,6 +134,8 @@ pub struct ChildLease {
     inherited: Option<Tick>,
     last: Seq,
     sent: BTreeMap<Seq, Tick>,
+    /// Begin of the child's process, if its age was told to the parent.
+    began: Option<Tick>,
 }
 
 impl ChildLease {
@@ -115,6 +152,7 @@ impl ChildLease {
             inherited: None,
             last: Seq::new(0),
             sent: BTreeMap::new(),
+            began: None,
         }
     }
 
@@ -142,10 +180,27 @@ impl ChildLease {
     /// A node that lost its quorum passes on what is left of its lease, and gives some of it to sessions that
     /// open meanwhile. Let that lease end at `E`, and let the first confirmation taken here be for `s`. It left
     /// with `s` to go, and arrived less than `s` after the report was sent, so `E < sent + 2·s` but for the drift
-    /// of both clocks. A lease that ends after `sent + 3·s` comes from a later confirmation.
+    /// of both clocks. A lease that ends after `sent + 3·s` comes from a later confirmation. If `s` may have been
+    /// short because the process is young ([`YoungLease`]), up to six times as much was left of the node's lease:
+    /// `10·s` instead.
     #[must_use]
     pub fn is_confirmed_anew(&self) -> bool {
         self.inherited.is_some_and(|end| self.until > end)
+    }
+
+    /// Tells that the process began at that time, and that its age was told to the parent.
+    pub const fn tell_age(&mut self, began: Tick) {
+        self.began = Some(began);
+    }
+
+    /// Returns the factor of a first lease within which the parent's own lease ends.
+    fn inherits_most(&self, span: Span, now: Tick) -> u64 {
+        match self.began {
+            Some(began) if YoungLease::may_be(span, now.since(began)) => {
+                YoungLease::ONE_IN.saturating_add(4)
+            }
+            _ => 3,
+        }
     }
 
     /// Returns the number of the latest report sent.
@@ -183,8 +238,8 @@ impl ChildLease {
         let until = from.after(span);
         if until > now && self.state != LeaseState::Closed {
             self.state = self.state.after(LeaseEvent::Renew);
-            let inherited = || sent.after(span.times_or_max(3));
-            self.inherited.get_or_insert_with(inherited);
+            let inherited = sent.after(span.times_or_max(self.inherits_most(span, now)));
+            self.inherited.get_or_insert(inherited);
             self.until = if planted::is(Bug::ShortGrantWins) {
                 until
             } else {

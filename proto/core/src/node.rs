@@ -56,6 +56,8 @@ struct BudgetState {
 /// One client's session.
 #[derive(Clone, Debug, Hash)]
 struct Session {
+    /// Begin of the client's process on the node's clock, if its age is known.
+    began: Option<Tick>,
     /// End of the client's lease on the node's clock, at the latest: the greatest end of the node's own lease
     /// that any of the client's leases was derived from.
     promised: Tick,
@@ -136,6 +138,8 @@ pub struct Node {
     next_client: Incarnation,
     outputs: Vec<NodeOutput>,
     planning: WorkBudget,
+    /// True if client reports may still have been unread at the last tick.
+    behind: bool,
     telling: WorkBudget,
     /// Clients whose reports are answered next.
     reply_set: BTreeSet<Incarnation>,
@@ -180,6 +184,7 @@ impl Node {
             next_client: Incarnation::new(1),
             outputs: Vec::new(),
             planning: WorkBudget::PLANNING,
+            behind: false,
             telling: WorkBudget::TELLING,
             reply_set: BTreeSet::new(),
             reply_cursor: Incarnation::default(),
@@ -490,11 +495,16 @@ impl Node {
         self.holder.lease().state() == LeaseState::Held && self.holder.lease().holds(now)
     }
 
-    /// Returns the lease that a client may be given for a report received at `received`, and the end of the
-    /// node's lease that it is derived from.
-    fn ride(&self, received: Tick) -> (Span, Tick) {
-        let until = self.holder.lease().until();
-        let rest = until.since(received);
+    /// Returns the lease that a client may be given for a report received at `received`, and its end on the node's
+    /// clock: the end of the node's own lease, or earlier if the lease is at `most` that long.
+    fn ride(&self, received: Tick, most: Option<Span>) -> (Span, Tick) {
+        let whole = self.holder.lease().until();
+        let until = most.map_or(whole, |most| whole.min(received.after(most)));
+        let told = match planted::is(Bug::YoungLeaseUntold) {
+            true => whole,
+            false => until,
+        };
+        let rest = told.since(received);
         if planted::is(Bug::ClientOutlivesNode) {
             return (rest.plus_or_max(rest), until);
         }

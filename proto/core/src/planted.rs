@@ -122,6 +122,8 @@ bugs! {
     EndedBeforeFull,
     /// A node gives back floors that a closed session's client may still use.
     LingeringFloorsReturned,
+    /// A young client is told the whole lease of its node, not the short one after which its session is closed.
+    YoungLeaseUntold,
     /// A client's lease is longer than what remains of its node's.
     ClientOutlivesNode,
     /// A part reclaimed from a silent client is full instead of empty.

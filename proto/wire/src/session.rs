@@ -59,6 +59,8 @@ pub struct SessionOpen {
     pub resume: Option<Edge>,
     /// True if the client wants [`NodeMessage::Members`].
     pub wants_members: bool,
+    /// Time for which the client's process has run, if it tells.
+    pub age: Option<Span>,
 }
 
 /// The reply to the first message of a session.
@@ -216,6 +218,7 @@ impl From<&SessionOpen> for pb::SessionOpen {
             former: open.former.iter().map(Into::into).collect(),
             resume: open.resume.as_ref().map(Into::into),
             wants_members: open.wants_members,
+            age_ns: open.age.map(Span::nanos),
         }
     }
 }
@@ -230,6 +233,7 @@ impl TryFrom<pb::SessionOpen> for SessionOpen {
             former: read::list(open.former, "former", FORMER_MAX)?,
             resume: read::optional(open.resume, "resume")?,
             wants_members: open.wants_members,
+            age: open.age_ns.map(Span::from_nanos),
         })
     }
 }

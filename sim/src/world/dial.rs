@@ -110,7 +110,9 @@ impl World {
             .client
             .edge()
             .filter(|_| reason != DialReason::Redirect);
-        self.send(self.hosts.nodes + of, node, Message::Open { nonce, resume });
+        let age = service.client.age(now).unwrap_or_default();
+        let open = Message::Open { nonce, resume, age };
+        self.send(self.hosts.nodes + of, node, open);
     }
 
     fn back_off(&mut self, of: usize, now: Tick) {

@@ -4,7 +4,7 @@ use super::log::LogMessage;
 use aliquot_core::central::{DecisionReply, DecisionRequest, Release};
 use aliquot_core::command::Command;
 use aliquot_core::message::{Answer, Report};
-use aliquot_core::unit::{BudgetId, Edge, Scale};
+use aliquot_core::unit::{BudgetId, Edge, Scale, Span};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
@@ -24,10 +24,11 @@ pub(crate) enum Message {
         answer: Rc<Answer>,
         relayed: bool,
     },
-    /// A client's request for a session, with its present edge if it has one.
+    /// A client's request for a session, with its present edge if it has one, and the age of its process.
     Open {
         nonce: u64,
         resume: Option<Edge>,
+        age: Span,
     },
     Opened {
         nonce: u64,

@@ -47,6 +47,7 @@ impl World {
         };
         service.process.start();
         let local = service.clock.read(now);
+        service.client.begin_process(local);
         service.selection.forked(local);
         let jitter = self.choice(of).range(0, 50 * MS);
         self.look_within(of, jitter);
@@ -196,7 +197,8 @@ impl World {
         }
         service.wanted = false;
         if let Some(report) = service.client.report(now, wall) {
-            (service.reported, service.report_at) = (now, now.after(usual));
+            let pause = service.client.report_within(usual, usual, now);
+            (service.reported, service.report_at) = (now, now.after(pause));
             let report = std::rc::Rc::new(report);
             self.send(self.hosts.nodes + of, node, Message::ClientReport(report));
         } else if service.client.edge().is_none() {
@@ -254,7 +256,7 @@ impl World {
                     self.switch_over(of, now);
                 }
                 let urgent = self.services[of].client.is_urgent(now);
-                if urgent {
+                if self.report_sooner(of, now) || urgent {
                     self.go_on(of);
                 }
             }
@@ -267,6 +269,17 @@ impl World {
             Message::DecisionReply(told) => self.service_is_told(of, &told, now),
             _ => {}
         }
+    }
+
+    /// Brings the next report forward if the lease is short. Returns true if it was later.
+    fn report_sooner(&mut self, of: usize, now: Tick) -> bool {
+        let usual = Span::from_nanos(self.plan.scenario.lease.client_report_every);
+        let service = &mut self.services[of];
+        let pause = service.report_at.since(now);
+        let due = now.after(service.client.report_within(usual, pause, now));
+        let sooner = due < service.report_at;
+        service.report_at = service.report_at.min(due);
+        sooner
     }
 
     /// Sends a report at once.

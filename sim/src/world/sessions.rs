@@ -17,7 +17,9 @@ impl World {
         now: Tick,
     ) {
         match message {
-            Message::Open { nonce, resume } => self.open_session(from, node, nonce, resume, now),
+            Message::Open { nonce, resume, age } => {
+                self.open_session((from, node), (nonce, resume, age), now);
+            }
             Message::Name { key } => self.name(from, node, key),
             Message::DecisionRequest(ask) => self.node_is_asked(from, node, &ask, now),
             Message::DecisionReply(told) => self.node_is_told(node, told),
@@ -37,10 +39,8 @@ impl World {
 
     fn open_session(
         &mut self,
-        from: usize,
-        node: usize,
-        nonce: u64,
-        resume: Option<Edge>,
+        (from, node): (usize, usize),
+        (nonce, resume, age): (u64, Option<Edge>, Span),
         now: Tick,
     ) {
         let host = &mut self.nodes[node];
@@ -54,7 +54,7 @@ impl World {
         };
         let edge = match resume.filter(incarnations) {
             Some(edge) => Some(edge),
-            None => machine.open_session(now),
+            None => machine.open_session_aged(age, now),
         };
         if let Some(edge) = edge {
             host.sessions.insert(edge.child, from);
@@ -142,7 +142,8 @@ impl World {
         host.map(|host| host - self.hosts.nodes)
     }
 
-    /// Continues a node's departure. The process ends when nothing is left to hand back.
+    /// Continues a node's departure. The process ends when nothing is left to hand back. Clients that are still
+    /// here are asked again: what they were sent to may have refused them.
     pub(super) fn keep_leaving(&mut self, node: usize) {
         let host = &mut self.nodes[node];
         if !host.departs {

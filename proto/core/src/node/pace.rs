@@ -20,6 +20,7 @@ impl Node {
         if let Some(output) = self.holder.tick(now) {
             self.carry_out(&output, now);
         }
+        self.behind = !all_heard;
         if all_heard {
             self.expire_sessions(now);
         }

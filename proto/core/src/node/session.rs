@@ -2,6 +2,7 @@
 
 use super::{Node, NodeOutput, Session};
 use crate::budget::Claim;
+use crate::lease::YoungLease;
 use crate::ledger::ReportError;
 use crate::message::{Answer, AnswerLine, FloorRelease, Intent, Report};
 use crate::planted::{self, Bug};
@@ -29,8 +30,22 @@ impl Node {
     /// Time after the end of its lease at which a session is closed even if many are overdue at once.
     const AT_LONGEST: Span = Span::from_secs(10);
 
-    /// Opens a session. Returns `None` once all incarnations are issued.
+    /// A session that was granted parts of more budgets gets whole leases: its reports are not cheap.
+    const YOUNG_BUDGETS_MAX: usize = 32;
+
+    /// Opens a session of a client that does not tell its age, with whole leases. Returns `None` once all
+    /// incarnations are issued.
     pub fn open_session(&mut self, now: Tick) -> Option<Edge> {
+        self.open(None, now)
+    }
+
+    /// Opens a session of a client whose process has run for `age`: see [`YoungLease`]. Returns `None` once all
+    /// incarnations are issued.
+    pub fn open_session_aged(&mut self, age: Span, now: Tick) -> Option<Edge> {
+        self.open(Some(now.before(age)), now)
+    }
+
+    fn open(&mut self, began: Option<Tick>, now: Tick) -> Option<Edge> {
         let client = self.next_client;
         self.next_client = client.next()?;
         let edge = Edge {
@@ -38,6 +53,7 @@ impl Node {
             child: client,
         };
         let session = Session {
+            began,
             promised: now,
             last_confirmed: None,
             given: BTreeSet::new(),
@@ -245,7 +261,7 @@ impl Node {
     /// Returns true if it was confirmed.
     fn confirm(&mut self, client: Incarnation, seq: Seq, now: Tick) -> bool {
         let lease = self.holder.lease();
-        let (rest, until) = self.ride(now);
+        let (rest, until) = self.ride(now, self.young_lease(client, now));
         let full = lease.until().since(now);
         let hears = self.ledger.hears(client, now, self.patience());
         let overdue = self.ledger.is_overdue(client, now, |budget| {
@@ -270,6 +286,18 @@ impl Node {
             return true;
         }
         false
+    }
+
+    /// Returns the maximum lease of a client whose process is young.
+    ///
+    /// A node that has not read all reports might not read the next ones within a short lease.
+    fn young_lease(&self, client: Incarnation, now: Tick) -> Option<Span> {
+        let session = self.sessions.get(&client)?;
+        let age = now.since(session.began?);
+        if self.behind || session.given.len() > Self::YOUNG_BUDGETS_MAX {
+            return None;
+        }
+        YoungLease::most(age, self.lease)
     }
 
     /// Returns the time after which a silent or overdue client is given up. A client's lease is at most the

@@ -56,7 +56,8 @@ impl Stage {
             ["delete", key] => super::entries::delete(self, key)?,
             ["instance", key, "at", name] => super::entries::instance(self, key, name)?,
             ["entry", entry @ ..] => super::entries::raw(self, entry)?,
-            ["client", name, "at", home] => self.add_client(name, home),
+            ["client", name, "at", home] => self.add_client(name, home, false),
+            ["client", name, "at", home, "young"] => self.add_client(name, home, true),
             ["run", span] => {
                 let span = grammar::span(span).ok_or("no span")?;
                 self.run(span.nanos());
@@ -229,8 +230,11 @@ impl Stage {
         }
     }
 
-    fn add_client(&mut self, name: &str, home: &str) {
+    fn add_client(&mut self, name: &str, home: &str, young: bool) {
         let mut client = Client::new(self.drift());
+        if young {
+            client.begin_process(aliquot_core::unit::Tick::from_nanos(self.now));
+        }
         for watch in self.judge.watches.values() {
             for &id in &watch.ids {
                 let claim = watch.budget.claim(&Labels::default());

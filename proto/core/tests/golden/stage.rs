@@ -216,7 +216,12 @@ impl Stage {
             return;
         };
         let tick = host.clock.at(now);
-        if let Some(edge) = host.node.as_mut().and_then(|node| node.open_session(tick)) {
+        let age = process.client.age(process.clock.at(now));
+        let open = |node: &mut Node| match age {
+            Some(age) => node.open_session_aged(age, tick),
+            None => node.open_session(tick),
+        };
+        if let Some(edge) = host.node.as_mut().and_then(open) {
             process.client.open(edge, process.clock.at(now));
         }
     }

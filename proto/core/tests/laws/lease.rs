@@ -6,7 +6,9 @@
 )]
 
 use super::catch;
-use aliquot_core::lease::{ChildLease, LeaseEvent, LeaseState, child_span, parent_span};
+use aliquot_core::lease::{
+    ChildLease, LeaseEvent, LeaseState, YoungLease, child_span, parent_span,
+};
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{Drift, Seq, Span, Tick};
 use catch::{catches, config};
@@ -385,4 +387,16 @@ fn a_jump_ends_a_lease_at_that_instant_and_not_earlier() {
     assert_eq!(end_after_a_jump(9), Tick::from_nanos(5));
     let planted = planted::with(Some(Bug::JumpEndsAtZero), || end_after_a_jump(3));
     assert_eq!(planted, Tick::from_nanos(0));
+}
+
+#[test]
+fn the_lease_of_a_young_process_grows_with_its_age() {
+    let lease = Span::from_secs(3);
+    let most = |millis| YoungLease::most(Span::from_millis(millis), lease).map(Span::nanos);
+    for (millis, expect) in [(0, 500), (4_000, 500), (6_000, 750), (9_000, 1_687)] {
+        assert_eq!(most(millis).map(|nanos| nanos / 1_000_000), Some(expect));
+    }
+    assert!(most(11_999).is_some_and(|nanos| nanos < lease.nanos()));
+    assert_eq!(most(12_000), None);
+    assert_eq!(YoungLease::most(Span::ZERO, Span::ZERO), None);
 }

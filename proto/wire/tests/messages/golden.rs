@@ -82,6 +82,11 @@ fn a_list_of_members_has_these_bytes() {
         ..SessionOpen::default()
     });
     check(&open, "0a 02 28 01");
+    let aged = ClientMessage::Open(SessionOpen {
+        age: Some(Span::from_nanos(300)),
+        ..SessionOpen::default()
+    });
+    check(&aged, "0a 03 30 ac 02");
 }
 
 #[test]

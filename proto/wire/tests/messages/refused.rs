@@ -174,6 +174,7 @@ fn keys_labels_and_requests_are_refused_where_they_stand() {
                 .collect(),
             keys: keys.iter().map(|&key| key.into()).collect(),
             former: Vec::new(),
+            age_ns: None,
         })),
     };
     check::<session::ClientMessage>(

@@ -77,7 +77,7 @@ proptest! {
         interned in vec(interned(), 0..4),
     ) {
         check(&ClientMessage::Intern(keys.clone()));
-        check(&ClientMessage::Open(SessionOpen { labels, keys, resume: former.first().copied(), former, wants_members: true }));
+        check(&ClientMessage::Open(SessionOpen { labels, keys, resume: former.first().copied(), former, wants_members: true, age: Some(Span::from_nanos(every)) }));
         check(&NodeMessage::Move(format!("node-{}:7001", edge.child.get())));
         check(&NodeMessage::Members(vec![format!("node-{}:7001", edge.child.get()), "b:1".into()]));
         check(&Presence { incarnation: edge.child, number: Number::new(7), address: "a:7001".into(), sessions: 3 });
