@@ -58,6 +58,7 @@ mod spawn;
 mod ticks;
 mod traffic;
 mod view;
+mod waiting_reports;
 mod wanted;
 mod writes;
 

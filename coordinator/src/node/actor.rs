@@ -18,13 +18,14 @@ use super::reporting::Reporting;
 use super::sessions::Sessions;
 use super::ticks::Ticks;
 use super::view::View;
+use super::waiting_reports::WaitingReports;
 use super::writes::Writers;
 use crate::gossip;
 use crate::raft::Status;
 use crate::session::{self, Event};
 use crate::timer;
 use aliquot_core::message::{Answer, Report};
-use aliquot_core::node::NodeOutput;
+use aliquot_core::node::{Node, NodeOutput};
 use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{BudgetId, Tick};
 use aliquot_wire::gossip::{Record, Topic};
@@ -50,6 +51,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// | `presence` | the presence record that was published last |
 /// | `peers` | the gossip records, and the links to peers |
 /// | `sessions` | the sessions, the names of their keys, their balance, and the pause between reports |
+/// | `waiting_reports` | long reports of sessions that were not handled yet |
 /// | `central` | the channels to home nodes, and the limit on forwarded requests |
 /// | `writers` | the operators' calls that wait |
 /// | `initial_contents` | the progress of the first proposals of a new cluster |
@@ -65,6 +67,7 @@ pub(super) struct Actor {
     presence: OwnPresence,
     peers: Peers,
     sessions: Sessions,
+    waiting_reports: WaitingReports,
     central: Central,
     writers: Writers,
     initial_contents: Progress,
@@ -93,6 +96,7 @@ impl Actor {
             presence: OwnPresence::new(now),
             peers: Peers::new(links_in, now),
             sessions: Sessions::new(context.options.session_keys, now),
+            waiting_reports: WaitingReports::default(),
             central: Central::default(),
             writers: Writers::default(),
             initial_contents: Progress::default(),
@@ -161,12 +165,12 @@ impl Actor {
     fn listens(&self) -> Open {
         Open {
             applying: self.replica.is_applying(),
-            sessions: self.sessions.listens(self.context.now),
+            sessions: self.sessions.listens(self.context.now) && self.waiting_reports.has_room(),
         }
     }
 
     /// Returns the time until the loop must act even if no input arrives: for the next tick, a round
-    /// that clients wait for, this node's report, or work on sessions.
+    /// that clients wait for, this node's report, or work on sessions and their long reports.
     fn next_due(&self) -> Duration {
         let now = self.context.now;
         let round = self.leadership.machine().urgent_at();
@@ -174,7 +178,9 @@ impl Actor {
             .reporting
             .urgent_at()
             .filter(|_| self.own.machine().is_some());
-        let urgent = [round, report, self.sessions.due(now)];
+        let owes_answers = self.own.machine().is_some_and(Node::owes_answers);
+        let waiting = (owes_answers || !self.waiting_reports.is_empty()).then_some(now);
+        let urgent = [round, report, waiting, self.sessions.due(now)];
         let due = urgent
             .into_iter()
             .flatten()
@@ -198,7 +204,7 @@ impl Actor {
     fn time_passes(&mut self, inbox: &Inbox) -> &'static str {
         self.context.read_clock();
         if self.context.now >= self.next_tick() {
-            self.tick(inbox.sessions.len());
+            self.tick(inbox.sessions.len() + self.waiting_reports.len());
         }
         "the clock"
     }
@@ -208,7 +214,7 @@ impl Actor {
         let (began, now) = (self.context.now, self.context.options.clock.now());
         let (took, settled) = (now.since(began), now.since(settled_from));
         let cause = match settled.times_or_max(2) > took {
-            true if settled_from > began => "planning and reporting",
+            true if settled_from > began => "long reports, plans and answers",
             _ => cause,
         };
         self.longest_turn.note(cause, took, now);
@@ -336,7 +342,7 @@ impl Actor {
         }
     }
 
-    /// Handles queued session events: at most one batch, and no more than fit into a slice.
+    /// Handles queued session events: at most one batch, and no more than fit into a slice. Long reports wait.
     fn handle_sessions(&mut self, first: Event, more: &mut mpsc::Receiver<Event>) {
         let (mut reports, mut lines) = (0, 0);
         take_some(first, more, Self::BATCH, |event| {
@@ -344,10 +350,31 @@ impl Actor {
                 reports += 1;
                 lines += report.lines.len() as u64;
             }
-            self.handle_session(event);
-            !self.context.slice_is_over()
+            match self.waiting_reports.must_wait(&event) {
+                true => self.waiting_reports.push(event),
+                false => self.handle_session(event),
+            }
+            self.waiting_reports.has_room() && !self.context.slice_is_over()
         });
         self.sessions.note_reports(reports, lines, self.context.now);
+    }
+
+    /// Handles long reports, at least one, as many as fit into a slice. Renews the leases of the others.
+    fn handle_waiting(&mut self) {
+        while let Some(event) = self.waiting_reports.pop() {
+            self.handle_session(event);
+            if self.context.slice_is_over() {
+                break;
+            }
+        }
+        let Some(node) = self.own.machine_mut() else {
+            return;
+        };
+        for (caller, report) in self.waiting_reports.take_unrenewed() {
+            if self.sessions.is_current(caller) {
+                node.renew_early(report, self.context.now);
+            }
+        }
     }
 
     fn handle_session(&mut self, event: Event) {
@@ -484,6 +511,7 @@ impl Actor {
 
     /// Produces the outputs that follow from the inputs: plans, answers, reports and records.
     fn settle(&mut self) {
+        self.handle_waiting();
         let (own, state) = (self.own.incarnation(), self.replica.state());
         self.sessions.settle(own, state, &mut self.context);
         self.settle_leader();

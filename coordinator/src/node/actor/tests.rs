@@ -3,6 +3,7 @@
 use super::super::context::entry;
 use super::super::options::tests::options;
 use super::*;
+use crate::clock::Clock;
 use crate::raft::Committed;
 use crate::session::{Opening, Outbox, Outgoing, Remote, StreamId};
 use aliquot_core::budget::{Budget, BudgetDraft, Key, Labels, WeightDraft};
@@ -19,6 +20,8 @@ use aliquot_wire::Wire;
 use aliquot_wire::gossip::{GossipMessage, Presence};
 use aliquot_wire::session::{Interned, SessionOpen, SessionOpened};
 use futures_util::FutureExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio_stream::StreamExt;
 
 /// A rate of 100/s, in which clients of the tier `gold` have this weight.
@@ -403,4 +406,91 @@ fn a_node_that_was_told_to_leave_shows_no_address() {
     let (reply, _left) = oneshot::channel();
     scene.actor.leave(reply);
     assert_eq!(shown(&mut scene), "");
+}
+
+/// A clock of which each reading is later than the one before by more than a slice.
+#[derive(Debug, Default)]
+struct Hurried(AtomicU64);
+
+impl Clock for Hurried {
+    fn now(&self) -> Tick {
+        Tick::from_nanos(self.0.fetch_add(10_000_000, Ordering::Relaxed))
+    }
+
+    fn wall_ms(&self) -> i64 {
+        0
+    }
+}
+
+/// A report of this many lines of budgets that do not exist.
+fn long_report(caller: session::Caller, lines: u64) -> Event {
+    let line = |id| ReportLine::empty(BudgetId::new(1_000 + id));
+    let report = Report {
+        edge: caller.edge,
+        seq: Seq::new(1),
+        basis: Seq::new(0),
+        heard: Heard::default(),
+        seen: Heard::default(),
+        wall_ms: 0,
+        intent: Intent::Stay,
+        lines: (0..lines).map(line).collect(),
+        floors: Vec::new(),
+    };
+    Event::Report { caller, report }
+}
+
+/// Each turn has time for one event. A renewal that arrived after three long reports is handled before them, and
+/// the leases of those that are still unread after the turn are renewed as well.
+#[test]
+fn no_lease_waits_for_long_reports() {
+    let mut scene = Scene::new();
+    let mut sessions = Vec::new();
+    for number in 2..=5 {
+        let (outbox, outgoing) = Outbox::new();
+        let (reply, mut opened) = oneshot::channel();
+        let stream = StreamId::new(number);
+        let opening = Opening {
+            stream,
+            open: SessionOpen::default(),
+            remote: Remote::default(),
+            outbox: outbox.clone(),
+            reply,
+        };
+        let opening = Event::Opening(Box::new(opening));
+        scene.actor.handle_session(opening);
+        let opened = opened.try_recv().expect("a reply").expect("a session");
+        let edge = opened.edge;
+        outbox.send(NodeMessage::Opened(opened));
+        sessions.push((session::Caller { edge, stream }, outgoing));
+    }
+    let (events, mut inbox) = mpsc::channel(4);
+    for ((caller, _), lines) in sessions.iter().zip([4_096, 4_096, 4_096, 0]) {
+        let sent = events.try_send(long_report(*caller, lines));
+        assert!(sent.is_ok());
+    }
+    scene.actor.context.options.clock = Arc::new(Hurried::default());
+    while let Ok(first) = inbox.try_recv() {
+        scene.actor.handle_sessions(first, &mut inbox);
+    }
+    let taken = |scene: &Scene| {
+        let seq = |(caller, _): &(session::Caller, Outgoing)| {
+            let child = scene.node().ledger().child(caller.edge.child);
+            child.expect("a session").seq().get()
+        };
+        sessions.iter().map(seq).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(&scene), [0, 0, 0, 1]);
+    scene.actor.settle();
+    assert_eq!(taken(&scene), [1, 0, 0, 1]);
+    assert_eq!(scene.actor.next_due(), Duration::ZERO, "two reports wait");
+    for (caller, outgoing) in &mut sessions {
+        let told = std::iter::from_fn(|| outgoing.next().now_or_never()?);
+        let told = told.map(|message| NodeMessage::from_message(message.expect("a message")));
+        let leases = told.filter_map(|message| match message {
+            Ok(NodeMessage::Answer(answer)) => Some((answer.answers, !answer.lease.is_zero())),
+            _ => None,
+        });
+        let leases: Vec<_> = leases.collect();
+        assert_eq!(leases, [(Seq::new(1), true)], "{caller:?}");
+    }
 }

@@ -1,0 +1,180 @@
+//! Long reports of sessions, which wait while shorter ones are handled.
+//!
+//! ```text
+//!  channel ──► short reports, requests ──────────────────► handled
+//!         └──► long reports ──► WaitingReports ── one or more in each turn of the loop ──► handled
+//!                                      └─ their leases are renewed meanwhile
+//! ```
+//!
+//! A report of thousands of lines takes ten milliseconds and more. If reports were handled in the order in which
+//! they arrive, a hundred of those would delay the renewals of all other sessions by seconds, and their own as well.
+
+use crate::session::{Caller, Event};
+use aliquot_core::message::Report;
+use aliquot_core::unit::Incarnation;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Events that wait: long reports, and later reports and ends of the same sessions, in the order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct WaitingReports {
+    queue: VecDeque<Event>,
+    /// Number of these events of each session.
+    sessions: BTreeMap<Incarnation, usize>,
+    /// Number of events at the front of the queue whose leases were renewed.
+    renewed: usize,
+}
+
+impl WaitingReports {
+    /// Number of lines from which on a report is long: handling so many takes about as long as waking a task.
+    const LONG: usize = 64;
+
+    /// Number of events from which on no more events of sessions are read.
+    const EVENTS_MAX: usize = 128;
+
+    /// Returns true if an event has to wait: a long report, or one that follows a waiting one of its session.
+    pub(super) fn must_wait(&self, event: &Event) -> bool {
+        let is_long =
+            matches!(event, Event::Report { report, .. } if report.lines.len() >= Self::LONG);
+        let follows = caller(event).is_some_and(|of| self.sessions.contains_key(&of.edge.child));
+        is_long || follows
+    }
+
+    /// Adds an event that has to wait.
+    pub(super) fn push(&mut self, event: Event) {
+        if let Some(caller) = caller(&event) {
+            *self.sessions.entry(caller.edge.child).or_default() += 1;
+        }
+        self.queue.push_back(event);
+    }
+
+    /// Removes and returns the event that has waited longest.
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        let event = self.queue.pop_front()?;
+        self.renewed = self.renewed.saturating_sub(1);
+        if let Some(caller) = caller(&event)
+            && let Some(count) = self.sessions.get_mut(&caller.edge.child)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.sessions.remove(&caller.edge.child);
+            }
+        }
+        Some(event)
+    }
+
+    /// Returns the reports that were added since the last call and still wait.
+    pub(super) fn take_unrenewed(&mut self) -> impl Iterator<Item = (&Caller, &Report)> {
+        let from = std::mem::replace(&mut self.renewed, self.queue.len());
+        let events = self.queue.iter().skip(from);
+        events.filter_map(|event| match event {
+            Event::Report { caller, report } => Some((caller, report)),
+            _ => None,
+        })
+    }
+
+    /// Returns true if no event waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Returns the number of events that wait.
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Returns true if more events may be read.
+    pub(super) fn has_room(&self) -> bool {
+        self.queue.len() < Self::EVENTS_MAX
+    }
+}
+
+/// Returns the session whose order an event belongs to. Requests for names and decisions do not depend on reports.
+const fn caller(event: &Event) -> Option<&Caller> {
+    match event {
+        Event::Report { caller, .. } | Event::Gone { caller } => Some(caller),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::StreamId;
+    use aliquot_core::message::{Heard, Intent, ReportLine};
+    use aliquot_core::unit::{BudgetId, Edge, Seq};
+
+    fn caller(session: u64) -> Caller {
+        Caller {
+            edge: Edge {
+                parent: Incarnation::new(1),
+                child: Incarnation::new(session),
+            },
+            stream: StreamId::new(session),
+        }
+    }
+
+    fn report(session: u64, seq: u64, lines: usize) -> Event {
+        let caller = caller(session);
+        let report = Report {
+            edge: caller.edge,
+            seq: Seq::new(seq),
+            basis: Seq::new(0),
+            heard: Heard::default(),
+            seen: Heard::default(),
+            wall_ms: 0,
+            intent: Intent::Stay,
+            lines: vec![ReportLine::empty(BudgetId::new(1)); lines],
+            floors: Vec::new(),
+        };
+        Event::Report { caller, report }
+    }
+
+    /// Returns the session and the number of each report that is to be renewed.
+    fn unrenewed(waiting: &mut WaitingReports) -> Vec<(u64, u64)> {
+        let reports = waiting.take_unrenewed();
+        let reports = reports.map(|(caller, report)| (caller.edge.child.get(), report.seq.get()));
+        reports.collect()
+    }
+
+    #[test]
+    fn long_reports_wait_with_what_follows_of_their_sessions_and_nothing_else_does() {
+        let mut waiting = WaitingReports::default();
+        let gone = |session| Event::Gone {
+            caller: caller(session),
+        };
+        let (long, short) = (WaitingReports::LONG, WaitingReports::LONG - 1);
+        for (event, waits) in [
+            (report(1, 1, short), false),
+            (report(1, 2, long), true),
+            (report(2, 1, short), false),
+            (report(1, 3, 0), true),
+            (gone(2), false),
+            (gone(1), true),
+        ] {
+            assert_eq!(waiting.must_wait(&event), waits, "{event:?}");
+            if waits {
+                waiting.push(event);
+            }
+        }
+        assert_eq!(unrenewed(&mut waiting), [(1, 2), (1, 3)]);
+        assert!(
+            matches!(waiting.pop(), Some(Event::Report { report, .. }) if report.seq.get() == 2)
+        );
+        waiting.push(report(3, 1, long));
+        assert_eq!(unrenewed(&mut waiting), [(3, 1)], "each is renewed once");
+        assert!(waiting.must_wait(&report(1, 4, 0)));
+        while waiting.pop().is_some() {}
+        assert!(waiting.is_empty() && !waiting.must_wait(&report(1, 4, 0)));
+        assert_eq!(unrenewed(&mut waiting), []);
+    }
+
+    #[test]
+    fn events_are_read_while_fewer_than_the_maximum_wait() {
+        let mut waiting = WaitingReports::default();
+        for session in 1..=WaitingReports::EVENTS_MAX as u64 {
+            assert!(waiting.has_room());
+            waiting.push(report(session, 1, 0));
+        }
+        assert!(!waiting.has_room());
+    }
+}
