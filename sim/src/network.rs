@@ -42,7 +42,7 @@ use crate::observer::{Observer, RunResult};
 use crate::plan::Plan;
 use crate::trace::Tracer;
 use aliquot_core::state::State;
-use event_log::EventLog;
+use event_log::{EventLog, NodeDecided};
 use fabric::Fabric;
 use host::STEP;
 pub use host::monotonic;
@@ -65,6 +65,8 @@ struct Network<'a> {
     node_hosts: Vec<Arc<NodeHost>>,
     client_hosts: Vec<Arc<ClientHost>>,
     event_log: EventLog,
+    /// Decisions of this step that nodes made after their snapshots.
+    decided_late: Vec<NodeDecided>,
     observer: Observer,
     /// The replicated state after all entries applied so far, by whichever node applied each first.
     state: State,
@@ -133,6 +135,7 @@ impl Network<'_> {
             if observes {
                 self.look();
             }
+            self.ingest_late();
             self.now += STEP.as_nanos() as u64;
             host::set_now(self.now);
         }

@@ -47,7 +47,7 @@ pub struct Sized {
     pub front: Vec<Limit>,
     /// The limit of the front that was chosen; its burst grows if the fleet needs more than one bucket.
     pub chosen: Limit,
-    /// How the fleet did with it, if it was simulated.
+    /// The outcome of the simulated fleet, if there was one.
     pub fleet: Option<Confirmed>,
 }
 

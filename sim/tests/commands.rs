@@ -158,3 +158,37 @@ fn a_table_is_for_people_and_json_for_programs() {
     assert_eq!(said[0]["seeds"].as_array().map(Vec::len), Some(2));
     assert_eq!(said[0]["seeds"][0]["keys"][0]["key"], "reads");
 }
+
+#[test]
+fn a_replay_prints_what_is_asked_for_and_always_the_same_hash() {
+    let folder = Path::new(".");
+    let lines = |more: &[&str]| {
+        let output = program(folder, &[&["replay", "calm", "--seed", "0"], more].concat());
+        let text = String::from_utf8(output.stdout).expect("it speaks UTF-8");
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("it is JSON"));
+        let mut lines: Vec<serde_json::Value> = lines.collect();
+        let end = lines.pop().expect("there is an end");
+        (lines, end["trace"].clone())
+    };
+    let (all, hash) = lines(&[]);
+    let states = all
+        .iter()
+        .filter(|line| line["kind"] == "state" && line["host"] == "n1");
+    // A minute, and not each of a hundred messages a second.
+    assert!((20..=31).contains(&states.count()));
+    let (some, same) = lines(&["--only", "admitted,c-1", "--from", "30s", "--to", "31s"]);
+    assert!(!some.is_empty());
+    for line in &some {
+        let at = line["at"].as_f64().expect("a number");
+        assert!(
+            line["kind"] == "admitted" && line["host"] == "c-1",
+            "{line}"
+        );
+        assert!((30.0..31.0).contains(&at), "{line}");
+    }
+    assert_eq!(hash, same);
+    let wrong = ["replay", "calm", "--seed", "0", "--only", "n9"];
+    check(folder, &wrong, 2, "hosts, such as n1 or c-");
+}

@@ -113,13 +113,14 @@ fn logs_of_other_formats_are_read() {
     let access: String = (0..20).map(|second| line(second, "/a?x=1")).collect();
     std::fs::write(folder.join("access.log"), access).expect("it can be written");
     let json: String = (0..20)
-        .map(|second| format!("{{\"ts\": {second}, \"tenant\": \"t1\"}}\n"))
+        .map(|second| format!("{{\"ts\": {second}, \"tenant\": \"t 1\"}}\n"))
         .collect();
     std::fs::write(folder.join("calls.jsonl"), json).expect("it can be written");
     for (arguments, key) in [
-        (["access.log", "--key", "path"], "/a"),
+        (["access.log", "--key", "path"], "a"),
         (["access.log", "--key", "host"], "10.0.0.1"),
-        (["calls.jsonl", "--key", "tenant"], "t1"),
+        (["access.log", "--key", "user"], "-"),
+        (["calls.jsonl", "--key", "tenant"], "t%201"),
     ] {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--fleet", "0", "--force"]);

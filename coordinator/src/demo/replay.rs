@@ -74,7 +74,7 @@ pub enum ReplayError {
     },
 }
 
-/// What is done with lines that cannot be read.
+/// Treatment of lines that cannot be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BadLines {
     /// Those of an access log are counted and left out; any other is an error.
@@ -92,7 +92,7 @@ pub struct Reading {
     /// Field of the key: of an access log `path` (if `None`), `host`, `user`, `method`, `status` or `agent`;
     /// otherwise the name of a column or of a field.
     pub key: Option<String>,
-    /// What is done with lines that cannot be read.
+    /// Treatment of lines that cannot be read.
     pub bad_lines: BadLines,
 }
 

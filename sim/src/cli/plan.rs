@@ -4,10 +4,12 @@ use super::command::{Usage, say, warn};
 use crate::drawing;
 use crate::judge::Verdict;
 use crate::sizing::{Confirmed, Fleet, Limit, Recorded, Request, Sized};
+use aliquot_client::http::key;
 use aliquot_coordinator::demo::replay::{BadLines, Reading, Replay};
 use aliquot_core::budget::{Key, grammar};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -19,7 +21,8 @@ The log may be
   CSV: lines of time,key,cost, or with a header that names the columns; the cost may be left out
   JSON lines: an object each, with time, key (or path, uri, request_uri) and perhaps cost
 Times are seconds, or timestamps such as 2024-05-01T12:00:00.5+02:00. Those of access logs are whole seconds:
-the requests of one second are spread evenly over it.
+the requests of one second are spread evenly over it. A path becomes the key that the client library's layer gives it
+(/a/b is a/b, and / is -); other text is escaped where it must be.
 
 For each key and each rate of a grid (two digits, in steps of about a tenth, from the mean rate on), the least burst
 is computed with which one token bucket refuses at most the part --refuse of the requests. Rates that need no smaller
@@ -182,28 +185,53 @@ fn read(args: &Args) -> Result<Replay, Usage> {
     })
 }
 
-/// Returns the requests of each key. Each key must be one that a budget may have.
+/// Returns the requests of each budget's key, the first in the log first.
 fn recorded(replay: &Replay, prefix: &str) -> Result<Vec<Recorded>, Usage> {
-    let keys = replay.keys.iter().map(|name| {
-        let key = format!("{prefix}{name}");
-        match Key::try_from(key.as_str()) {
-            Ok(_) => Ok(Recorded {
+    let mut recorded: Vec<Recorded> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut place_of = Vec::new();
+    for name in &replay.keys {
+        let key = format!("{prefix}{}", budget_key(name));
+        if let Err(error) = Key::try_from(key.as_str()) {
+            let what = "cannot be the key of a budget";
+            return Err(Usage(format!("{key:?} {what}: {error}")));
+        }
+        let place = *places.entry(key.clone()).or_insert(recorded.len());
+        if place == recorded.len() {
+            recorded.push(Recorded {
                 key,
                 requests: Vec::new(),
-            }),
-            Err(error) => Err(Usage(format!(
-                "{key:?} cannot be the key of a budget: {error}; choose another field with --key"
-            ))),
+            });
         }
-    });
-    let mut keys = keys.collect::<Result<Vec<_>, Usage>>()?;
+        place_of.push(place);
+    }
     for (at, key, cost) in &replay.arrivals {
-        keys[*key].requests.push(Request {
+        recorded[place_of[*key]].requests.push(Request {
             at: at.nanos(),
             cost: *cost,
         });
     }
-    Ok(keys)
+    Ok(recorded)
+}
+
+/// Returns the key of a text in a log: of a path, as the client library's layer makes it; any other text that
+/// cannot be a key is escaped as one segment, as there.
+fn budget_key(name: &str) -> String {
+    if Key::try_from(name).is_ok() {
+        return name.to_owned();
+    }
+    let parts = |request: http::Result<http::Request<()>>| Some(request.ok()?.into_parts().0);
+    let path = name.starts_with('/').then(|| {
+        let parts = parts(http::Request::builder().uri(name).body(()))?;
+        key::path()(&parts)
+    });
+    let segment = || {
+        let parts = parts(http::Request::builder().header("key", name).body(()))?;
+        key::header("key")(&parts)
+    };
+    path.flatten()
+        .or_else(segment)
+        .unwrap_or_else(|| name.to_owned())
 }
 
 /// Writes the budgets and the plots.

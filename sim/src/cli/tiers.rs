@@ -33,7 +33,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What is used and lost of each key, in the mean of the seeds.
+/// Figures `used` and `lost` of each key, in the mean of the seeds.
 type Figures = BTreeMap<(String, &'static str), f64>;
 
 /// A scenario on both tiers.
@@ -42,7 +42,7 @@ struct Compared {
     /// Figures in the kernel tier and in the network tier.
     figures: [Figures; 2],
     /// The greatest difference, and its figure.
-    apart: Option<(f64, String)>,
+    difference: Option<(f64, String)>,
     /// The reason for which the network tier does not run it, or the stated reason of a difference.
     why: Option<String>,
     troubles: Vec<String>,
@@ -54,7 +54,7 @@ impl Compared {
         let mut compared = Self {
             name: scenario.name.clone(),
             figures: Default::default(),
-            apart: None,
+            difference: None,
             why: scenario.run.tiers_differ.clone(),
             troubles: Vec::new(),
         };
@@ -74,11 +74,11 @@ impl Compared {
             [kernel, network].map(|of| runner::run(&of, seeds.clone(), 1, &|_| {}));
         compared.figures = [figures(&kernel), figures(&network)];
         let [left, right] = &compared.figures;
-        let apart = left.iter().filter_map(|(of, left)| {
-            let apart = (left - right.get(of)?).abs();
-            Some((apart, format!("{} {}", of.0, of.1)))
+        let difference = left.iter().filter_map(|(of, left)| {
+            let difference = (left - right.get(of)?).abs();
+            Some((difference, format!("{} {}", of.0, of.1)))
         });
-        compared.apart = apart.max_by(|a, b| a.0.total_cmp(&b.0));
+        compared.difference = difference.max_by(|a, b| a.0.total_cmp(&b.0));
         let both = [("kernel", &kernel), ("network", &network)];
         let troubles = both
             .into_iter()
@@ -90,12 +90,18 @@ impl Compared {
 
     /// Decides whether the tiers agree. A stated difference must be there.
     fn judge(&mut self, troubles: Vec<String>) {
-        let far = self.apart.as_ref().filter(|(apart, _)| *apart > MOST);
+        let far = self
+            .difference
+            .as_ref()
+            .filter(|(difference, _)| *difference > MOST);
         match (&self.why, far) {
             (None, far) => {
                 self.troubles = troubles;
-                self.troubles.extend(far.map(|(apart, figure)| {
-                    format!("{figure}: the tiers are {:.1} points apart", 100.0 * apart)
+                self.troubles.extend(far.map(|(difference, figure)| {
+                    format!(
+                        "{figure}: the tiers differ by {:.1} points",
+                        100.0 * difference
+                    )
                 }));
             }
             (Some(_), None) if troubles.is_empty() => {
@@ -185,11 +191,17 @@ fn table(all: &[Compared]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header([
-        "scenario", "verdict", "apart", "of", "kernel", "network", "why",
+        "scenario",
+        "verdict",
+        "difference",
+        "of",
+        "kernel",
+        "network",
+        "why",
     ]);
     for one in all {
-        let (apart, figure) = match &one.apart {
-            Some((apart, figure)) => (format!("{:.1}", 100.0 * apart), figure.clone()),
+        let (difference, figure) = match &one.difference {
+            Some((difference, figure)) => (format!("{:.1}", 100.0 * difference), figure.clone()),
             None => ("-".to_owned(), String::new()),
         };
         let [kernel, network] = [0, 1].map(|tier| {
@@ -200,7 +212,7 @@ fn table(all: &[Compared]) -> String {
                 format!("{:.1}%", 100.0 * value)
             })
         });
-        let verdict = match (one.troubles.is_empty(), one.apart.is_some()) {
+        let verdict = match (one.troubles.is_empty(), one.difference.is_some()) {
             (false, _) => "FAIL",
             (true, true) => "pass",
             (true, false) => "kernel only",
@@ -209,7 +221,7 @@ fn table(all: &[Compared]) -> String {
         table.add_row([
             one.name.clone(),
             verdict.to_owned(),
-            apart,
+            difference,
             figure,
             kernel,
             network,
@@ -220,7 +232,7 @@ fn table(all: &[Compared]) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     format!(
-        "{table}\napart: the greatest difference between the tiers of what is used or lost of a key, in points; at most {:.0}, unless\nthe scenario states why",
+        "{table}\ndifference: the greatest between the tiers of what is used or lost of a key, in points; at most {:.0}, unless\nthe scenario states why",
         100.0 * MOST
     )
 }
@@ -235,7 +247,7 @@ fn as_json(all: &[Compared]) -> String {
             "scenario": one.name,
             "troubles": one.troubles,
             "why": one.why,
-            "apart": one.apart.as_ref().map(|(apart, _)| apart),
+            "difference": one.difference.as_ref().map(|(difference, _)| difference),
             "figures": figures.collect::<Vec<_>>(),
         })
     });

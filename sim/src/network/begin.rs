@@ -82,6 +82,7 @@ impl Network<'_> {
             node_hosts,
             client_hosts,
             event_log,
+            decided_late: Vec::new(),
         };
         for node in 0..network.hosts.nodes {
             network.fabric.set_up(node, true);

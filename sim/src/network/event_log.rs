@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) enum What {
     /// The request arrived for the first time.
     Offered,
+    /// It could not be made: there is no client to ask.
+    NotMade,
     /// Its caller waits for tokens, or for a permit.
     Waits,
     /// The client admitted it by itself.
@@ -65,6 +67,7 @@ pub(super) type Written = (u64, usize, u64, Bytes);
 #[derive(Debug)]
 pub(super) struct NodeDecided {
     pub(super) at: u64,
+    pub(super) node: usize,
     pub(super) ask: DecisionRequest,
     pub(super) told: DecisionReply,
 }
@@ -73,6 +76,8 @@ pub(super) struct NodeDecided {
 #[derive(Debug)]
 pub(super) enum Happened {
     NodeDecided(NodeDecided),
+    /// A snapshot of this node was taken.
+    Snapshot(usize),
     Applied(Applied),
     Written(Written),
     Decided(Decided),

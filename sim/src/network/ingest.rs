@@ -15,12 +15,19 @@ use aliquot_core::unit::{BudgetId, RequestId, Scale, Span, Tokens};
 use aliquot_wire::Wire;
 use aliquot_wire::log::LogEntry;
 use aliquot_wire::raft;
+use std::collections::BTreeSet;
 
 impl Network<'_> {
-    /// Passes on the events of a step, in order.
+    /// Passes on the events of a step, in order. A decision that a node made after its snapshot is kept until the
+    /// snapshots are compared, since the snapshot has the tokens still.
     pub(super) fn ingest(&mut self) {
+        let mut looked = BTreeSet::new();
         for happened in self.event_log.take() {
             match happened {
+                Happened::Snapshot(node) => drop(looked.insert(node)),
+                Happened::NodeDecided(decided) if looked.contains(&decided.node) => {
+                    self.decided_late.push(decided);
+                }
                 Happened::Applied(applied) => self.applied(&applied),
                 Happened::Written(written) => self.wrote(&written),
                 Happened::Decided(decided) => self.decided(&decided),
@@ -35,6 +42,13 @@ impl Network<'_> {
             self.observer.show(self.now, "piece", Some(to), || {
                 format!("from {from}: {len} bytes {digest:016x}")
             });
+        }
+    }
+
+    /// Passes on the decisions that nodes made after their snapshots.
+    pub(super) fn ingest_late(&mut self) {
+        for decided in std::mem::take(&mut self.decided_late) {
+            self.node_decided(&decided);
         }
     }
 
@@ -127,7 +141,8 @@ impl Network<'_> {
         Some((id, self.state.budget(id)?.budget.scale()))
     }
 
-    fn node_decided(&mut self, NodeDecided { at, ask, told }: &NodeDecided) {
+    fn node_decided(&mut self, decided: &NodeDecided) {
+        let NodeDecided { at, ask, told, .. } = decided;
         let clients = &self.client_hosts;
         let asker = clients.iter().position(|of| of.edge().0 == Some(ask.edge));
         self.observer.decided_centrally(*at, (ask, told), asker);
@@ -142,6 +157,9 @@ impl Network<'_> {
         };
         match &decided.what {
             What::Offered => self.observer.offered(now, client),
+            What::NotMade => self.observer.broke(now, || {
+                "a request could not be made: its process has no client".to_owned()
+            }),
             What::Waits => self.observer.marks.hit(Mark::CallerWaited),
             What::Refused(cost) => {
                 let refused = budget.map(|(budget, _)| (budget, grains(*cost)));

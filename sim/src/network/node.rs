@@ -150,10 +150,14 @@ impl NodeHost {
 
     /// Returns a function that logs each decision in central mode.
     fn observes_decisions(&self) -> node::DecisionObserver {
-        let event_log = self.event_log.clone();
+        let (node, event_log) = (self.number, self.event_log.clone());
         Arc::new(move |ask, told| {
-            let (at, ask, told) = (now(), *ask, *told);
-            event_log.write([Happened::NodeDecided(NodeDecided { at, ask, told })]);
+            event_log.write([Happened::NodeDecided(NodeDecided {
+                at: now(),
+                node,
+                ask: *ask,
+                told: *told,
+            })]);
         })
     }
 
@@ -225,8 +229,13 @@ impl NodeHost {
     async fn obey(self: &Arc<Self>, job: Job, handle: &NodeHandle, raft: &Raft) {
         match job {
             Job::Look => {
+                let (node, event_log) = (self.number, self.event_log.clone());
+                let look = move |view: &View<'_>| {
+                    event_log.write([Happened::Snapshot(node)]);
+                    snapshot_of(view)
+                };
                 // A node that has stopped has no state to look at.
-                if let Ok(snapshot) = handle.view(snapshot_of).await {
+                if let Ok(snapshot) = handle.view(look).await {
                     self.lock().snapshot = snapshot;
                 }
             }

@@ -176,9 +176,15 @@ impl ClientHost {
             .seed(self.host.boot())
             .connector(move |address| reach.clone().session(address))
             .connect();
+        let made = built.ok().and_then(|client| {
+            let limiter = client.limiter(&self.key).ok()?;
+            Some((client, limiter))
+        });
         // Cannot fail: the settings are fixed and valid.
-        let Ok(client) = built else { return };
-        inner.limiter = client.limiter(&self.key).ok();
+        let Some((client, limiter)) = made else {
+            return self.write(inner.process, What::NotMade);
+        };
+        inner.limiter = Some(limiter);
         *self.session() = Some(client);
         let begin = now().max(self.group.start) as f64 + self.group.phase as f64;
         let rate = self.rate(inner);
@@ -274,7 +280,7 @@ impl ClientHost {
         let (cost, closed) = (self.group.cost, self.group.flows.is_some());
         self.write(inner.process, What::Offered);
         let Some(limiter) = inner.limiter.clone() else {
-            return;
+            return self.write(inner.process, What::NotMade);
         };
         let waits = closed || inner.waiting < self.group.waiting;
         let number = inner.callers.come();
