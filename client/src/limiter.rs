@@ -156,7 +156,7 @@ impl Limiter {
     /// Converts a cell's refusal. A cost that is never admitted is told as such, whatever is short now. A limit of
     /// this process that can owe no more says when it has what is asked.
     fn refusal(&self, n: u64, no: No) -> Refused {
-        let refused = Refused::of(no);
+        let refused = self.refused_for(no);
         if let Some(excess) = self.excess(n, no) {
             return Refused {
                 retry_after: None,
@@ -174,11 +174,30 @@ impl Limiter {
         }
     }
 
+    /// Converts a cell's refusal. If everything of a quota's period is given away, the next tokens come with the next
+    /// period. Otherwise more may be dealt here at any time.
+    fn refused_for(&self, no: No) -> Refused {
+        let refused = Refused::of(no);
+        let home = &self.key_state.home;
+        // In central mode only the home node knows what is left.
+        if no != No::Quota || home.is_central() {
+            return refused;
+        }
+        let now = self.now();
+        match home.period_end(now).filter(|end| end.exhausted) {
+            None => refused,
+            Some(end) => Refused {
+                retry_after: Some(Duration::from_nanos(end.at.since(now).nanos())),
+                ..refused
+            },
+        }
+    }
+
     /// Returns the excess of a refused cost over the largest one that is ever admitted: by the limit of this
     /// process, or by the whole budget as far as it is known.
     fn excess(&self, n: u64, no: No) -> Option<Excess> {
         match (&self.own, no) {
-            (Some(_), No::ExceedsBurst) => Excess::of(n, self.peek().burst),
+            (Some(_), No::ExceedsBurst | No::Permits) => Excess::of(n, self.peek().burst),
             (Some(_), _) => None,
             (None, No::ExceedsBurst | No::Empty | No::NotYet(_) | No::Quota | No::Permits) => {
                 self.key_state.home.excess(n)

@@ -15,6 +15,7 @@ use crate::limiter::key_state::KeyState;
 use crate::sync::{self, Bug, Ordering, fence};
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::demand::Observed;
+use aliquot_core::holder::PeriodEnd;
 use aliquot_core::message::Terms;
 use aliquot_core::planted;
 use aliquot_core::share::{Kind, Share};
@@ -238,6 +239,10 @@ impl Decider for CellDecider {
         if !terms.central_mode {
             self.owe(now);
         }
+    }
+
+    fn period_ends(&mut self, end: Option<PeriodEnd>) {
+        self.key_state.home.set_period_end(end);
     }
 
     fn admit_by(&mut self, right: Right, period: PeriodId, now: Tick) {

@@ -16,10 +16,10 @@ pub struct LimitInfo {
     /// The window, in whole seconds; `None` if no time makes the tokens.
     pub window: Option<u64>,
     /// Tokens that this process can admit now. For a leased limit what is left of its **share**, which may be less
-    /// than what is left of the budget.
+    /// than what is left of the budget. For a budget in central mode what its home node has left.
     pub remaining: u64,
-    /// Time until nothing is used any more: until the bucket is full or the window empty. `None` if no time brings
-    /// that about.
+    /// Time until nothing is used any more: until the bucket is full, the window empty, or the period of a quota
+    /// over. `None` if no time brings that about, or if it is not known.
     pub reset: Option<Duration>,
 }
 

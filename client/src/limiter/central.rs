@@ -130,9 +130,14 @@ impl Limiter {
 
     /// Refuses a caller after another one waited in vain: one waits again after `left`.
     pub(super) fn refuse_in_vain(&self, n: u64, no: No, left: Duration) -> Refused {
-        let refused = Refused::of(no);
-        let sooner = refused.retry_after.filter(|_| no != No::Quota);
-        let retry_after = Some(sooner.map_or(left, |sooner| sooner.min(left)));
+        let refused = self.refused_for(no);
+        // Until then no caller waits for what the node may deal, unless the whole period is spent.
+        let sooner = |wait: Duration| match no {
+            No::Quota if wait > Refused::LATER => wait,
+            No::Quota => left,
+            _ => wait.min(left),
+        };
+        let retry_after = Some(refused.retry_after.map_or(left, sooner));
         self.deny(
             n,
             Refused {
@@ -283,14 +288,19 @@ impl Limiter {
         let shared = &self.handle.shared;
         for _ in 0..Self::TRIES {
             match ask(shared, &self.key_state, kind, cost, retry_policy).await {
-                Answer::Admitted(grant) => return Ok(grant),
+                Answer::Admitted(grant) => {
+                    self.key_state.home.has_left(grant.left);
+                    return Ok(grant);
+                }
                 // The session is between two nodes, or two leases.
                 Answer::NoLease => return Err(Refused::undecided()),
                 Answer::Refused {
                     reason,
                     retry_after,
+                    left,
                 } if reason != Why::Void => {
                     let wait = retry_after.map(|wait| Duration::from_nanos(wait.nanos()));
+                    self.key_state.home.has_left(left);
                     if let (Why::Spent, Some(retry)) = (reason, retry_after) {
                         self.key_state.home.refused(least, retry, self.now());
                     }

@@ -8,6 +8,7 @@ use crate::bucket::reserve::BucketCharge;
 use crate::bucket::view::View;
 use crate::limiter::permit::Permit;
 use crate::limiter::refused::{Admission, Refused};
+use crate::limiter::session_requests::Grant;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;
 
@@ -16,8 +17,10 @@ use std::time::Duration;
 pub(super) enum Seen {
     /// The bucket as the decision left it, at this reading.
     Bucket(View, Tick),
-    /// Nothing: the caller waited before it was refused, or the home node decided.
-    Elsewhere,
+    /// The tokens that the home node has left, if it told them.
+    Home(Option<u64>),
+    /// Nothing: the caller waited before it was refused.
+    Nothing,
 }
 
 impl Limiter {
@@ -47,8 +50,9 @@ impl Limiter {
     /// central mode is then refused as [`Reason::Undecided`](crate::Reason::Undecided), as it is when its home node
     /// does not answer in time.
     ///
-    /// A refusal after a wait has the figures of that moment, which other callers may have changed since. Of
-    /// decisions of a home node, the figures are those that are known here.
+    /// A refusal after a wait has the figures of that moment, which other callers may have changed since. An
+    /// admission by a home node has what that node had left after it; a refusal, or a cost of 0, what its last answer
+    /// to any caller told.
     ///
     /// # Panics
     ///
@@ -160,7 +164,7 @@ impl Limiter {
         match in_vain {
             // A part of the budget that is held here may be small while other clients hold the rest: it may grow.
             _ if asked_for && (!waits || in_vain.is_some()) => {
-                return (self.ask_home_within(n, no, most).await, Seen::Elsewhere);
+                return self.ask_home_within(n, no, most).await;
             }
             Some(left) => return (Err(self.refuse_in_vain(n, no, left)), here),
             None if !waits => return (Err(self.refuse(n, no)), here),
@@ -170,12 +174,15 @@ impl Limiter {
             let (charge, seen) = self.take_and_see(n, now);
             charge.map(|charge| (charge, seen))
         };
-        let remote = |grant| Ok((self.charged_at_home(n, &grant), Seen::Elsewhere));
+        let remote = |grant: Grant| {
+            let charge = self.charged_at_home(n, &grant);
+            Ok((charge, Seen::Home(grant.left)))
+        };
         let wait = self.single_wait(n, no, most);
         let outcome = self.wait_for_part(wait, local, remote).await;
         match self.probed(n, no, outcome) {
             Ok((charge, seen)) => (Ok(charge), seen),
-            Err(refused) => (Err(refused), Seen::Elsewhere),
+            Err(refused) => (Err(refused), Seen::Nothing),
         }
     }
 
@@ -187,7 +194,7 @@ impl Limiter {
         match charge {
             Err(no) if central && self.asks(no).is_some() => {
                 let nothing = BucketCharge::at_home(now, now, PeriodId::new(0));
-                (Ok(nothing), Seen::Elsewhere)
+                (Ok(nothing), Seen::Home(self.key_state.home.left()))
             }
             charge => (charge, Seen::Bucket(view, now)),
         }
@@ -199,7 +206,8 @@ impl Limiter {
         n: u64,
         no: No,
         most: Duration,
-    ) -> Result<BucketCharge, Refused> {
+    ) -> (Result<BucketCharge, Refused>, Seen) {
+        let told = || Seen::Home(self.key_state.home.left());
         let too_late = || {
             // The part that is held here is spent, whatever a node would have said.
             let refused = match self.is_decided_elsewhere() {
@@ -217,20 +225,25 @@ impl Limiter {
                 answered = asked => answered,
                 () = self.handle.shared.clock.sleep(most) => too_late(),
             },
-        }?;
-        Ok(match grant {
-            Some(grant) => self.charged_at_home(n, &grant),
-            None => {
-                self.pass(n);
-                BucketCharge::nothing(self.now())
+        };
+        match grant {
+            Ok(Some(grant)) => {
+                let left = Seen::Home(grant.left);
+                (Ok(self.charged_at_home(n, &grant)), left)
             }
-        })
+            Ok(None) => {
+                self.pass(n);
+                (Ok(BucketCharge::nothing(self.now())), told())
+            }
+            Err(refused) => (Err(refused), told()),
+        }
     }
 
     fn describe_seen(&self, seen: Seen) -> Option<LimitInfo> {
         match seen {
             Seen::Bucket(view, now) => self.describe_view(&view, now),
-            Seen::Elsewhere => self.describe(),
+            Seen::Home(left) => self.describe_home(left),
+            Seen::Nothing => self.describe(),
         }
     }
 }

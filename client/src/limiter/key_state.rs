@@ -10,6 +10,7 @@ use crate::observe::counters::Counters;
 use crate::observe::switch::Switch;
 use crate::sync::{self, AtomicU64, Ordering};
 use aliquot_core::demand::Observed;
+use aliquot_core::holder::PeriodEnd;
 use aliquot_core::unit::{Span, Tick};
 use parts::Parts;
 use std::sync::atomic::AtomicU64 as ReportedCount;
@@ -137,9 +138,17 @@ pub(crate) struct Home {
     largest: AtomicU64,
     /// Rate of the whole budget, in grains per second; zero if it is not known.
     rate: AtomicU64,
+    /// End of a quota's running period in nanoseconds, zero if it is not known; odd if everything of the period is
+    /// given away.
+    period_end: AtomicU64,
+    /// Tokens that the home node had left after the last decision that a caller heard of, plus one; zero if it told
+    /// none.
+    left: AtomicU64,
     /// The least cost refused last, and until when that refusal is repeated.
     refused: AtomicU64,
     until: AtomicU64,
+    /// When the home node said that a retry may succeed.
+    retry_at: AtomicU64,
     /// The cost that was waited for in vain, and until when no caller waits for it again; zero for never.
     vain: AtomicU64,
     vain_until: AtomicU64,
@@ -177,8 +186,11 @@ impl Default for Home {
             central: AtomicU64::new(0),
             largest: AtomicU64::new(0),
             rate: AtomicU64::new(0),
+            period_end: AtomicU64::new(0),
+            left: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             until: AtomicU64::new(0),
+            retry_at: AtomicU64::new(0),
             vain: AtomicU64::new(0),
             vain_until: AtomicU64::new(0),
             owed: AtomicU64::new(0),
@@ -224,6 +236,33 @@ impl Home {
     /// Returns the rate of the whole budget, in grains per second; zero if it is not known.
     pub(crate) fn rate(&self) -> u64 {
         self.rate.load(Ordering::Acquire)
+    }
+
+    /// Sets the end of a quota's running period. Called by the state machine alone.
+    pub(crate) fn set_period_end(&self, end: Option<PeriodEnd>) {
+        let word = end.map_or(0, |end| (end.at.nanos() & !1) | u64::from(end.exhausted));
+        self.period_end.store(word, Ordering::Release);
+    }
+
+    /// Returns the end of a quota's running period, if that is known and not over at `now`.
+    pub(crate) fn period_end(&self, now: Tick) -> Option<PeriodEnd> {
+        let word = self.period_end.load(Ordering::Acquire);
+        let end = PeriodEnd {
+            at: Tick::from_nanos(word & !1),
+            exhausted: word & 1 == 1,
+        };
+        (now < end.at).then_some(end)
+    }
+
+    /// Records how many tokens the home node has left, as its last answer tells.
+    pub(crate) fn has_left(&self, tokens: Option<u64>) {
+        let word = tokens.map_or(0, |tokens| tokens.saturating_add(1));
+        self.left.store(word, Ordering::Relaxed);
+    }
+
+    /// Returns how many tokens the home node had left after the last decision that a caller heard of.
+    pub(crate) fn left(&self) -> Option<u64> {
+        self.left.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// Adds tokens that are owed on top of an admission.
@@ -309,16 +348,19 @@ impl Home {
     /// Records that a cost was refused, to be asked for again after `retry`.
     pub(crate) fn refused(&self, cost: u64, retry: Span, now: Tick) {
         self.refused.store(cost, Ordering::Relaxed);
+        let retry_at = now.after(retry);
+        self.retry_at.store(retry_at.nanos(), Ordering::Relaxed);
         let until = now.after(retry.min(Self::REFUSAL_TTL_MAX));
         self.until.store(until.nanos(), Ordering::Release);
     }
 
-    /// Returns how long the last refusal still holds for this cost; `None` if the cost may be asked for. Two
-    /// concurrent refusals may mix here: the cost of one with the end of the other.
+    /// Returns the wait that the last refusal told, if it still holds for this cost; `None` if the cost may be asked
+    /// for. Two concurrent refusals may mix here: the cost of one with the end of the other.
     pub(crate) fn refusal_ttl(&self, cost: u64, now: Tick) -> Option<Span> {
         let until = Tick::from_nanos(self.until.load(Ordering::Acquire));
         let so = cost >= self.refused.load(Ordering::Relaxed) && now < until;
-        so.then(|| until.since(now))
+        let retry_at = Tick::from_nanos(self.retry_at.load(Ordering::Relaxed));
+        so.then(|| retry_at.max(until).since(now))
     }
 }
 

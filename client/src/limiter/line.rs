@@ -245,7 +245,7 @@ impl Limiter {
     fn in_vain(&self, no: No) -> Refused {
         match self.asks(no).filter(|_| self.is_decided_elsewhere()) {
             Some(_) => Refused::undecided(),
-            None => Refused::of(no),
+            None => self.refused_for(no),
         }
     }
 
@@ -319,7 +319,7 @@ impl Limiter {
         if self.is_beyond(wait.n) {
             return Err(self.refusal(wait.n, No::ExceedsBurst));
         }
-        let patience = self.patience(no, wait).ok_or(Refused::of(no))?;
+        let patience = self.patience(no, wait).ok_or(self.refused_for(no))?;
         let rest = self.rest(patience, self.since(no, wait), wait);
         let nap = match no {
             No::NotYet(Some(wait)) => Duration::from_nanos(wait.nanos()),
@@ -328,7 +328,7 @@ impl Limiter {
         };
         let late = nap > rest && !wait.asks_once();
         match rest.is_zero() || late {
-            true => Err(Refused::of(no)),
+            true => Err(self.refused_for(no)),
             false => Ok(nap.min(rest)),
         }
     }

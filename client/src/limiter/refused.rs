@@ -56,6 +56,16 @@ pub struct Refused {
     pub reason: Reason,
     /// Shortest wait after which a retry may succeed. `None` if waiting does not help, or if the wait is not
     /// known.
+    ///
+    /// - Of a rate it is the time until the tokens are made.
+    /// - Of a quota it is the end of the period, once everything of the period is given away. Before that, more may be
+    ///   dealt here at any time: at most 1 s.
+    /// - Of permits it is a hint of 50 ms, the time in which a node brings one. When a call ends and releases one is
+    ///   not known.
+    ///
+    /// The end of a period is decided by the wall clocks of a quorum of nodes. Unless these are set meanwhile, a wait
+    /// that was told is never too short. It is too long by at most three times the cluster's drift bound of the time
+    /// since a leader told it (0.3 % by default), and by the time that messages took.
     pub retry_after: Option<Duration>,
     /// The cost and the largest cost that is ever admitted, if the cost exceeds it. Such a request is refused
     /// until the limit is raised, however long its caller waits.
@@ -211,7 +221,7 @@ impl Refused {
     /// When a key that had no room is asked for again.
     const ROOM: Duration = Duration::from_secs(5);
     /// Time after which a session may have been restored.
-    const LATER: Duration = Duration::from_secs(1);
+    pub(super) const LATER: Duration = Duration::from_secs(1);
 
     /// Returns the refusal of a cost above the largest one that is ever admitted.
     #[must_use]

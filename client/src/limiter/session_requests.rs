@@ -56,6 +56,8 @@ pub(crate) enum Answer {
     Refused {
         reason: Reason,
         retry_after: Option<Span>,
+        /// Tokens that the home node has left, if it told them.
+        left: Option<u64>,
     },
     /// The outcome is not known. The caller may ask again at once.
     Void,
@@ -69,6 +71,8 @@ pub(crate) struct Grant {
     pub(crate) asked_at: Tick,
     pub(crate) heard_at: Tick,
     pub(crate) period: PeriodId,
+    /// Tokens that the home node has left after this, if it told them.
+    pub(crate) left: Option<u64>,
     /// The permit, if a permit was asked for.
     pub(crate) booking: Option<Booking>,
 }

@@ -214,13 +214,13 @@ impl Session {
     pub(super) fn told(&mut self, told: &DecisionReply, now: Tick) {
         self.shared.unanswered_since.clear();
         match self.central_requests.requests.handle(told, now) {
-            Verdict::Counts(request, outcome) => self.tell(request, outcome, now),
+            Verdict::Counts(request, outcome) => self.tell(request, (outcome, told.left), now),
             Verdict::Ignored => {}
             Verdict::Undo(release) => self.central_requests.owe(release),
         }
     }
 
-    fn tell(&mut self, request: RequestId, outcome: Outcome, now: Tick) {
+    fn tell(&mut self, request: RequestId, (outcome, left): (Outcome, Option<u64>), now: Tick) {
         let booking = self.central_requests.requests.held_until(request);
         let requests = &self.shared.requests;
         let booking = booking.map(|until| Booking::new(request, until, requests.clone()));
@@ -232,6 +232,7 @@ impl Session {
                 asked_at: waiter.asked_at,
                 heard_at: now,
                 period,
+                left,
                 booking,
             }),
             Outcome::Refused {
@@ -240,6 +241,7 @@ impl Session {
             } => Answer::Refused {
                 reason,
                 retry_after,
+                left,
             },
             Outcome::Moved { .. } => Answer::Void,
         };

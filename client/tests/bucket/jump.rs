@@ -40,6 +40,7 @@ fn answer(client: &mut Client<CellDecider>, returned: Vector, now: Tick) -> Answ
             given: part.plus(returned).expect("in range"),
             target: Vector::ZERO,
             terms: Terms::from(&budget),
+            rest: None,
         }],
     }
 }

@@ -231,6 +231,7 @@ impl Inner {
                 given: whole(budget).plus(returned(id)).expect("a few lapses"),
                 target: Vector::ZERO,
                 terms: Terms::from(budget),
+                rest: None,
             });
             let answer = Answer {
                 edge: report.edge,

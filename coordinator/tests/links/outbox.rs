@@ -9,7 +9,7 @@ use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::ledger::Ledger;
 use aliquot_core::message::{
-    Answer, AnswerLine, BandDemand, Heard, Intent, Report, ReportLine, Terms, Verdict,
+    Answer, AnswerLine, BandDemand, Heard, Intent, PeriodRest, Report, ReportLine, Terms, Verdict,
 };
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{
@@ -56,6 +56,7 @@ fn line(budget: u64, given: u64) -> AnswerLine {
         given: Vector::from_array([given, 0, 0, 0, 0, 0]),
         target: Vector::ZERO,
         terms: terms(),
+        rest: None,
     }
 }
 
@@ -242,6 +243,7 @@ fn questions_never_keep_an_answer_to_a_report_waiting_for_more_than_one() {
             edge: EDGE,
             request: RequestId::new(request),
             outcome: Outcome::refused(Reason::Busy, None),
+            left: None,
         })
     };
     for request in 1..=5 {
@@ -269,6 +271,7 @@ fn of_decisions_that_are_not_read_the_oldest_are_dropped() {
         edge: EDGE,
         request: RequestId::new(request),
         outcome: Outcome::refused(Reason::Busy, None),
+        left: None,
     };
     let most = DecisionRequests::PENDING_MAX as u64;
     for request in 1..=most + 3 {
@@ -330,6 +333,10 @@ fn the_most_keys_with_the_fullest_lines_fit_a_message() {
         given: full,
         target: full,
         terms: terms(),
+        rest: Some(PeriodRest {
+            ends_in: Span::MAX,
+            exhausted: true,
+        }),
     };
     let mut fullest = answer(1, Verdict::Open);
     fullest.lines = vec![line; KEYS_MAX];

@@ -181,6 +181,7 @@ impl World {
                     given: account.counters(child).given,
                     target: Vector::ZERO,
                     terms,
+                    rest: None,
                 })
             };
             let answer = self.ledger.answer(child, self.now, seq, LEASE, &line);

@@ -92,6 +92,9 @@ pub struct DecisionReply {
     pub request: RequestId,
     /// The decision.
     pub outcome: Outcome,
+    /// Whole tokens, or permits, that the deciding node has left of the budget after this decision. `None` if
+    /// nothing was decided just now. It is told to callers, and nothing is decided by it.
+    pub left: Option<u64>,
 }
 
 /// Outcome of a request.
@@ -160,6 +163,7 @@ impl DecisionRequest {
             edge: self.edge,
             request: self.request,
             outcome,
+            left: None,
         }
     }
 }

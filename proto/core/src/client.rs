@@ -121,6 +121,8 @@ impl<D: Decider> Client<D> {
             {
                 let period = period_of(holder, budget);
                 let _ = allotment.take(Vector::ZERO, terms, period, self.drift, now);
+                let end = holder.period_end(budget);
+                allotment.decider_mut().period_ends(end);
             }
             self.unrenewed |= !self.may_use(now) || !allotment.renewed(true, now);
             self.allotments.insert(budget, allotment);
@@ -284,6 +286,11 @@ impl<D: Decider> Client<D> {
                 if let Some(allotment) = self.allotments.get_mut(budget) {
                     allotment.begin(*period, now);
                     self.queue.touch(*budget);
+                }
+            }
+            Output::Ends { budget, end } => {
+                if let Some(allotment) = self.allotments.get_mut(budget) {
+                    allotment.decider_mut().period_ends(Some(*end));
                 }
             }
             Output::Adjust {

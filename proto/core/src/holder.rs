@@ -47,6 +47,13 @@ pub enum Output {
         /// The period that begins.
         period: PeriodId,
     },
+    /// The end of a quota's period is known, or known better.
+    Ends {
+        /// The budget.
+        budget: BudgetId,
+        /// The end.
+        end: PeriodEnd,
+    },
     /// Use `terms` from now on, add `gift`, then reduce by `owed` as far as possible, and give that back.
     /// Either may be zero.
     Adjust {
@@ -59,6 +66,19 @@ pub enum Output {
         /// The total that the parent wants back, of the grants that have arrived.
         owed: Vector,
     },
+}
+
+/// The end of a quota's running period, on the child's own clock.
+///
+/// It is never early, unless the wall clocks of a quorum are set: each parent makes what it tells longer by the drift
+/// bound. At a client it is late by at most three times the drift bound of the time since the leader told it, and by
+/// the time that messages took. The next period is told as it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PeriodEnd {
+    /// The end.
+    pub at: Tick,
+    /// Set if the parent has given everything of the period away.
+    pub exhausted: bool,
 }
 
 /// The owner's values of one budget for a report.
@@ -81,6 +101,8 @@ struct Entry {
     /// The total that the parent wants back. Nothing of most budgets is ever asked back.
     target: Option<Box<Vector>>,
     terms: Arc<Terms>,
+    /// End of the running period. Only quotas have one.
+    end: Option<Box<PeriodEnd>>,
 }
 
 impl Entry {
@@ -230,6 +252,13 @@ impl Holder {
         self.entries.get(&budget).map(|entry| &*entry.terms)
     }
 
+    /// Returns the end of a quota's running period, if it is known.
+    #[must_use]
+    pub fn period_end(&self, budget: BudgetId) -> Option<PeriodEnd> {
+        let entry = self.entries.get(&budget)?;
+        entry.end.as_deref().copied()
+    }
+
     /// Leaves: from the next report on, nothing is requested.
     pub fn leave(&mut self) {
         self.intent = Intent::Leave;
@@ -306,13 +335,19 @@ impl Holder {
         if !self.lease.confirm(answer.answers, answer.lease, now) {
             return outputs;
         }
-        let latest = answer.number >= self.heard;
+        let (latest, later) = (answer.number >= self.heard, answer.number > self.heard);
         self.heard = self.heard.max(answer.number);
         self.seen = self.seen.max(self.heard);
         self.answered = self.answered.max(answer.answers);
         self.echoes |= answer.is_full();
         for line in answer.lines.iter().filter(|line| !ended(line.budget)) {
+            let begins = self
+                .counters_of(line.budget)
+                .is_none_or(|of| of.period < line.period);
             self.take_line(line, latest, &mut outputs);
+            if later || begins {
+                self.take_rest(line, now, &mut outputs);
+            }
         }
         outputs
     }
@@ -333,6 +368,7 @@ impl Holder {
                 counters: Counters::new(line.period),
                 target: None,
                 terms: Arc::clone(&terms),
+                end: None,
             })
         });
         if line.period < entry.counters.period {
@@ -345,6 +381,7 @@ impl Holder {
         if line.period > entry.counters.period {
             entry.counters = Counters::new(line.period);
             entry.target = None;
+            entry.end = None;
             outputs.push(Output::Void {
                 budget: line.budget,
                 period: line.period,
@@ -374,6 +411,33 @@ impl Holder {
                 terms: Arc::clone(&entry.terms),
                 gift,
                 owed,
+            });
+        }
+    }
+
+    /// Takes the end of the period from the first answer that tells it: a repeated one may be of any age. A parent
+    /// that does not know the end leaves it as it is, and may have something to give.
+    fn take_rest(&mut self, line: &AnswerLine, now: Tick, outputs: &mut Vec<Output>) {
+        let entry = self.entries.get_mut(&line.budget);
+        let Some(entry) = entry.filter(|entry| entry.counters.period == line.period) else {
+            return;
+        };
+        let known = entry.end.as_deref().map(|known| PeriodEnd {
+            exhausted: false,
+            ..*known
+        });
+        let told = line.rest.map(|rest| PeriodEnd {
+            at: now.after(rest.ends_in),
+            exhausted: rest.exhausted,
+        });
+        let Some(end) = told.or(known) else {
+            return;
+        };
+        if entry.end.as_deref() != Some(&end) {
+            entry.end = Some(Box::new(end));
+            outputs.push(Output::Ends {
+                budget: line.budget,
+                end,
             });
         }
     }

@@ -18,12 +18,12 @@ mod periods;
 mod room;
 mod rounds;
 
-use crate::budget::{NoZones, Zones};
+use crate::budget::{NoZones, WallTime, Zones};
 use crate::command::{Changes, Command};
 use crate::leadership::{Barrier, Leadership};
-use crate::lease::child_span;
+use crate::lease::{child_span, longest_reading};
 use crate::ledger::{Child, Ledger, ReportError};
-use crate::message::{Answer, AnswerLine, FloorRelease, Report, Terms};
+use crate::message::{Answer, AnswerLine, FloorRelease, PeriodRest, Report, Terms};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::state::{Generation, State};
@@ -32,6 +32,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use course::Courses;
 use due::Due;
+use periods::rest_of_period;
 
 /// Intervals at which a leader works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,6 +148,10 @@ pub struct Leader {
     cold: BTreeMap<RuleId, Tick>,
     notify_set: BTreeSet<Incarnation>,
     periods: Courses,
+    /// The latest time of a quorum's clocks that a round saw, and when it did.
+    wall: Option<(WallTime, Tick)>,
+    /// Quotas of whose period everything is given away, and nothing comes back, as the last plan left it.
+    exhausted: BTreeSet<BudgetId>,
     /// Maximum number of changes in a round.
     most: usize,
     /// Number of budgets to plan before the next paced round. A budget that is changed again after each plan
@@ -187,6 +192,8 @@ impl Leader {
             cold: BTreeMap::new(),
             notify_set: BTreeSet::new(),
             periods: Courses::default(),
+            wall: None,
+            exhausted: BTreeSet::new(),
             most: Changes::ITEMS_MAX,
             unplanned: 0,
             left_over: false,
@@ -392,7 +399,20 @@ impl Leader {
         state: &State,
         now: Tick,
     ) -> Option<Answer> {
-        let books = |budget| state.budget(budget).map(|of| line(budget, of, child));
+        let (wall, drift) = (self.wall_at(now), state.drift());
+        let (zones, exhausted) = (self.zones, &self.exhausted);
+        let books = |budget| {
+            let generation = state.budget(budget)?;
+            let rest = || {
+                let rest = rest_of_period(generation, Some(wall?), zones).unwrap_or(Span::ZERO);
+                Some(PeriodRest {
+                    ends_in: longest_reading(rest, drift),
+                    exhausted: exhausted.contains(&budget),
+                })
+            };
+            let rest = generation.budget.period().and_then(|_| rest());
+            Some(line(budget, generation, child, rest))
+        };
         self.ledger
             .answer(child, now, last_confirmed.seq, last_confirmed.lease, &books)
     }
@@ -449,7 +469,12 @@ impl Leader {
 }
 
 /// Returns the line about a budget for one incarnation, from the account.
-fn line(budget: BudgetId, generation: &Generation, child: Incarnation) -> AnswerLine {
+fn line(
+    budget: BudgetId,
+    generation: &Generation,
+    child: Incarnation,
+    rest: Option<PeriodRest>,
+) -> AnswerLine {
     let counters = generation.account.counters(child);
     AnswerLine {
         budget,
@@ -457,5 +482,6 @@ fn line(budget: BudgetId, generation: &Generation, child: Incarnation) -> Answer
         given: counters.given,
         target: crate::edge::Vector::ZERO,
         terms: Terms::from(generation.budget.as_ref()),
+        rest,
     }
 }

@@ -16,8 +16,7 @@ const MILLION: u64 = 1_000_000;
 /// + ρ)`, rounded down.
 ///
 /// Proof. The child's `T_child` takes at most `T_child / (1 − ρ)` of true time, the parent's `T_parent` at
-/// least `T_parent / (1 + ρ)`, and the child's begins no later. This is the only formula for drift in the
-/// whole system. The inverse is [`parent_span`].
+/// least `T_parent / (1 + ρ)`, and the child's begins no later. The inverse is [`parent_span`].
 #[must_use]
 pub fn child_span(parent: Span, drift: Drift) -> Span {
     if planted::is(Bug::NoDriftMargin) {
@@ -70,6 +69,14 @@ impl YoungLease {
     fn may_be(span: Span, age: Span) -> bool {
         age < span.times_or_max(60)
     }
+}
+
+/// Returns the most that a clock within ±ρ of true time counts while `time` passes: `time · (1 + ρ)`, rounded up, or the
+/// longest span if that is out of range. A clock that has counted it is past the end of `time`.
+#[must_use]
+pub fn longest_reading(time: Span, drift: Drift) -> Span {
+    let fast = MILLION.saturating_add(u64::from(drift.ppm()));
+    crate::unit::mul_div_ceil(time.nanos(), fast, MILLION).map_or(Span::MAX, Span::from_nanos)
 }
 
 /// State of a lease.

@@ -248,6 +248,19 @@ pub struct AnswerLine {
     pub target: Vector,
     /// The terms of the grant.
     pub terms: Terms,
+    /// The rest of a quota's running period, if it is known.
+    pub rest: Option<PeriodRest>,
+}
+
+/// The rest of a quota's running period, as a parent tells it. Nothing is decided by it: it is for the answers to
+/// callers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PeriodRest {
+    /// Time that the child counts from the arrival of the answer: the rest of the period, made longer by
+    /// [`longest_reading`](crate::lease::longest_reading), so that a fast clock does not reach the end early.
+    pub ends_in: Span,
+    /// Set if the parent has given everything of the period away, and waits for nothing that comes back.
+    pub exhausted: bool,
 }
 
 impl AnswerLine {

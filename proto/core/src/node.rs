@@ -51,6 +51,10 @@ struct BudgetState {
     tally: Tally,
     /// The order of central decisions, while there are any.
     queue: Option<Box<FairQueue>>,
+    /// Set if something of a quota that was recalled has not come back yet, as the last plan left it.
+    returning: bool,
+    /// Set if everything of a quota's period is given away, by the leader and by this node, and nothing comes back.
+    exhausted: bool,
 }
 
 /// One client's session.
@@ -345,6 +349,7 @@ impl Node {
             Output::Void { budget, period } => {
                 if let Some(budget_state) = self.budgets.get_mut(budget) {
                     budget_state.account.stamp(*period);
+                    budget_state.exhausted = false;
                 }
                 // A node that is granted nothing in this period has nothing to deal, whatever it had in the
                 // last one.
@@ -352,6 +357,11 @@ impl Node {
                     self.refit(*budget, now);
                 }
                 self.notify_set.extend(self.sessions.keys());
+                self.ledger.tell(*budget);
+                self.ledger.touch(*budget);
+            }
+            Output::Ends { budget, .. } => {
+                // The next plan finds out whether this node has something left.
                 self.ledger.tell(*budget);
                 self.ledger.touch(*budget);
             }
@@ -384,6 +394,8 @@ impl Node {
                 pool: (terms.kind == Kind::Rate).then(|| Pool::empty(Share::EMPTY, now)),
                 tally: Tally::default(),
                 queue: None,
+                returning: false,
+                exhausted: false,
             })
         });
         budget_state.terms = Arc::clone(terms);
@@ -414,6 +426,7 @@ impl Node {
                 .minus_or_zero(counters.returned.tokens);
             if counters.period > budget_state.account.period() {
                 budget_state.account.stamp(counters.period);
+                budget_state.exhausted = false;
                 self.ledger.tell(budget);
             }
         }

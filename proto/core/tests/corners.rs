@@ -20,6 +20,8 @@ mod long;
 mod many;
 #[path = "corners/parents.rs"]
 mod parents;
+#[path = "corners/period_ends.rs"]
+mod period_ends;
 #[path = "corners/quotas.rs"]
 mod quotas;
 #[path = "corners/renewals.rs"]

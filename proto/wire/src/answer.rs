@@ -8,7 +8,7 @@ use crate::pb;
 use crate::read::{self, choice};
 use aliquot_core::allocate::{self, Headroom, Policy};
 use aliquot_core::budget::OnLeaseExpiry;
-use aliquot_core::message::{Answer, AnswerLine, Terms, Verdict};
+use aliquot_core::message::{Answer, AnswerLine, PeriodRest, Terms, Verdict};
 use aliquot_core::unit::{BudgetId, PeriodId, Rate, Seq, Span, Tokens};
 
 wire!(Answer, Answer, MESSAGE_BYTES_MAX, [(6, "lines", LINES_MAX)]);
@@ -70,6 +70,8 @@ impl From<&AnswerLine> for pb::AnswerLine {
             given: vector(&line.given),
             target: vector(&line.target),
             terms: Some((&line.terms).into()),
+            period_ends_in_ns: line.rest.map(|rest| rest.ends_in.nanos()),
+            period_exhausted: line.rest.is_some_and(|rest| rest.exhausted),
         }
     }
 }
@@ -84,6 +86,10 @@ impl TryFrom<pb::AnswerLine> for AnswerLine {
             given: or_nothing(line.given),
             target: or_nothing(line.target),
             terms: read::required(line.terms, "terms")?,
+            rest: line.period_ends_in_ns.map(|nanos| PeriodRest {
+                ends_in: Span::from_nanos(nanos),
+                exhausted: line.period_exhausted,
+            }),
         })
     }
 }

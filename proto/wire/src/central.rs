@@ -168,6 +168,7 @@ impl From<&DecisionReply> for pb::Told {
             edge: Some((&told.edge).into()),
             request: told.request.get(),
             outcome: Some(outcome),
+            left: told.left,
         }
     }
 }
@@ -198,6 +199,7 @@ impl TryFrom<pb::Told> for DecisionReply {
             edge: read::required(told.edge, "edge")?,
             request: request(told.request)?,
             outcome,
+            left: told.left,
         })
     }
 }

@@ -25,6 +25,7 @@ mod lapse;
 mod largest;
 mod modes;
 mod probe;
+mod quota;
 
 /// A limiter that holds a part of a budget of 1,000/s with a burst of 100.
 struct Part {
@@ -384,6 +385,7 @@ fn unanswered_callers_in_a_hurry_open_the_breaker() {
         asked_at: now,
         heard_at: now,
         period: PeriodId::new(0),
+        left: None,
         booking: None,
     };
     let call = kept.asked().expect("a question");

@@ -6,7 +6,7 @@ use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::decision::Decision;
-use crate::limiter::refused::{Reason, Refused};
+use crate::limiter::refused::Refused;
 use crate::observe::counters::Counters;
 use crate::observe::mode_guard::ModeGuard;
 use crate::observe::switch::{Mode, ModeStats};
@@ -243,7 +243,8 @@ impl Pacer {
             return Err(Refused::throttled(Span::from_nanos(wait - longest)));
         }
         let end = interval.checked_mul(n).and_then(|all| at.checked_add(all));
-        let end = end.ok_or(Refused::from(Reason::ExceedsBurst))?;
+        let most = || (u64::MAX - at) / interval;
+        let end = end.ok_or_else(|| Refused::exceeds(n, most()))?;
         Ok((Tick::from_nanos(at), end))
     }
 

@@ -186,6 +186,7 @@ impl Scene {
                 },
                 target: Vector::ZERO,
                 terms,
+                rest: None,
             }],
         };
         self.actor.own.hear(&answer, state, now);

@@ -3,6 +3,7 @@
 use super::permits::Permits;
 use crate::bucket::Bucket;
 use crate::demand::Observed;
+use crate::holder::PeriodEnd;
 use crate::message::Terms;
 use crate::share::Share;
 use crate::unit::{PeriodId, Rate, Span, Tick, Tokens};
@@ -43,6 +44,11 @@ pub trait Decider: fmt::Debug + Sized {
     /// Sets the terms of its part. `hold` is the maximum time for which a permit may be held, on the client's
     /// own clock.
     fn agree(&mut self, terms: &Terms, hold: Span, now: Tick);
+
+    /// Sets the end of a quota's running period, or that it is not known any more. Only answers to callers use it.
+    fn period_ends(&mut self, end: Option<PeriodEnd>) {
+        let _ = end;
+    }
 
     /// Admits by `right` from now on. Admissions of a quota belong to `period`.
     fn admit_by(&mut self, right: Right, period: PeriodId, now: Tick);

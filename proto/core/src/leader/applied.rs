@@ -183,6 +183,7 @@ impl Leader {
             }
             // Every holder needs the new period before it can use anything of it.
             Effect::Stamped(budget, _) => {
+                self.exhausted.remove(budget);
                 self.ledger.tell(*budget);
                 self.ledger.mark_urgent(*budget);
             }
@@ -192,6 +193,7 @@ impl Leader {
             }
             Effect::Ended(budget) => {
                 self.pools.remove(budget);
+                self.exhausted.remove(budget);
                 self.ledger.forget(*budget);
             }
             Effect::Configured => {

@@ -224,6 +224,31 @@ impl Leader {
         budgets.iter().filter_map(stamp).collect()
     }
 
+    /// Keeps the time of a quorum's clocks for answers. Once it is known, all nodes are told when periods end.
+    pub(super) fn follow_wall(&mut self, wall: Option<WallTime>, now: Tick) {
+        let Some(wall) = wall else {
+            return;
+        };
+        if self.wall.is_none() {
+            for &budget in self.periods.all.keys() {
+                self.ledger.tell(budget);
+            }
+        }
+        // The same reading again is an older one.
+        if self.wall.is_none_or(|(known, _)| known != wall) {
+            self.wall = Some((wall, now));
+        }
+    }
+
+    /// Returns the time of a quorum's clocks, as the last round saw it and this host's clock went on.
+    pub(super) fn wall_at(&self, now: Tick) -> Option<WallTime> {
+        let (wall, at) = self.wall?;
+        let passed = now.since(at).nanos().checked_div(NANOS_PER_MILLI);
+        let passed = i64::try_from(passed.unwrap_or(0)).unwrap_or(0);
+        let millis = wall.millis().saturating_add(passed);
+        Some(WallTime::from_millis(millis))
+    }
+
     /// Returns the latest wall-clock time that a quorum of nodes has reached, by the latest reports of live
     /// incarnations.
     pub(super) fn quorum_wall(&self, state: &State, now: Tick) -> Option<WallTime> {

@@ -25,6 +25,7 @@ impl Leader {
         let mut changes = self.begun(state);
         let mut room = Room::new(self.most, Changes::KINDS);
         let wall = self.quorum_wall(state, now);
+        self.follow_wall(wall, now);
         self.look_at_changed(state, wall, now);
         if let Some(leadership) = &mut self.leadership {
             let over = leadership.reclaimable(now).into_iter();
@@ -62,6 +63,7 @@ impl Leader {
         let mut changes = self.begun(state);
         let mut room = Room::new(self.most, 3);
         let wall = self.quorum_wall(state, now);
+        self.follow_wall(wall, now);
         changes.releases = room.take(|most| self.releases(state, most));
         let mut urgent = Vec::new();
         changes.stamps = room.take(|most| {
@@ -215,11 +217,41 @@ impl Leader {
             view.rest = rest_of_period(generation, wall, self.zones);
             let plan = self.ledger.plan(budget, &generation.account, &view, now);
             self.notify_set.extend(plan.recalled);
-            for request in plan.grant_requests {
-                grants.extend(self.grant(budget, generation, request, now));
-            }
+            let granted: Vec<_> = plan
+                .grant_requests
+                .into_iter()
+                .filter_map(|request| self.grant(budget, generation, request, now))
+                .collect();
+            self.follow_exhaustion(budget, generation, &granted, plan.returning);
+            grants.extend(granted);
         }
         grants
+    }
+
+    /// Tells all claimants of a quota when everything of its period is given away, and when that has changed. It is
+    /// judged after a plan and its grants, so that a part that comes back and is granted at once changes nothing.
+    fn follow_exhaustion(
+        &mut self,
+        budget: BudgetId,
+        generation: &Generation,
+        granted: &[Movement],
+        returning: bool,
+    ) {
+        if generation.budget.kind() != Kind::Quota {
+            return;
+        }
+        let account = &generation.account;
+        let more = granted.iter().fold(Tokens::ZERO, |sum, grant| {
+            let more = grant.total.ahead_of(account.counters(grant.child).given);
+            sum.plus(more.tokens).unwrap_or(Tokens::MAX)
+        });
+        let changed = match !returning && account.free().tokens <= more {
+            true => self.exhausted.insert(budget),
+            false => self.exhausted.remove(&budget),
+        };
+        if changed {
+            self.ledger.tell(budget);
+        }
     }
 
     fn grant(

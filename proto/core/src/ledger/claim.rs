@@ -78,6 +78,9 @@ pub struct Claim {
     begun: bool,
     /// Set once a report had a line of this budget.
     reported: bool,
+    /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line that the child was last told, if that
+    /// had a rest. The rest itself runs down, and is not told again for that.
+    exhausted_told: Option<bool>,
     /// Claim with which the demand counts, whatever is reported. `None` if it counts as reported.
     pub(super) rule: Option<budget::Claim>,
     /// The queue's round in which the claim was last reported.
@@ -365,6 +368,7 @@ impl Claim {
         let last_line = self.last_line.as_ref()?;
         let target = self.rare().told;
         let alike = last_line.period == line.period
+            && self.exhausted_told == line.rest.map(|rest| rest.exhausted)
             && last_line.given == line.given
             && target == line.target
             && *last_line.terms == line.terms;
@@ -394,6 +398,7 @@ impl Claim {
             given: line.given,
             terms: terms.share(&line.terms),
         });
+        self.exhausted_told = line.rest.map(|rest| rest.exhausted);
         let pending = self.rare().pending.is_none() && self.has_target();
         if pending || self.rare().told != line.target {
             self.change(|rare| {

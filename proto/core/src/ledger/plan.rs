@@ -128,6 +128,7 @@ fn settle(
             candidate.claim.raise_target(Vector::from_array(target));
             plan.recalled.push(candidate.child);
         }
+        plan.returning |= candidate.claim.has_target();
         lacking.push(more);
         candidate.kept = candidate.kept.meet(want);
     }

@@ -82,7 +82,23 @@ impl Node {
         if outcome.is_decided() {
             self.memory.remember(ask.edge, ask.request, outcome, now);
         }
-        RequestAction::Reply(ask.reply(outcome))
+        let left = outcome.is_decided().then(|| self.left(ask.budget, now));
+        RequestAction::Reply(DecisionReply {
+            left: left.flatten(),
+            ..ask.reply(outcome)
+        })
+    }
+
+    /// Returns the whole tokens, or permits, of a budget that are undealt here.
+    fn left(&self, budget: BudgetId, now: Tick) -> Option<u64> {
+        let budget_state = self.budgets.get(&budget)?;
+        let free = budget_state.account.free();
+        let left = match budget_state.terms.kind {
+            Kind::Rate => budget_state.pool.as_ref()?.share_at(now).tokens,
+            Kind::Quota => free.tokens,
+            Kind::Concurrency => free.burst,
+        };
+        Some(budget_state.terms.scale.whole(left))
     }
 
     /// Returns true if clients go on with their parts after their leases. Then even small parts are theirs: a
@@ -112,6 +128,7 @@ impl Node {
             return Outcome::refused(Reason::Busy, Some(Self::ASK_AGAIN));
         }
         let (incarnation, patience) = (self.incarnation(), self.patience());
+        let retry = self.quota_retry(ask.budget, now);
         let Some(budget_state) = self.budgets.get_mut(&ask.budget) else {
             return Outcome::refused(Reason::Spent, Some(Self::ASK_AGAIN));
         };
@@ -121,10 +138,7 @@ impl Node {
         };
         let taken = match ask.kind {
             Kind::Rate => budget_state.take(ask, cost, now),
-            Kind::Quota => budget_state
-                .account
-                .spend_free(cost)
-                .map_err(|_| Self::ASK_AGAIN),
+            Kind::Quota => budget_state.account.spend_free(cost).map_err(|_| retry),
             Kind::Concurrency => budget_state
                 .account
                 .book_central(cost)
@@ -153,6 +167,15 @@ impl Node {
             period,
             hold,
         }
+    }
+
+    /// Returns the retry delay of a quota of which there is too little here: the rest of its period if nothing more
+    /// comes before, from the leader or from a session.
+    fn quota_retry(&self, budget: BudgetId, now: Tick) -> Span {
+        let returning = self.budgets.get(&budget).is_some_and(|of| of.returning);
+        let end = self.holder.period_end(budget);
+        let rest = end.filter(|end| end.exhausted && !returning && now < end.at);
+        rest.map_or(Self::ASK_AGAIN, |end| end.at.since(now))
     }
 
     /// Takes permits back, or cancels a request that may not have arrived yet. Idempotent.

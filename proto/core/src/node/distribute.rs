@@ -40,6 +40,27 @@ impl Node {
                     self.notify_set.insert(child);
                 }
             }
+            self.follow_exhaustion(budget, plan.returning);
+        }
+    }
+
+    /// Tells all claimants of a quota when everything of its period is given away, by the leader and by this node,
+    /// and when that has changed. It is judged after a plan and its grants, so that a part that comes back and is
+    /// granted at once changes nothing.
+    fn follow_exhaustion(&mut self, budget: BudgetId, returning: bool) {
+        let end = self.holder.period_end(budget);
+        let Some(budget_state) = self.budgets.get_mut(&budget) else {
+            return;
+        };
+        if budget_state.terms.kind != Kind::Quota {
+            return;
+        }
+        budget_state.returning = returning;
+        let above = end.is_some_and(|end| end.exhausted);
+        let exhausted = above && !returning && budget_state.account.free().tokens.is_zero();
+        if exhausted != budget_state.exhausted {
+            budget_state.exhausted = exhausted;
+            self.ledger.tell(budget);
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::{Node, NodeOutput, Session};
 use crate::budget::Claim;
-use crate::lease::YoungLease;
+use crate::lease::{YoungLease, longest_reading};
 use crate::ledger::ReportError;
-use crate::message::{Answer, AnswerLine, FloorRelease, Intent, Report};
+use crate::message::{Answer, AnswerLine, FloorRelease, Intent, PeriodRest, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Incarnation, Seq, Span, Tick};
 use alloc::collections::BTreeSet;
@@ -458,15 +458,20 @@ impl Node {
     }
 
     fn answer(&mut self, client: Incarnation, seq: Seq, lease: Span, now: Tick) -> Option<Answer> {
-        let budgets = &self.budgets;
+        let (budgets, holder, drift) = (&self.budgets, &self.holder, self.drift);
         let books = |budget| {
             let budget_state = budgets.get(&budget)?;
+            let end = holder.period_end(budget);
             Some(AnswerLine {
                 budget,
                 period: budget_state.account.period(),
                 given: budget_state.account.counters(client).given,
                 target: crate::edge::Vector::ZERO,
                 terms: *budget_state.terms,
+                rest: end.map(|end| PeriodRest {
+                    ends_in: longest_reading(end.at.since(now), drift),
+                    exhausted: budget_state.exhausted,
+                }),
             })
         };
         self.ledger.answer(client, now, seq, lease, &books)

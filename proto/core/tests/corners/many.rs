@@ -266,6 +266,7 @@ fn late_answer(node: &Node) -> Answer {
         given: holder.counters_of(B).expect("it was given").given,
         target: Vector::ZERO,
         terms: *holder.terms(B).expect("it was given"),
+        rest: None,
     };
     Answer {
         edge: holder.edge(),

@@ -9,7 +9,8 @@ pub(crate) use aliquot_core::leader::{Leader, LeaderOutput, Pace};
 pub(crate) use aliquot_core::leadership::Leadership;
 pub(crate) use aliquot_core::ledger::Ledger;
 pub(crate) use aliquot_core::message::{
-    Answer, AnswerLine, BandDemand, Heard, Intent, Report, ReportLine, Tally, Terms, Verdict,
+    Answer, AnswerLine, BandDemand, Heard, Intent, PeriodRest, Report, ReportLine, Tally, Terms,
+    Verdict,
 };
 pub(crate) use aliquot_core::node::{Node, NodeOutput};
 pub(crate) use aliquot_core::planted::{self, Bug};
@@ -99,6 +100,7 @@ pub(crate) fn answer(edge: Edge, seq: u64, budget: &Budget, period: u64, given: 
             given,
             target: Vector::ZERO,
             terms: Terms::from(budget),
+            rest: None,
         }],
     }
 }

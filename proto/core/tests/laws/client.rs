@@ -290,6 +290,7 @@ impl Parent {
                 given,
                 target: target.meet(given),
                 terms: Terms::from(&budget(*key)),
+                rest: None,
             }
         };
         let number = Number::new(self.number);

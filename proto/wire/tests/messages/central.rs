@@ -103,9 +103,9 @@ proptest! {
 
     #[test]
     fn a_verdict_is_read_as_it_was_written(
-        edge in any::edge(), request in request(), outcome in outcome(),
+        edge in any::edge(), request in request(), outcome in outcome(), left in option::of(any::number()),
     ) {
-        let told = DecisionReply { edge, request, outcome };
+        let told = DecisionReply { edge, request, outcome, left };
         same(&told);
         same(&NodeMessage::DecisionReply(told));
     }
@@ -170,6 +170,7 @@ fn a_verdict_is_refused_by_the_field_that_is_wrong() {
         edge: Some(pb::Edge::default()),
         request: 1,
         outcome,
+        left: None,
     };
     refused::<DecisionReply>(
         told(None),

@@ -6,7 +6,7 @@ use aliquot_core::budget::OnLeaseExpiry;
 use aliquot_core::command::{Changes, Command, Ending, Movement, Silence};
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{
-    Answer, AnswerLine, FloorRelease, Heard, Intent, Report, Terms, Verdict,
+    Answer, AnswerLine, FloorRelease, Heard, Intent, PeriodRest, Report, Terms, Verdict,
 };
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{
@@ -119,6 +119,10 @@ fn an_answer_has_these_bytes() {
             largest: Tokens::from_grains(9),
             rate: Rate::from_grains(10),
         },
+        rest: Some(PeriodRest {
+            ends_in: Span::from_nanos(11),
+            exhausted: true,
+        }),
     };
     let answer = Answer {
         edge: edge(),
@@ -134,11 +138,28 @@ fn an_answer_has_these_bytes() {
     };
     check(
         &answer,
-        "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 46 08 01 10 02 1a \
+        "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 4a 08 01 10 02 1a \
          0c 08 01 10 02 18 03 20 04 28 05 30 06 22 0c 08 06 10 05 18 04 20 03 28 02 \
          30 01 2a 24 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
-         01 10 02 18 03 42 00 48 01 50 01 60 09 68 0a 38 07",
+         01 10 02 18 03 42 00 48 01 50 01 60 09 68 0a 30 0b 38 01 38 07",
     );
+}
+
+/// As earlier versions send it.
+#[test]
+fn an_answer_that_tells_no_rest_of_a_period_is_read() {
+    let hex = "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 46 08 01 10 02 1a \
+               0c 08 01 10 02 18 03 20 04 28 05 30 06 22 0c 08 06 10 05 18 04 20 03 28 02 \
+               30 01 2a 24 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
+               01 10 02 18 03 42 00 48 01 50 01 60 09 68 0a 38 07";
+    let bytes: Vec<u8> = hex
+        .split(' ')
+        .map(|byte| u8::from_str_radix(byte, 16).expect("a byte"))
+        .collect();
+    let answer = Answer::from_bytes(bytes.into()).expect("an answer");
+    let rests: Vec<_> = answer.lines.iter().map(|line| line.rest).collect();
+    assert_eq!(rests, [None]);
+    check(&answer, hex);
 }
 
 #[test]

@@ -11,7 +11,8 @@ use aliquot_core::budget::OnLeaseExpiry;
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{
-    Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, Report, ReportLine, Terms, Verdict,
+    Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, PeriodRest, Report, ReportLine,
+    Terms, Verdict,
 };
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::Band;
@@ -20,6 +21,7 @@ use aliquot_core::unit::{
     Weight,
 };
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 
 /// Numbers of every length on the wire, and often zero.
@@ -156,7 +158,7 @@ prop_compose! {
         kind in kind(), scale in scale(), on_lease_expiry in on_lease_expiry(),
         max_hold in span(), forget_after in span(), central_mode in any::<bool>(),
         largest in tokens(), rate in any::<u64>(),
-        floor in share(), ceiling in proptest::option::of(share()), dividing in dividing(),
+        floor in share(), ceiling in option::of(share()), dividing in dividing(),
     ) -> Terms {
         Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, central_mode, largest, rate: Rate::from_grains(rate) }
     }
@@ -165,9 +167,9 @@ prop_compose! {
 prop_compose! {
     pub(crate) fn answer_line()(
         budget in named(BudgetId::new), period in named(PeriodId::new), given in vector(),
-        target in vector(), terms in terms().boxed(),
+        target in vector(), terms in terms().boxed(), rest in option::of((span(), any::<bool>())),
     ) -> AnswerLine {
-        AnswerLine { budget, period, given, target, terms }
+        AnswerLine { budget, period, given, target, terms, rest: rest.map(|(ends_in, exhausted)| PeriodRest { ends_in, exhausted }) }
     }
 }
 

@@ -130,6 +130,7 @@ fn a_line_that_stood_for_time_waits_for_a_share_that_is_recalled_for_as_long_as_
     let refused = || Answer::Refused {
         reason: Why::Spent,
         retry_after: Some(Span::from_millis(20)),
+        left: None,
     };
     let mut waited = 0;
     let outcome = loop {

@@ -105,6 +105,7 @@ fn a_share_that_is_on_its_way_outlives_the_refusal_of_the_home() {
         let spent = Answer::Refused {
             reason: Why::Spent,
             retry_after: Some(Span::from_millis(400)),
+            left: None,
         };
         let call = kept.asked().expect("nothing is held here");
         assert!(call.reply.send(spent).is_ok());
@@ -146,6 +147,7 @@ fn a_caller_asks_its_node_for_what_a_small_part_has_spent() {
         asked_at: now,
         heard_at: now,
         period: PeriodId::new(0),
+        left: None,
         booking: None,
     });
     assert!(call.reply.send(grant).is_ok());
@@ -158,6 +160,7 @@ fn a_caller_asks_its_node_for_what_a_small_part_has_spent() {
     let spent = Answer::Refused {
         reason: Why::Spent,
         retry_after: Some(Span::from_millis(400)),
+        left: None,
     };
     let call = kept.asked().expect("the part is small");
     assert!(call.reply.send(spent).is_ok());

@@ -227,6 +227,7 @@ impl World {
                 }),
                 target: Vector::ZERO,
                 terms: terms(),
+                rest: None,
             })
         };
         let lease = LEASE.times_or_max(1 << 40);

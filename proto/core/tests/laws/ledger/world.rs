@@ -232,6 +232,7 @@ impl World {
                 given: account.counters(child).given,
                 target: Vector::ZERO,
                 terms: *terms,
+                rest: None,
             })
         };
         let lease = Span::from_secs(3_600);

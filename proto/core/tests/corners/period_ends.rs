@@ -1,0 +1,274 @@
+//! The end of a quota's period, and that everything of it is given away, reach the client.
+
+use super::leader_host::LeaderHost;
+use super::setup::*;
+use aliquot_core::budget::Claim;
+use aliquot_core::holder::PeriodEnd;
+use aliquot_core::lease::longest_reading;
+use std::collections::BTreeMap;
+
+/// A node of a quota of a hundred a minute, and a client of it.
+struct Pair {
+    node: Node,
+    client: Client,
+    answers: u64,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let mut node = Node::new(Incarnation::new(1), Drift::default());
+        assert!(node.report(at(0), 0).is_some());
+        let mut pair = Self {
+            node,
+            client: Client::new(Drift::default()),
+            answers: 0,
+        };
+        pair.told(at(0), (1, 3), Some((30_000, false)));
+        pair.open(at(0));
+        pair
+    }
+
+    /// Opens the client's session.
+    fn open(&mut self, now: Tick) {
+        self.client.claim(B, Claim::default(), now);
+        let edge = self.node.open_session(now).expect("a session");
+        self.client.open(edge, now);
+    }
+
+    /// The leader tells the node the total that it was given in a period, and the rest of the period.
+    fn told(
+        &mut self,
+        now: Tick,
+        (period, tokens): (u64, u64),
+        rest: Option<(u64, bool)>,
+    ) -> Answer {
+        if self.answers > 0 {
+            assert!(self.node.report(now, 0).is_some());
+        }
+        self.answers += 1;
+        let given = given(&quota(), [0, 0, tokens, 0]);
+        let mut told = answer(edge(0, 1), self.answers, &quota(), period, given);
+        told.lease = Span::from_secs(600);
+        told.lines[0].rest = rest.map(|(millis, exhausted)| PeriodRest {
+            ends_in: Span::from_millis(millis),
+            exhausted,
+        });
+        self.node.handle_answer(&told, now);
+        told
+    }
+
+    /// The client takes what it has, and exchanges a report and an answer. Returns what it took.
+    fn exchange(&mut self, now: Tick) -> u64 {
+        self.exchange_at(now, now)
+    }
+
+    /// The same, while the clocks of the node and of the client read this.
+    fn exchange_at(&mut self, node: Tick, client: Tick) -> u64 {
+        let took = admits(&mut self.client, &quota(), client);
+        let mut of = std::mem::replace(&mut self.client, Client::new(Drift::default()));
+        self.node_hears(&mut of, node, client);
+        self.client = of;
+        took
+    }
+
+    /// A client sends a report, and takes its answer.
+    fn node_hears(&mut self, of: &mut Client, node: Tick, client: Tick) {
+        let report = of.report(client, 0).expect("a report");
+        self.node.handle_report(&report, node);
+        self.node.tick(node);
+        for output in self.node.poll_outputs() {
+            if let NodeOutput::Answer(answer) = output {
+                of.handle_answer(&answer, client);
+            }
+        }
+    }
+
+    fn end(&self) -> Option<PeriodEnd> {
+        self.client.holder()?.period_end(B)
+    }
+
+    /// Returns true if the client knows the end `millis`, late by a thousandth of the rest at most, and this.
+    fn knows(&self, millis: u64, exhausted: bool) -> bool {
+        let end = self.end().expect("it is known");
+        let late = end.at.since(at(millis));
+        end.at >= at(millis)
+            && late <= Span::from_millis(millis / 1_000)
+            && end.exhausted == exhausted
+    }
+}
+
+#[test]
+fn a_client_learns_when_its_period_ends_and_when_nothing_is_left_of_it() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.exchange(at(0)), 0);
+    assert!(pair.knows(30_000, false));
+    // The leader has nothing left. The node has, until the client has taken it.
+    pair.told(at(100), (1, 3), Some((29_900, true)));
+    let mut taken = 0;
+    for round in 2..40 {
+        taken += pair.exchange(at(round * 100));
+        let exhausted = pair.end().is_some_and(|end| end.exhausted);
+        assert!(pair.knows(30_000, exhausted));
+        assert!(taken <= 3 && (taken == 3 || !exhausted));
+    }
+    assert_eq!(taken, 3);
+    assert!(pair.knows(30_000, true));
+    // More came back to the leader.
+    pair.told(at(4_000), (1, 3), Some((26_000, false)));
+    pair.exchange(at(4_100));
+    assert!(pair.knows(30_000, false));
+    // The next period has an end of its own.
+    pair.told(at(4_200), (1, 3), Some((25_800, true)));
+    pair.exchange(at(4_300));
+    assert!(pair.knows(30_000, true));
+    pair.told(at(30_000), (2, 100), Some((60_000, false)));
+    pair.exchange(at(30_100));
+    assert!(pair.knows(90_000, false));
+}
+
+/// An answer that arrives again may be of any age.
+#[test]
+fn a_repeated_answer_does_not_move_the_end_of_a_period() {
+    let mut pair = Pair::new();
+    let told = pair.told(at(1_000), (1, 3), Some((29_000, true)));
+    let end = |pair: &Pair| pair.node.holder().period_end(B).expect("it is known");
+    assert_eq!(end(&pair).at, at(30_000));
+    pair.node.handle_answer(&told, at(9_000));
+    assert_eq!(end(&pair).at, at(30_000));
+    // A leader that does not know the end, as just after an election, may have something to give.
+    assert!(end(&pair).exhausted);
+    pair.told(at(9_500), (1, 3), None);
+    assert_eq!((end(&pair).at, end(&pair).exhausted), (at(30_000), false));
+    // A later one counts, if the clocks of the quorum were set.
+    pair.told(at(10_000), (1, 3), Some((5_000, false)));
+    assert_eq!(end(&pair).at, at(15_000));
+}
+
+/// Clocks that run as fast or as slowly as the bound allows.
+#[test]
+fn a_client_is_never_told_a_time_before_the_end_of_the_period() {
+    const REST: u64 = 1_000_000;
+    let clock = |ppm: u64, true_ms: u64| Tick::from_nanos(true_ms * ppm);
+    for node in [999_000, 1_000_000, 1_001_000] {
+        for client in [999_000, 1_000_000, 1_001_000] {
+            let mut pair = Pair::new();
+            let rest = longest_reading(Span::from_millis(REST), Drift::default());
+            let told = rest.nanos() / 1_000_000;
+            pair.told(clock(node, 10), (1, 3), Some((told, true)));
+            for true_ms in (0..10).map(|round| 10 + round * 50_000) {
+                pair.exchange_at(clock(node, true_ms), clock(client, true_ms));
+                let end = pair.end().expect("it is known").at.nanos();
+                let end = end / client;
+                let most = 10 + REST + REST * 3 / 1_000 + 10;
+                assert!((10 + REST..=most).contains(&end), "{node} {client}: {end}");
+            }
+        }
+    }
+}
+
+/// The node waits for what another client holds.
+#[test]
+fn a_quota_of_which_a_part_comes_back_is_not_spent() {
+    let mut pair = Pair::new();
+    pair.told(at(0), (1, 100), Some((30_000, true)));
+    assert_eq!(pair.exchange(at(0)), 0);
+    // The first client got everything.
+    let mut first = std::mem::replace(&mut pair.client, Client::new(Drift::default()));
+    assert!(first.try_acquire_at(B, token(&quota()), at(10)).is_ok());
+    pair.node_hears(&mut first, at(10), at(10));
+    pair.open(at(500));
+    for millis in [510, 610, 710] {
+        assert_eq!(pair.exchange(at(millis)), 0);
+        assert!(pair.knows(30_000, false), "at {millis}");
+    }
+    let mut taken = 0;
+    for round in 8..80 {
+        let now = at(round * 100);
+        pair.node_hears(&mut first, now, now);
+        taken += pair.exchange(now);
+    }
+    assert!(taken > 0);
+    assert!(pair.knows(30_000, true));
+}
+
+/// A leader, and three nodes of which the first wants a hundred tokens.
+struct Told {
+    host: LeaderHost,
+    reports: u64,
+    heard: BTreeMap<u64, Heard>,
+}
+
+impl Told {
+    /// Returns the line that the first node is told in the next half second, if any, and when.
+    fn next(&mut self) -> Option<(u64, AnswerLine)> {
+        self.reports += 1;
+        let time = self.reports * 500;
+        for incarnation in 1..=3 {
+            let heard = self.heard.get(&incarnation).copied().unwrap_or_default();
+            let wanted = if incarnation == 1 { 100 } else { 0 };
+            let report = Report {
+                seq: Seq::new(self.reports),
+                heard,
+                seen: heard,
+                wall_ms: DAWN + i64::try_from(time).expect("short"),
+                ..wants(incarnation, 1, wanted * token(&quota()).grains())
+            };
+            let LeaderHost { state, leader, .. } = &mut self.host;
+            leader.handle_report(&report, state, at(time));
+        }
+        let mut told = None;
+        for time in (0..5).map(|part| time + part * 100) {
+            let now = at(time);
+            for output in self.host.leader.tick(&self.host.state, now) {
+                match output {
+                    LeaderOutput::Barrier(barrier) => {
+                        let LeaderHost { state, leader, .. } = &mut self.host;
+                        for answer in leader.acknowledged(barrier, state, now) {
+                            let child = answer.edge.child.get();
+                            self.heard.insert(child, answer.number);
+                            let line = answer.lines.first().filter(|_| child == 1);
+                            told = line.map(|line| (time, *line)).or(told);
+                        }
+                    }
+                    LeaderOutput::Propose(command) => self.host.apply(Some(&command), now),
+                }
+            }
+        }
+        told
+    }
+}
+
+#[test]
+fn a_leader_tells_the_rest_of_a_period_by_the_clocks_of_a_quorum() {
+    let mut told = Told {
+        host: LeaderHost::open(),
+        reports: 0,
+        heard: BTreeMap::new(),
+    };
+    told.host.put(quota());
+    let lines: Vec<_> = (0..130).filter_map(|_| told.next()).collect();
+    let begun = lines
+        .iter()
+        .filter(|(_, line)| line.period > PeriodId::new(0));
+    let begun: Vec<_> = begun.collect();
+    for (time, line) in &begun {
+        let minute = if *time < 60_000 { 60_000 } else { 120_000 };
+        let rest = Span::from_millis(minute - time);
+        let told = line.rest.expect("the clocks are known").ends_in;
+        // It is late by the drift bound, and by the age of the reports that told the clocks.
+        let most = longest_reading(rest.plus_or_max(Span::from_millis(500)), Drift::default());
+        assert!((longest_reading(rest, Drift::default())..=most).contains(&told));
+    }
+    let periods = |at: usize| begun[at].1.period;
+    let (first, last) = (periods(0), periods(begun.len() - 1));
+    assert_eq!(first.next(), Some(last));
+    // Everything is given away at some time of each period, and not before.
+    let whole = quota().whole().tokens;
+    for period in [first, last] {
+        let of = |line: &&&(u64, AnswerLine)| line.1.period == period;
+        let exhausted = |line: &AnswerLine| line.rest.is_some_and(|rest| rest.exhausted);
+        assert!(begun.iter().filter(of).any(|(_, line)| exhausted(line)));
+        let early = |(_, line): &&(u64, AnswerLine)| exhausted(line) && line.given.tokens < whole;
+        assert!(!begun.iter().filter(of).any(early));
+    }
+}
