@@ -1,12 +1,17 @@
 //! Log events of refusals.
 //!
-//! This test needs a process of its own. Whether an event has a listener is determined once for all threads,
+//! These tests need a process of their own. Whether an event has a listener is determined once for all threads,
 //! by the first thread that reaches it, and that must be the one that listens.
 
 use aliquot_client::observe::Watch;
-use aliquot_client::{Limit, Limiter, ManualClock, Reason};
+use aliquot_client::{Limit, Limiter, ManualClock, RateLimitLayer, Reason};
+use futures_util::FutureExt;
+use http::{Request, Response, StatusCode};
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use tower::ServiceExt;
+use tower_layer::Layer;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -82,4 +87,27 @@ fn of_refusals_the_first_of_each_reason_is_told_and_then_a_sample() {
         [(Reason::ExceedsBurst, 1), (Reason::Throttled, 29)]
     );
     assert_eq!((figures.admitted, figures.refused), (1, 34));
+}
+
+/// The mistake is the service's own, so it must be visible where the service is run, and not flood its log.
+#[test]
+fn a_limit_that_is_not_set_up_is_logged_at_the_first_request_and_then_seldom() {
+    let ear = Ear::default();
+    tracing::subscriber::with_default(ear.clone(), || {
+        let layer = RateLimitLayer::new(Limiter::local_permits(5).expect("permits"));
+        for _ in 0..1_025 {
+            let service =
+                tower::service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(())));
+            let answer = layer.layer(service).oneshot(Request::new(()));
+            let answer = answer.now_or_never().expect("nothing is waited for");
+            let answer = answer.expect("it never fails");
+            assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        }
+    });
+    let told = ear.0.lock().expect("no panic").clone();
+    assert_eq!(told.len(), 2, "{told:?}");
+    for text in told {
+        assert!(text.contains("limit=\"share\""), "{text}");
+        assert!(text.contains("not set up"), "{text}");
+    }
 }

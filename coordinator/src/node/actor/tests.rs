@@ -133,25 +133,7 @@ impl Scene {
 
     /// Reports the client's demand of the key that is kept.
     fn report(&mut self, edge: Edge) {
-        let demand = BandDemand {
-            band: Band::default(),
-            curve: DemandCurve::of(10 << 20, Weight::ONE),
-        };
-        let line = ReportLine {
-            demand: vec![demand],
-            ..ReportLine::empty(KEPT)
-        };
-        let report = Report {
-            edge,
-            seq: Seq::new(1),
-            basis: Seq::new(0),
-            heard: Heard::default(),
-            seen: Heard::default(),
-            wall_ms: 0,
-            intent: Intent::Stay,
-            lines: vec![line],
-            floors: Vec::new(),
-        };
+        let report = demands(edge);
         let caller = session::Caller {
             edge,
             stream: StreamId::new(1),
@@ -214,6 +196,29 @@ impl Scene {
             .collect();
         names.sort_by(|a, b| a.key.cmp(&b.key));
         names
+    }
+}
+
+/// Returns the first report of a child, with a demand of the key that is kept.
+fn demands(edge: Edge) -> Report {
+    let demand = BandDemand {
+        band: Band::default(),
+        curve: DemandCurve::of(10 << 20, Weight::ONE),
+    };
+    let line = ReportLine {
+        demand: vec![demand],
+        ..ReportLine::empty(KEPT)
+    };
+    Report {
+        edge,
+        seq: Seq::new(1),
+        basis: Seq::new(0),
+        heard: Heard::default(),
+        seen: Heard::default(),
+        wall_ms: 0,
+        intent: Intent::Stay,
+        lines: vec![line],
+        floors: Vec::new(),
     }
 }
 
@@ -370,6 +375,38 @@ fn each_event_is_counted_once() {
     scene.actor.handle_session(opening);
     assert!(opened.try_recv().expect("a reply").is_err());
     assert_eq!(counts(&scene).refused, 1);
+}
+
+#[test]
+fn each_round_and_each_barrier_is_counted_once() {
+    let mut scene = Scene::new();
+    scene.actor.follow_raft(Status {
+        leader: Some(1),
+        leads: true,
+        term: 1,
+        ..Status::default()
+    });
+    apply(&mut scene.actor, &[put(6, rate("other/*", 1))]);
+    let Actor {
+        leadership,
+        replica,
+        context,
+        ..
+    } = &mut scene.actor;
+    assert!(leadership.machine().is_ready());
+    let report = demands(Edge {
+        parent: State::CLUSTER,
+        child: Incarnation::new(1),
+    });
+    context.now = context.now.after(Span::from_secs(1));
+    leadership.take_report(&report, replica.state(), context.now);
+    let mut counted = || {
+        leadership.tick(replica.state(), context);
+        (context.counts.barriers, context.counts.rounds)
+    };
+    assert_eq!(counted(), (1, 1));
+    // Both are under way.
+    assert_eq!(counted(), (1, 1));
 }
 
 /// Returns the presence of a node.
