@@ -33,7 +33,7 @@ mod remainder;
 mod solver;
 
 pub use burst::{Burst, Gathering, Holder, distribute_burst, gather};
-pub use claimant::{Claimant, Headroom, Warm};
+pub use claimant::{Claimant, Headroom, Levels, Warm};
 pub use hysteresis::{Change, HELD_BACK_PER_MILLE, damp, held_back, is_small};
 pub use plain::{Scratch, water_fill, water_fill_into};
 

@@ -33,6 +33,7 @@ pub use planning_queue::SumScope;
 pub use upward::Returned;
 
 use crate::account::Account;
+use crate::allocate::Warm;
 use crate::budget;
 use crate::interner::Interner;
 use crate::message::{Answer, AnswerLine, Heard, Report, Terms, Verdict};
@@ -56,6 +57,8 @@ pub struct Ledger {
     queue: PlanningQueue,
     standings: BTreeMap<BudgetId, plan::Standing>,
     terms: Interner<Terms>,
+    /// Working memory of all plans: one for each budget would take more than the claims.
+    warm: Warm,
 }
 
 impl Ledger {
@@ -355,7 +358,7 @@ impl Ledger {
         around.extend(account.open().map(|(child, _)| child));
         around.sort_unstable();
         around.dedup();
-        let children = (&mut self.children, &around[..]);
+        let children = (&mut self.children, &around[..], &mut self.warm);
         let plan = plan::plan(children, budget, account, view, &mut standing, now);
         if !standing.is_empty() {
             self.standings.insert(budget, standing);

@@ -2,9 +2,10 @@
 
 use super::plain::Scratch;
 use crate::demand::{DemandCurve, Level};
+use crate::few::Few;
 use crate::unit::Band;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::mem::{replace, take};
 
 /// A claimant of a part of the capacity: a client at a node, a node at the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,27 +65,62 @@ pub enum Headroom {
     Kept,
 }
 
-/// State of one allocation that makes the next one faster, and nothing else: the same claimants get the same
-/// parts whatever it has.
+/// Levels of the last allocation, by band. The next one searches near them.
+#[derive(Clone, Debug, Default, Hash)]
+pub struct Levels(Few<(Band, Level)>);
+
+impl Levels {
+    /// Returns true if there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn of(&self, band: Band) -> Option<Level> {
+        let level = self.0.iter().find(|(of, _)| *of == band);
+        level.map(|&(_, level)| level)
+    }
+
+    fn keep(&mut self, band: Band, level: Level) {
+        if let Few::One((of, known)) = &mut self.0
+            && *of == band
+        {
+            *known = level;
+            return;
+        }
+        let mut levels = Vec::from(take(&mut self.0));
+        levels.retain(|(of, _)| *of != band);
+        levels.push((band, level));
+        self.0 = levels.into();
+    }
+}
+
+/// The levels of one budget's last allocation, and working memory of any allocation. They make the next one faster,
+/// and nothing else: the same claimants get the same parts whatever it has.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Warm {
-    levels: BTreeMap<Band, Level>,
+    levels: Levels,
     pub(super) scratch: Scratch,
     pub(super) demands: Vec<u64>,
     pub(super) weights: Vec<u64>,
 }
 
 impl Warm {
+    /// Replaces the levels by those of another budget, and returns the former ones.
+    pub fn exchange(&mut self, levels: Levels) -> Levels {
+        replace(&mut self.levels, levels)
+    }
+
     /// Returns the last level of a band, near which its curves should keep their breakpoints.
     #[must_use]
     pub fn level(&self, band: Band) -> Option<Level> {
-        self.levels.get(&band).copied()
+        self.levels.of(band)
     }
 
     pub(super) fn keep(&mut self, band: Band, level: Level) {
         // A full level tells nothing about the next one.
         if !level.is_full() {
-            self.levels.insert(band, level);
+            self.levels.keep(band, level);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::children::Children;
 use super::parts::{permit_parts, quota_parts, rate_parts, undivided_parts};
 use super::plan_changes::{GrantRequest, Plan};
 use crate::account::Account;
-use crate::allocate::Warm;
+use crate::allocate::{Levels, Warm};
 use crate::edge::Vector;
 use crate::share::{Kind, apportion};
 use crate::unit::{BudgetId, Incarnation, Rate, Tick, Tokens};
@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 pub(super) struct Standing {
     /// Kept only for several claimants: two or three are divided as fast without it, and most keys have no
     /// more.
-    warm: Option<Box<Warm>>,
+    levels: Levels,
     pub(super) central_mode: CentralMode,
 }
 
@@ -28,13 +28,14 @@ impl Standing {
 
     /// Returns true if nothing needs to be kept.
     pub(super) fn is_empty(&self) -> bool {
-        self.warm.is_none() && self.central_mode == CentralMode::default()
+        self.levels.is_empty() && self.central_mode == CentralMode::default()
     }
 }
 
-/// Plans a budget for the children in `around`, which is sorted and may have names of other children too.
+/// Plans a budget for the children in `around`, which is sorted and may have names of other children too. `warm` is
+/// the working memory of all budgets.
 pub(super) fn plan(
-    (children, around): (&mut Children, &[Incarnation]),
+    (children, around, warm): (&mut Children, &[Incarnation], &mut Warm),
     budget: BudgetId,
     account: &Account,
     view: &WholeView,
@@ -88,14 +89,17 @@ pub(super) fn plan(
         now,
     );
     plan.unsettled |= standing.central_mode.is_easing();
-    let mut warm = standing.warm.take().unwrap_or_default();
+    warm.exchange(core::mem::take(&mut standing.levels));
     let wanted = match account.kind() {
         _ if is_central => undivided_parts(&mut candidates, &room, view.placement, account.kind()),
-        Kind::Rate => rate_parts(&mut candidates, &room, view, &mut warm, now, &mut plan),
-        Kind::Quota => quota_parts(&candidates, &room, view, &mut warm),
-        Kind::Concurrency => permit_parts(&candidates, &room, view, &mut warm),
+        Kind::Rate => rate_parts(&mut candidates, &room, view, warm, now, &mut plan),
+        Kind::Quota => quota_parts(&candidates, &room, view, warm),
+        Kind::Concurrency => permit_parts(&candidates, &room, view, warm),
     };
-    standing.warm = (candidates.len() >= Standing::MANY).then_some(warm);
+    let levels = warm.exchange(Levels::default());
+    if candidates.len() >= Standing::MANY {
+        standing.levels = levels;
+    }
     plan.candidates = candidates.len().max(1);
     settle(&mut candidates, &wanted, account, view, &mut plan);
     plan
