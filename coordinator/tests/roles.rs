@@ -17,10 +17,11 @@ mod program;
 #[path = "support/server.rs"]
 mod server;
 
-use aliquot_coordinator::api::auth::{Auth, keep_reading};
+use aliquot_coordinator::api::auth::{Auth, Role, keep_reading};
 use aliquot_coordinator::api::connections::{Cause, Connections};
 use aliquot_coordinator::api::tls::TlsFiles;
 use aliquot_coordinator::config::{Config, Sources};
+use aliquot_faces::Scope;
 use aliquot_wire::pb;
 use aliquot_wire::pb::admin_client::AdminClient;
 use fake::Fake;
@@ -275,6 +276,44 @@ async fn a_token_gives_the_role_before_it_in_the_file() {
     std::fs::write(&tokens, format!("root {admin}\n")).unwrap();
     let error = Auth::load(&config).unwrap_err().to_string();
     assert!(error.contains("must be `admin TOKEN`") && !error.contains(&admin));
+}
+
+/// A session may use any key, so a token that is confined to some opens none.
+#[test]
+fn a_token_with_prefixes_asks_at_faces_alone() {
+    use tonic::service::Interceptor;
+    let dir = tempfile::tempdir().unwrap();
+    let (tokens, token) = (dir.path().join("tokens"), "c".repeat(32));
+    let mut sources = Sources::default();
+    sources.file("node.toml", &format!("tokens = {tokens:?}\n"));
+    let config = Config::load(&sources).unwrap().config;
+    std::fs::write(&tokens, format!("client {token} tenant/42 jobs\n")).unwrap();
+    let auth = Arc::new(Auth::load(&config).unwrap().0);
+    let request = || {
+        let mut request = Request::new(());
+        let token = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", token);
+        request
+    };
+    let refused = auth.guard(Role::Client).call(request()).unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    let expect = "confined to keys under tenant/42, jobs";
+    assert!(refused.message().contains(expect), "{refused}");
+    let admitted = auth.face_guard().call(request()).unwrap();
+    let scope = admitted.extensions().get::<Scope>().unwrap();
+    assert!(scope.covers("jobs/1") && !scope.covers("tenant/43"));
+    for (line, expect) in [
+        (format!("admin {token} jobs"), "must be `admin TOKEN`"),
+        (
+            format!("client {token} tenant/*"),
+            "a prefix that is no key",
+        ),
+        (format!("client {token} tenant/"), "a prefix that is no key"),
+    ] {
+        std::fs::write(&tokens, line).unwrap();
+        let error = Auth::load(&config).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    }
 }
 
 /// Tokens are changed without a restart. A file that cannot be used changes nothing.

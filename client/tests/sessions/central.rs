@@ -152,6 +152,32 @@ async fn central_admissions_are_not_refunded_and_extra_cost_is_asked_first() {
     assert_eq!(over(&admitted, 100.0, 2.0), None);
 }
 
+/// A look costs nothing and asks no node, and what is told afterwards is charged to the home.
+#[tokio::test]
+async fn a_cost_of_zero_is_admitted_in_central_mode_and_can_be_settled_for_more() {
+    let node = FakeNode::start(1, vec![small("a")]).await;
+    let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
+    let limiters = limiters(&clients);
+    kept(&node, &limiters, &mut Vec::new()).await;
+    let look = || limiters[0].decide_to_settle_within(0, Duration::from_millis(250));
+    // A client that held a token lately has its own.
+    let call = loop {
+        let decision = look().await;
+        let call = decision.outcome.expect("a look");
+        if call.is_from_home() {
+            assert_eq!(decision.info, None, "only the home knows what is left");
+            break call;
+        }
+        tokio::task::yield_now().await;
+    };
+    let (limit, window) = limiters[0].whole_limit().expect("the terms are known");
+    assert!(limit >= 2 && window.is_some(), "{limit} in {window:?} s");
+    assert_eq!(call.settle(2).taken, 2);
+    let asked = |cost| node.with(|inner| inner.asked.iter().any(|ask| ask.cost.get() == cost));
+    let paid = limiters[0].acquire_to_settle(1).await;
+    assert!(paid.is_ok() && asked(2), "the debt goes first");
+}
+
 #[tokio::test]
 async fn a_permit_is_booked_at_the_node_until_it_is_dropped_or_held_for_too_long() {
     let node = FakeNode::start(1, vec![one_permit("1s")]).await;

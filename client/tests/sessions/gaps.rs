@@ -219,7 +219,7 @@ fn a_fresh_client_is_served_at_its_first_request() {
 /// A key whose budget is made only when it is first used, or whose tokens are still at another node.
 #[test]
 fn a_key_that_becomes_known_late_is_waited_for_as_long_as_the_caller_says() {
-    // How long the budget is being made, and how long the caller waits, if it says so.
+    // Time in which the budget is being made, and time that the caller names, in milliseconds.
     let rows = [
         (150, None, true),
         (400, None, false),
@@ -259,6 +259,30 @@ fn a_key_that_becomes_known_late_is_waited_for_as_long_as_the_caller_says() {
             assert_eq!(asked.is_ok(), served, "{row:?}: {asked:?}");
         }
     }
+}
+
+/// Permits that another client holds and does not use are brought.
+#[test]
+fn permits_are_brought_from_a_client_that_does_not_use_them() {
+    let outcome = simulate(async {
+        let world = World::new(budgets());
+        let clients = [1, 2].map(|seed| world.client(seed).limiter("permits").expect("room"));
+        let most = Duration::from_millis(250);
+        for limiter in &clients {
+            let permit = limiter.decide_permit_within(Duration::from_secs(1)).await;
+            drop(permit.outcome.map_err(|no| format!("first: {no:?}"))?);
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        let mut held = Vec::new();
+        for time in 1..=3 {
+            let permit = clients[1].decide_permit_within(most).await.outcome;
+            held.push(permit.map_err(|no| format!("{time} of 3: {no:?}"))?);
+        }
+        let beyond = clients[1].decide_permit_within(most).await.outcome;
+        assert!(beyond.is_err(), "all are in flight");
+        Ok::<_, String>(())
+    });
+    assert_eq!(outcome, Ok(()));
 }
 
 /// A part of a few tokens grows while another client holds the rest and does not use it.

@@ -12,6 +12,7 @@ mod reservations;
 pub use reservations::{OnExpire, ReservationError, Reserve, Reserved, SettledPart};
 
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
+use crate::scope::Scope;
 use aliquot_client::{Client, KeyRefused, Limiter, Reason, Refused, Reservation};
 use charge::now;
 use futures_util::future::join_all;
@@ -61,9 +62,9 @@ pub struct Answer {
     pub limit: Option<u64>,
     /// The window, in whole seconds; `None` if no time makes the tokens, or if it is not known.
     pub window: Option<Duration>,
-    /// Tokens that this decider can take now. It may be less than what is left of the budget, and it is 0 for
-    /// a budget in central mode, which only its home knows.
-    pub remaining: u64,
+    /// Tokens that this decider can take now. It may be less than what is left of the budget. `None` if it is not
+    /// known here: only its home knows what is left of a budget in central mode.
+    pub remaining: Option<u64>,
     /// Time until nothing is used any more.
     pub reset_after: Duration,
     /// Shortest wait after which a retry may succeed; `None` if the request was allowed, if waiting does not help,
@@ -154,13 +155,26 @@ impl Decider {
         }
     }
 
-    /// Returns the budget's key for the key of a request.
+    /// Returns the budget's key for the key of a request, if its caller may ask for it.
     ///
     /// # Errors
     ///
-    /// [`KeyProblem`] if no rule of the face matches, or if no budget can have such a key.
-    pub fn budget_key(&self, face: Face, key: &[u8]) -> Result<Mapped<'_>, KeyProblem> {
-        self.rules.budget_key(face, key)
+    /// [`KeyProblem`] if no rule of the face matches, if no budget can have such a key, or if the caller may not ask
+    /// for it.
+    pub fn budget_key(
+        &self,
+        face: Face,
+        scope: &Scope,
+        key: &[u8],
+    ) -> Result<Mapped<'_>, KeyProblem> {
+        let mapped = self.rules.budget_key(face, key)?;
+        match scope.covers(&mapped.key) {
+            true => Ok(mapped),
+            false => Err(KeyProblem::Outside {
+                key: mapped.key,
+                scope: scope.clone(),
+            }),
+        }
     }
 
     /// Decides one question.
@@ -172,22 +186,22 @@ impl Decider {
         let deadline = now() + ask.within;
         match ask.cost {
             Cost::Take(n) => match held.take(n, deadline).await {
-                Ok(reservation) => {
+                Ok((reservation, answer)) => {
                     held.recent.add(reservation);
-                    held.allow()
+                    answer
                 }
                 Err(answer) => answer,
             },
             Cost::Peek => held.peek(deadline).await,
             Cost::Refund(n) => {
                 held.recent.refund(n);
-                held.allow()
+                held.would(0)
             }
             // A charge of nothing, which costs more than it was taken for.
             Cost::Spent(n) => match held.take(0, deadline).await {
-                Ok(reservation) => {
+                Ok((reservation, _)) => {
                     reservation.settle(n);
-                    held.allow()
+                    held.would(0)
                 }
                 Err(answer) => answer,
             },
@@ -208,8 +222,8 @@ impl Decider {
                 Ok(part) => taken.push(part),
                 Err(answer) => {
                     let at = taken.len();
-                    for (_, reservation) in taken.into_iter().rev() {
-                        put_back(reservation);
+                    for (_, charge) in taken.into_iter().rev() {
+                        put_back(charge);
                     }
                     let answers = asks.iter().enumerate();
                     let answers = answers.map(|(index, ask)| match index == at {
@@ -233,7 +247,7 @@ impl Decider {
     async fn part(&self, ask: &Ask, now: Instant) -> Result<Part, Answer> {
         let held = self.held(&ask.key)?;
         let deadline = now + ask.within;
-        let reservation = match ask.cost {
+        let charge = match ask.cost {
             Cost::Take(n) => Some(held.take(n, deadline).await?),
             Cost::Spent(_) => Some(held.take(0, deadline).await?),
             Cost::Peek => match held.peek(deadline).await {
@@ -242,7 +256,7 @@ impl Decider {
             },
             Cost::Refund(_) => None,
         };
-        Ok((held, reservation))
+        Ok((held, charge))
     }
 
     /// Answers as a question would be answered now, without asking a node.
@@ -254,7 +268,7 @@ impl Decider {
         match ask.cost {
             Cost::Take(n) => held.would(n),
             Cost::Peek => held.would(1),
-            Cost::Refund(_) | Cost::Spent(_) => held.allow(),
+            Cost::Refund(_) | Cost::Spent(_) => held.would(0),
         }
     }
 
@@ -268,26 +282,29 @@ impl Decider {
     }
 }
 
-/// Key of one question among several, and the tokens taken for it.
-type Part = (Arc<HeldKey>, Option<Reservation>);
+/// Key of one question among several, and the tokens taken for it with the answer to that.
+type Part = (Arc<HeldKey>, Option<(Reservation, Answer)>);
 
-fn put_back(reservation: Option<Reservation>) {
-    if let Some(reservation) = reservation {
+fn put_back(charge: Option<(Reservation, Answer)>) {
+    if let Some((reservation, _)) = charge {
         reservation.settle(0);
     }
 }
 
 /// Makes the tokens of a question final, and answers it.
-fn book(ask: &Ask, (held, reservation): Part) -> Answer {
-    match (ask.cost, reservation) {
+fn book(ask: &Ask, (held, charge): Part) -> Answer {
+    match (ask.cost, charge) {
         (Cost::Refund(n), _) => held.recent.refund(n),
-        (Cost::Spent(n), Some(reservation)) => {
+        (Cost::Spent(n), Some((reservation, _))) => {
             reservation.settle(n);
         }
-        (_, Some(reservation)) => held.recent.add(reservation),
+        (_, Some((reservation, answer))) => {
+            held.recent.add(reservation);
+            return answer;
+        }
         (_, None) => {}
     }
-    held.allow()
+    held.would(0)
 }
 
 impl Outcome {

@@ -1,13 +1,15 @@
 //! gRPC face: the service `aliquot.v1.Limits`.
 //!
 //! A refusal is a reply. An error status means that the request itself is wrong (`INVALID_ARGUMENT`, with the field,
-//! its value and what is allowed) or that there is no such reservation (`NOT_FOUND`).
+//! its value and what is allowed), that the caller may not ask for the key (`PERMISSION_DENIED`), or that there is no
+//! such reservation (`NOT_FOUND`).
 
 use crate::decider::{
     Answer, Ask, Cost, Decider, OnExpire, Outcome, ReservationError, Reserve, SettledPart,
 };
 use crate::http::{BATCH_MAX, PARTS_MAX, TTL_S, WITHIN_MS, is_id};
-use crate::rules::Face;
+use crate::rules::{Face, KeyProblem};
+use crate::scope::Scope;
 use aliquot_wire::pb;
 use aliquot_wire::pb::limits_server::{Limits, LimitsServer};
 use std::fmt::Display;
@@ -34,7 +36,8 @@ impl Limits for Service {
         &self,
         request: Request<pb::CheckRequest>,
     ) -> Result<Response<pb::CheckReply>, Status> {
-        let ask = self.ask(&request.into_inner(), "", None)?;
+        let scope = scope(&request);
+        let ask = self.ask(&scope, &request.into_inner(), "", None)?;
         Ok(Response::new(reply(&self.0.decide(&ask).await)))
     }
 
@@ -42,12 +45,14 @@ impl Limits for Service {
         &self,
         request: Request<pb::CheckBatchRequest>,
     ) -> Result<Response<pb::CheckBatchReply>, Status> {
+        let scope = scope(&request);
         let request = request.into_inner();
         listed("checks", request.checks.len(), BATCH_MAX)?;
         let within = within(request.within_ms)?;
         let asks = request.checks.iter().enumerate();
-        let asks =
-            asks.map(|(index, check)| self.ask(check, &format!("checks[{index}]."), Some(within)));
+        let asks = asks.map(|(index, check)| {
+            self.ask(&scope, check, &format!("checks[{index}]."), Some(within))
+        });
         let asks = asks.collect::<Result<Vec<_>, _>>()?;
         let answers = match request.all {
             true => self.0.decide_all(&asks).await,
@@ -68,11 +73,11 @@ impl Limits for Service {
         &self,
         request: Request<Streaming<pb::CheckRequest>>,
     ) -> Result<Response<Self::CheckStreamStream>, Status> {
-        let service = self.clone();
+        let (service, scope) = (self.clone(), scope(&request));
         let answers = request.into_inner().then(move |request| {
-            let service = service.clone();
+            let (service, scope) = (service.clone(), scope.clone());
             async move {
-                let ask = service.ask(&request?, "", None)?;
+                let ask = service.ask(&scope, &request?, "", None)?;
                 Ok(reply(&service.0.decide(&ask).await))
             }
         });
@@ -83,10 +88,11 @@ impl Limits for Service {
         &self,
         request: Request<pb::ReserveRequest>,
     ) -> Result<Response<pb::ReserveReply>, Status> {
+        let scope = scope(&request);
         let request = request.into_inner();
         listed("parts", request.parts.len(), PARTS_MAX)?;
         let parts = request.parts.iter().enumerate().map(|(index, part)| {
-            let key = self.key(&part.key, &format!("parts[{index}]."))?;
+            let key = self.key(&scope, &part.key, &format!("parts[{index}]."))?;
             match part.cost {
                 Some(0) => Err(wrong(&format!("parts[{index}].cost"), 0, "at least 1")),
                 cost => Ok((key, cost.unwrap_or(1))),
@@ -128,25 +134,27 @@ impl Limits for Service {
         &self,
         request: Request<pb::SettleRequest>,
     ) -> Result<Response<pb::SettleReply>, Status> {
+        let scope = scope(&request);
         let request = request.into_inner();
-        let settled = self.0.settle(&request.id, &request.costs);
-        settlement(settled)
+        settlement(self.0.settle(&scope, &request.id, &request.costs))
     }
 
     async fn release(
         &self,
         request: Request<pb::ReleaseRequest>,
     ) -> Result<Response<pb::SettleReply>, Status> {
-        settlement(self.0.release(&request.into_inner().id))
+        let scope = scope(&request);
+        settlement(self.0.release(&scope, &request.into_inner().id))
     }
 
     async fn peek(
         &self,
         request: Request<pb::PeekRequest>,
     ) -> Result<Response<pb::CheckReply>, Status> {
+        let scope = scope(&request);
         let request = request.into_inner();
         let ask = Ask {
-            key: self.key(&request.key, "")?,
+            key: self.key(&scope, &request.key, "")?,
             cost: Cost::Peek,
             within: within(request.within_ms)?,
         };
@@ -158,12 +166,13 @@ impl Service {
     /// Translates a request. `within` is the deadline of a batch.
     fn ask(
         &self,
+        scope: &Scope,
         request: &pb::CheckRequest,
         path: &str,
         of_batch: Option<Duration>,
     ) -> Result<Ask, Status> {
         Ok(Ask {
-            key: self.key(&request.key, path)?,
+            key: self.key(scope, &request.key, path)?,
             cost: match request.cost {
                 Some(0) => Cost::Peek,
                 cost => Cost::Take(cost.unwrap_or(1)),
@@ -175,17 +184,23 @@ impl Service {
         })
     }
 
-    fn key(&self, key: &str, path: &str) -> Result<String, Status> {
-        let mapped = self.0.budget_key(Face::Grpc, key.as_bytes());
-        let mapped = mapped.map_err(|problem| {
-            wrong(
+    fn key(&self, scope: &Scope, key: &str, path: &str) -> Result<String, Status> {
+        let mapped = self.0.budget_key(Face::Grpc, scope, key.as_bytes());
+        let mapped = mapped.map_err(|problem| match problem {
+            KeyProblem::Outside { .. } => Status::permission_denied(problem.to_string()),
+            problem => wrong(
                 &format!("{path}key"),
                 format!("{key:?}"),
                 &format!("mapped to a budget: {problem}"),
-            )
+            ),
         })?;
         Ok(mapped.key)
     }
+}
+
+/// Returns the keys that a caller may ask for, as the port noted them.
+fn scope<T>(request: &Request<T>) -> Scope {
+    request.extensions().get().cloned().unwrap_or_default()
 }
 
 fn within(ms: Option<u32>) -> Result<Duration, Status> {
@@ -216,6 +231,7 @@ fn unusable(error: &ReservationError) -> Status {
     let text = error.to_string();
     match error {
         ReservationError::Unknown => Status::not_found(text),
+        ReservationError::Outside => Status::permission_denied(text),
         ReservationError::Other => Status::already_exists(text),
         _ => Status::invalid_argument(text),
     }
@@ -287,7 +303,7 @@ mod tests {
         assert!(reply.allowed);
         assert_eq!(
             (reply.limit, reply.window_s, reply.remaining),
-            (Some(10), Some(1), 6)
+            (Some(10), Some(1), Some(6))
         );
         assert_eq!(reply.reset_after_ms, 400);
         let reply = service
@@ -309,7 +325,7 @@ mod tests {
             .await
             .expect("a reply")
             .into_inner();
-        assert_eq!((reply.allowed, reply.remaining), (true, 6));
+        assert_eq!((reply.allowed, reply.remaining), (true, Some(6)));
     }
 
     #[tokio::test]
@@ -398,5 +414,17 @@ mod tests {
             .await
             .expect_err("a status");
         assert_eq!(status.code(), tonic::Code::NotFound);
+    }
+
+    #[tokio::test]
+    async fn a_key_outside_of_what_a_caller_may_ask_for_is_denied() {
+        let (decider, _) = decider(64);
+        let service = Service(decider);
+        let mut request = Request::new(check("b", 1));
+        let scope = Scope::under(["a".to_owned()]);
+        request.extensions_mut().insert(scope);
+        let status = service.check(request).await.expect_err("a status");
+        assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
+        assert!(status.message().contains("keys under a"), "{status}");
     }
 }

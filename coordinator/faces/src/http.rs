@@ -11,7 +11,7 @@
 //! | `GET /v1/openapi.json` | describes all of this (OpenAPI 3.1) |
 //!
 //! A refusal is an answer like any other: status 200 with `allowed: false`. With `?status=429` it has status 429, or
-//! 503 if there is no decision. Bodies must be `application/json`, which a page in a browser cannot send to another
+//! 503 if there is no decision. A key that the caller may not ask for has status 403. Bodies must be `application/json`, which a page in a browser cannot send to another
 //! origin unasked.
 
 mod answer;
@@ -20,7 +20,8 @@ mod body;
 use crate::decider::{
     Answer, Ask, Cost, Decider, OnExpire, Outcome, ReservationError, Reserve, SettledPart,
 };
-use crate::rules::Face;
+use crate::rules::{Face, KeyProblem, Mapped};
+use crate::scope::Scope;
 use answer::{RefusalStatus, failed, json_response, of_answer, one, several, wrong};
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -55,6 +56,21 @@ pub(crate) const WITHIN_MS: (u64, u64) = (250, 10_000);
 /// Time of a reservation in seconds, unless the request names another, and the longest that it may name.
 pub(crate) const TTL_S: (u64, u64) = (60, 86_400);
 
+/// Fields of the requests, and of the objects in their lists.
+const CHECK: [&str; 3] = ["key", "cost", "within_ms"];
+const BATCH: [&str; 3] = ["checks", "all", "within_ms"];
+const RESERVE: [&str; 7] = [
+    "key",
+    "cost",
+    "parts",
+    "ttl_s",
+    "on_expire",
+    "id",
+    "within_ms",
+];
+const SETTLE: [&str; 3] = ["id", "cost", "costs"];
+const PART: [&str; 2] = ["key", "cost"];
+
 /// A response, or one about an error.
 type Reply = Result<Response<Body>, Box<Response<Body>>>;
 
@@ -73,6 +89,37 @@ pub fn router(decider: Decider) -> Router {
         .with_state(decider)
 }
 
+/// The caller of a request, who may ask for some keys.
+struct Caller<'a> {
+    decider: &'a Decider,
+    scope: Scope,
+}
+
+impl<'a> Caller<'a> {
+    fn of(decider: &'a Decider, request: &Request<Body>) -> Self {
+        let scope = request.extensions().get().cloned();
+        Self {
+            decider,
+            scope: scope.unwrap_or_default(),
+        }
+    }
+
+    fn budget_key(&self, key: &str) -> Result<Mapped<'a>, FieldError> {
+        let mapped = self
+            .decider
+            .budget_key(Face::Http, &self.scope, key.as_bytes());
+        mapped.map_err(|problem| FieldError {
+            status: match problem {
+                KeyProblem::Outside { .. } => StatusCode::FORBIDDEN,
+                _ => StatusCode::BAD_REQUEST,
+            },
+            field: "key".to_owned(),
+            value: Some(key.into()),
+            allowed: format!("mapped to a budget: {problem}"),
+        })
+    }
+}
+
 /// One question of a request, as read.
 struct Check {
     /// Key as the caller wrote it.
@@ -86,9 +133,10 @@ async fn check(State(decider): State<Decider>, request: Request<Body>) -> Respon
 
 async fn checked(decider: &Decider, request: Request<Body>) -> Reply {
     let status = status_of(request.uri())?;
-    let mut fields = read(request).await?;
+    let caller = Caller::of(decider, &request);
+    let mut fields = read(request, &CHECK).await?;
     let within = within(&mut fields)?;
-    let question = question(decider, &mut fields, within)?;
+    let question = question(&caller, &mut fields, within)?;
     fields.end().map_err(|error| wrong(&error))?;
     let answer = decider.decide(&question.ask).await;
     Ok(one(&of_answer(&question.key, &answer), &answer, status))
@@ -100,16 +148,17 @@ async fn check_batch(State(decider): State<Decider>, request: Request<Body>) -> 
 
 async fn batch_checked(decider: &Decider, request: Request<Body>) -> Reply {
     let status = status_of(request.uri())?;
-    let mut fields = read(request).await?;
+    let caller = Caller::of(decider, &request);
+    let mut fields = read(request, &BATCH).await?;
     let within = within(&mut fields)?;
     let together = fields.flag("all").map_err(|error| wrong(&error))?;
     let list = fields
-        .objects("checks", BATCH_MAX)
+        .objects("checks", BATCH_MAX, &PART)
         .map_err(|error| wrong(&error))?;
     fields.end().map_err(|error| wrong(&error))?;
     let mut questions = Vec::with_capacity(list.len());
     for mut fields in list {
-        questions.push(question(decider, &mut fields, within)?);
+        questions.push(question(&caller, &mut fields, within)?);
         fields.end().map_err(|error| wrong(&error))?;
     }
     let (keys, asks): (Vec<_>, Vec<_>) = questions.into_iter().map(|q| (q.key, q.ask)).unzip();
@@ -127,9 +176,10 @@ async fn reserve(State(decider): State<Decider>, request: Request<Body>) -> Resp
 
 async fn reserved(decider: &Decider, request: Request<Body>) -> Reply {
     let status = status_of(request.uri())?;
-    let mut fields = read(request).await?;
+    let caller = Caller::of(decider, &request);
+    let mut fields = read(request, &RESERVE).await?;
     let within = within(&mut fields)?;
-    let (keys, reserve) = reservation(decider, &mut fields, within)?;
+    let (keys, reserve) = reservation(&caller, &mut fields, within)?;
     fields.end().map_err(|error| wrong(&error))?;
     let reserved = decider
         .reserve(&reserve)
@@ -149,7 +199,8 @@ async fn settle(State(decider): State<Decider>, request: Request<Body>) -> Respo
 }
 
 async fn settled(decider: &Decider, request: Request<Body>) -> Reply {
-    let mut fields = read(request).await?;
+    let caller = Caller::of(decider, &request);
+    let mut fields = read(request, &SETTLE).await?;
     let read = (|| -> Result<_, FieldError> {
         let id = id_of(&mut fields)?;
         let costs = match fields.has("cost") {
@@ -161,7 +212,7 @@ async fn settled(decider: &Decider, request: Request<Body>) -> Reply {
     })();
     let (id, costs) = read.map_err(|error| wrong(&error))?;
     let parts = decider
-        .settle(&id, &costs)
+        .settle(&caller.scope, &id, &costs)
         .map_err(|error| unusable(&error))?;
     Ok(settlement(&id, &parts))
 }
@@ -171,28 +222,32 @@ async fn release(State(decider): State<Decider>, request: Request<Body>) -> Resp
 }
 
 async fn released(decider: &Decider, request: Request<Body>) -> Reply {
-    let mut fields = read(request).await?;
+    let caller = Caller::of(decider, &request);
+    let mut fields = read(request, &["id"]).await?;
     let id = id_of(&mut fields).map_err(|error| wrong(&error))?;
     fields.end().map_err(|error| wrong(&error))?;
-    let parts = decider.release(&id).map_err(|error| unusable(&error))?;
+    let parts = decider
+        .release(&caller.scope, &id)
+        .map_err(|error| unusable(&error))?;
     Ok(settlement(&id, &parts))
 }
 
 async fn budget(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
-    join(looked_at(&decider, request.uri()).await)
+    let caller = Caller::of(&decider, &request);
+    join(looked_at(&caller, request.uri()).await)
 }
 
-async fn looked_at(decider: &Decider, uri: &Uri) -> Reply {
+async fn looked_at(caller: &Caller<'_>, uri: &Uri) -> Reply {
     let status = status_of(uri)?;
     let path = uri.path();
     let key = decoded(path.strip_prefix("/v1/budgets/").unwrap_or(path));
-    let mapped = mapped(decider, &key).map_err(|error| wrong(&error))?;
+    let mapped = caller.budget_key(&key).map_err(|error| wrong(&error))?;
     let ask = Ask {
-        key: mapped,
+        key: mapped.key,
         cost: Cost::Peek,
         within: Duration::from_millis(WITHIN_MS.0),
     };
-    let answer = decider.decide(&ask).await;
+    let answer = caller.decider.decide(&ask).await;
     Ok(one(&of_answer(&key, &answer), &answer, status))
 }
 
@@ -225,6 +280,7 @@ fn status_of(uri: &Uri) -> Result<RefusalStatus, Box<Response<Body>>> {
         "" | "status=200" => Ok(RefusalStatus::Ok),
         "status=429" => Ok(RefusalStatus::TooManyRequests),
         other => Err(wrong(&FieldError {
+            status: StatusCode::BAD_REQUEST,
             field: "the query".to_owned(),
             value: Some(other.into()),
             allowed: "status=200 or status=429".to_owned(),
@@ -232,8 +288,8 @@ fn status_of(uri: &Uri) -> Result<RefusalStatus, Box<Response<Body>>> {
     }
 }
 
-/// Reads the fields of a body.
-async fn read(request: Request<Body>) -> Result<Fields, Box<Response<Body>>> {
+/// Reads the fields of a body, all of which must be known.
+async fn read(request: Request<Body>, known: &[&str]) -> Result<Fields, Box<Response<Body>>> {
     let kind = request.headers().get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -258,7 +314,7 @@ async fn read(request: Request<Body>) -> Result<Fields, Box<Response<Body>>> {
         let detail = format!("the body must be JSON: {error}");
         failed(StatusCode::BAD_REQUEST, &detail)
     })?;
-    Fields::of(value, "").map_err(|error| wrong(&error))
+    Fields::of(value, "", known).map_err(|error| wrong(&error))
 }
 
 fn within(fields: &mut Fields) -> Result<Duration, Box<Response<Body>>> {
@@ -271,12 +327,12 @@ fn within(fields: &mut Fields) -> Result<Duration, Box<Response<Body>>> {
 
 /// Reads a key and its cost.
 fn question(
-    decider: &Decider,
+    caller: &Caller<'_>,
     fields: &mut Fields,
     within: Duration,
 ) -> Result<Check, Box<Response<Body>>> {
     let read = (|| -> Result<_, FieldError> {
-        let (key, to) = key_of(decider, fields)?;
+        let (key, to) = key_of(caller, fields)?;
         let cost = match fields.count("cost", 0..=u64::MAX, 1)? {
             0 => Cost::Peek,
             n => Cost::Take(n),
@@ -292,24 +348,13 @@ fn question(
 }
 
 /// Reads a key. Returns it with the budget's key.
-fn key_of(decider: &Decider, fields: &mut Fields) -> Result<(String, String), FieldError> {
+fn key_of(caller: &Caller<'_>, fields: &mut Fields) -> Result<(String, String), FieldError> {
     let key = fields.text("key", "a text, such as \"tenant/42/reads\"")?;
-    match decider.budget_key(Face::Http, key.as_bytes()) {
-        Ok(mapped) => Ok((key, mapped.key)),
-        Err(problem) => Err(fields.refuse("key", &key, format!("mapped to a budget: {problem}"))),
-    }
-}
-
-/// Returns the budget's key for a key in a path.
-fn mapped(decider: &Decider, key: &str) -> Result<String, FieldError> {
-    let mapped = decider.budget_key(Face::Http, key.as_bytes());
-    mapped
-        .map(|mapped| mapped.key)
-        .map_err(|problem| FieldError {
-            field: "key".to_owned(),
-            value: Some(key.into()),
-            allowed: format!("mapped to a budget: {problem}"),
-        })
+    let mapped = caller.budget_key(&key).map_err(|error| FieldError {
+        field: fields.name("key"),
+        ..error
+    })?;
+    Ok((key, mapped.key))
 }
 
 /// Replaces `%XX` in a path by the byte that it stands for. An incomplete one stays as it is.
@@ -336,12 +381,12 @@ fn decoded(path: &str) -> String {
 
 /// Reads a request for a reservation: one key, or a list of them. Returns the keys as the caller wrote them.
 fn reservation(
-    decider: &Decider,
+    caller: &Caller<'_>,
     fields: &mut Fields,
     within: Duration,
 ) -> Result<(Vec<String>, Reserve), Box<Response<Body>>> {
     let part = |fields: &mut Fields| {
-        let (key, to) = key_of(decider, fields)?;
+        let (key, to) = key_of(caller, fields)?;
         let cost = fields.count("cost", 1..=u64::MAX, 1)?;
         Ok::<_, FieldError>((key, (to, cost)))
     };
@@ -350,7 +395,7 @@ fn reservation(
         match fields.has("key") {
             true => parts.push(part(fields)?),
             false => {
-                for mut fields in fields.objects("parts", PARTS_MAX)? {
+                for mut fields in fields.objects("parts", PARTS_MAX, &PART)? {
                     parts.push(part(&mut fields)?);
                     fields.end()?;
                 }
@@ -393,6 +438,7 @@ fn id_of(fields: &mut Fields) -> Result<String, FieldError> {
 fn unusable(error: &ReservationError) -> Box<Response<Body>> {
     let status = match error {
         ReservationError::Unknown => StatusCode::NOT_FOUND,
+        ReservationError::Outside => StatusCode::FORBIDDEN,
         ReservationError::Other => StatusCode::CONFLICT,
         _ => StatusCode::BAD_REQUEST,
     };

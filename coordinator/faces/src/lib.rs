@@ -16,6 +16,8 @@
 //!
 //! The modules are listed from the bottom layer to the top.
 
+pub mod scope;
+
 pub mod rules;
 
 pub mod decider;
@@ -28,3 +30,4 @@ pub mod rls;
 
 pub use decider::{Answer, Ask, Cost, Decider, Outcome};
 pub use rules::{Face, KeyRules};
+pub use scope::Scope;

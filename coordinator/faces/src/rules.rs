@@ -16,6 +16,7 @@
 //! A face without any rule uses the request's key as it is. A face with rules has no budget for keys that none of
 //! them matches.
 
+use crate::scope::Scope;
 use aliquot_core::budget::Key;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -139,6 +140,14 @@ pub enum KeyProblem {
     /// The key is not valid for a budget, and neither is its escaped form.
     #[error("the key {0}")]
     Invalid(String),
+    /// The caller may not ask for the key.
+    #[error("the key {key:?} is outside of what this caller may ask for, which is {scope}")]
+    Outside {
+        /// Key of the budget.
+        key: String,
+        /// Keys that the caller may ask for.
+        scope: Scope,
+    },
 }
 
 /// A rule, read.

@@ -9,7 +9,9 @@
 //! | everything on the peer port | with TLS, certificates of `tls.peers`; without, all callers |
 //!
 //! A certificate has the roles of the names that it is valid for (subject alternative names, DNS or
-//! IP). A token has the role that precedes it in the token file, which is read again when it changes.
+//! IP). A token has the role that precedes it in the token file, which is read again when it changes. A token may be
+//! confined to the keys under some prefixes, which follow it in the file. Its bearer may ask only at faces, because a
+//! session may use any key.
 //! If neither TLS nor tokens are configured, every caller is admin. The configuration allows that only
 //! on loopback, or as `insecure`.
 
@@ -23,6 +25,7 @@ pub use role::Role;
 
 use super::tls::secret_is_open;
 use crate::config::Config;
+use aliquot_faces::Scope;
 use rustls_pki_types::{CertificateDer, ServerName};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -41,7 +44,7 @@ pub struct Auth {
 /// Contents of the token file when it was last read.
 struct Tokens {
     path: PathBuf,
-    all: RwLock<file::Tokens>,
+    all: RwLock<Vec<file::Token>>,
 }
 
 #[derive(Clone)]
@@ -119,32 +122,37 @@ impl Auth {
         }
     }
 
-    /// Checks that a caller with this certificate and this token has a role.
+    /// Returns an interceptor to put before a face. It adds the [`Scope`] of the caller to the request.
+    #[must_use]
+    pub fn face_guard(self: &Arc<Self>) -> FaceGuard {
+        FaceGuard(self.guard(Role::Client))
+    }
+
+    /// Checks that a caller with this certificate and this token has a role. Returns the keys that it may ask for.
     fn check(
         &self,
         needed: Role,
         certificate: Option<&CertificateDer<'_>>,
         token: Option<&[u8]>,
-    ) -> Result<(), Status> {
+    ) -> Result<Scope, Status> {
         let open = match needed {
             Role::Peer => self.names.is_none(),
             Role::Client | Role::Admin => self.names.is_none() && self.tokens.is_none(),
         };
         if open {
-            return Ok(());
+            return Ok(Scope::ALL);
         }
         let by_name = certificate.map(|certificate| self.roles_of_certificate(certificate));
-        let by_token = token.map(|token| self.role_of_token(token));
-        let roles: Vec<Role> = by_name
-            .iter()
-            .flatten()
-            .copied()
-            .chain(by_token.flatten())
-            .collect();
-        if roles.iter().any(|role| role.allows(needed)) {
-            return Ok(());
+        if by_name.iter().flatten().any(|role| role.allows(needed)) {
+            return Ok(Scope::ALL);
         }
-        if by_token == Some(None) {
+        let by_token = token.map(|token| self.bearer_of(token));
+        if let Some(Some((role, scope))) = &by_token
+            && role.allows(needed)
+        {
+            return Ok(scope.clone());
+        }
+        if matches!(by_token, Some(None)) {
             return Err(Status::unauthenticated(
                 "unknown token: it must be in the node's token file",
             ));
@@ -155,6 +163,8 @@ impl Auth {
                  --tls-key)",
             ));
         }
+        let of_token = by_token.flatten().map(|(role, _)| role);
+        let roles: Vec<Role> = by_name.into_iter().flatten().chain(of_token).collect();
         Err(denied(needed, &roles))
     }
 
@@ -176,17 +186,19 @@ impl Auth {
             .collect()
     }
 
-    /// Compares with every token completely, so that the time taken reveals nothing about them.
-    fn role_of_token(&self, shown: &[u8]) -> Option<Role> {
+    /// Returns what the bearer of a token may do. Compares with every token completely, so that the time taken reveals
+    /// nothing about them.
+    fn bearer_of(&self, shown: &[u8]) -> Option<(Role, Scope)> {
         let tokens = self.tokens.as_ref()?;
         let tokens = tokens.all.read().unwrap_or_else(PoisonError::into_inner);
-        tokens.iter().fold(None, |found, (role, token)| {
-            if same(token, shown) {
-                Some(*role)
+        let found = tokens.iter().fold(None, |found, token| {
+            if same(&token.text, shown) {
+                Some(token)
             } else {
                 found
             }
-        })
+        });
+        found.map(|token| (token.role, token.scope.clone()))
     }
 }
 
@@ -238,23 +250,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Returns true if a caller with the certificate in these extensions, and without a token, has the role.
-    #[must_use]
-    pub fn admits(&self, extensions: http::Extensions) -> bool {
-        let request = Request::from_parts(MetadataMap::new(), extensions, ());
-        self.clone().call(request).is_ok()
-    }
-
-    /// Returns true if a token has the role.
-    #[must_use]
-    pub fn knows(&self, token: &[u8]) -> bool {
-        let role = self.auth.role_of_token(token);
-        role.is_some_and(|role| role.allows(self.needed))
-    }
-}
-
-impl Interceptor for Guard {
-    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+    /// Returns the keys that the caller may ask for.
+    fn scope(&self, request: &Request<()>) -> Result<Scope, Status> {
         let certificates = request.peer_certs();
         let own = certificates.as_ref().and_then(|chain| chain.first());
         let header = request.metadata().get("authorization");
@@ -262,8 +259,45 @@ impl Interceptor for Guard {
             let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
-        self.auth
-            .check(self.needed, own, token.map(str::as_bytes))?;
+        self.auth.check(self.needed, own, token.map(str::as_bytes))
+    }
+}
+
+/// Interceptor before a face: lets callers with the role client through, and notes which keys they may ask for.
+#[derive(Clone, Debug)]
+pub struct FaceGuard(Guard);
+
+impl FaceGuard {
+    /// Returns true if a caller with the certificate in these extensions, and without a token, has the role.
+    #[must_use]
+    pub fn admits(&self, extensions: http::Extensions) -> bool {
+        let request = Request::from_parts(MetadataMap::new(), extensions, ());
+        self.0.scope(&request).is_ok()
+    }
+
+    /// Returns the keys that the bearer of a token may ask for; `None` if it has not the role.
+    #[must_use]
+    pub fn scope_of(&self, token: &[u8]) -> Option<Scope> {
+        let (role, scope) = self.0.auth.bearer_of(token)?;
+        role.allows(self.0.needed).then_some(scope)
+    }
+}
+
+impl Interceptor for FaceGuard {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        let scope = self.0.scope(&request)?;
+        request.extensions_mut().insert(scope);
         Ok(request)
+    }
+}
+
+impl Interceptor for Guard {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        match self.scope(&request)? {
+            scope if scope.is_confined() => Err(Status::permission_denied(format!(
+                "this token is confined to {scope}: ask at a face, because a session may use any key"
+            ))),
+            _ => Ok(request),
+        }
     }
 }

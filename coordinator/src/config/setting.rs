@@ -131,7 +131,7 @@ settings! {
     "tls.peers" List "" "NAME"
         "Names whose certificates belong to the other nodes. Default: the hosts of `cluster.peers`.";
     "tokens" One "" "FILE"
-        "File of bearer tokens and their roles, one `admin TOKEN` or `client TOKEN` per line. If set, a caller without a certificate needs a token. Read again when it changes.";
+        "File of bearer tokens and their roles, one `admin TOKEN`, `client TOKEN` or `client TOKEN PREFIX...` per line; with prefixes it asks at faces alone, for the keys under these. If set, a caller without a certificate needs a token. Read again when it changes.";
     "budgets" One "" "FILE"
         "File of budgets (YAML or TOML) that are applied once, when the cluster is formed.";
     "insecure" Flag "false" "BOOL"

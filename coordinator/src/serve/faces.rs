@@ -2,12 +2,12 @@
 
 use super::error::ListenError;
 use super::port::{self, Listener, Protocol, Redis};
-use crate::api::auth::{Auth, Guard, Role};
+use crate::api::auth::{Auth, FaceGuard};
 use crate::api::connections::Connections;
 use crate::api::tls::{TlsError, TlsFiles};
 use crate::config::{FaceAddress, FacesConfig, face_setting};
 use crate::session::STREAMS_PER_CONNECTION_MAX;
-use aliquot_faces::{Decider, Face, grpc, resp};
+use aliquot_faces::{Decider, Face, Scope, grpc, resp};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
@@ -77,7 +77,7 @@ impl FaceListeners {
                 Listener::Tcp(_) => port.tls.map(TlsFiles::face_server).transpose()?,
                 Listener::Unix(_) => None,
             };
-            let guard = port.auth.guard(Role::Client);
+            let guard = port.auth.face_guard();
             let (connections, stopping) = (port.connections.clone(), port.stopping.clone());
             let decider = decider.clone();
             tasks.push(match face {
@@ -147,12 +147,16 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Puts a guard before the HTTP face.
-fn guarded(router: Router, guard: Guard) -> Router {
-    router.layer(from_fn(move |request: Request, next: Next| {
+fn guarded(router: Router, guard: FaceGuard) -> Router {
+    router.layer(from_fn(move |mut request: Request, next: Next| {
         let mut guard = guard.clone();
         async move {
             match guard.call(as_grpc(&request)) {
-                Ok(_) => next.run(request).await,
+                Ok(known) => {
+                    let scope = known.extensions().get::<Scope>().cloned();
+                    request.extensions_mut().insert(scope.unwrap_or_default());
+                    next.run(request).await
+                }
                 Err(status) => denied(&status),
             }
         }

@@ -8,16 +8,17 @@
 //! A reservation lives in the process that made it. It is settled once: further calls of `settle` and `release` get
 //! the first result again until the time of the reservation is over, so a caller may retry.
 
-use super::charge::{now, take};
+use super::charge::now;
 use super::held::HeldKey;
 use super::{Answer, Decider, Outcome};
+use crate::scope::Scope;
 use aliquot_client::limiter::Settled;
-use aliquot_client::{Permit, Reason, Refused, Reservation};
+use aliquot_client::{Permit, Reason, Reservation};
 use rand::RngExt;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
 /// A request for a reservation: all parts are charged, or none is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +73,9 @@ pub enum ReservationError {
     /// There is no such reservation in this process: it has expired, or was made elsewhere.
     #[error("there is no such reservation here: it has expired, or another node or agent made it")]
     Unknown,
+    /// The caller may not ask for a key of the reservation.
+    #[error("the reservation has a key that is outside of what this caller may ask for")]
+    Outside,
     /// A reservation of this name has other parts.
     #[error("a reservation of this name has other parts")]
     Other,
@@ -186,18 +190,14 @@ impl Decider {
         let mut answers = Vec::with_capacity(reserve.parts.len());
         for (key, tokens) in &reserve.parts {
             let part = match self.held(key) {
-                Ok(held) => match take_part(&held, *tokens, deadline).await {
-                    Ok(part) => {
-                        held.decided();
-                        answers.push(held.allow());
-                        Ok(part)
-                    }
-                    Err(refused) => Err(held.refuse(refused)),
-                },
+                Ok(held) => take_part(&held, *tokens, deadline).await,
                 Err(answer) => Err(answer),
             };
             match part {
-                Ok(part) => taken.push(part),
+                Ok((part, answer)) => {
+                    taken.push(part);
+                    answers.push(answer);
+                }
                 Err(answer) => {
                     put_back(taken);
                     answers.push(answer);
@@ -273,8 +273,13 @@ impl Decider {
     /// # Errors
     ///
     /// [`ReservationError`]; nothing was changed.
-    pub fn settle(&self, id: &str, costs: &[u64]) -> Result<Vec<SettledPart>, ReservationError> {
-        self.finish(id, |parts| match costs.len() == parts.len() {
+    pub fn settle(
+        &self,
+        scope: &Scope,
+        id: &str,
+        costs: &[u64],
+    ) -> Result<Vec<SettledPart>, ReservationError> {
+        self.finish(scope, id, |parts| match costs.len() == parts.len() {
             true => Ok(costs.to_vec()),
             false => Err(ReservationError::Costs {
                 parts: parts.len(),
@@ -287,18 +292,22 @@ impl Decider {
     ///
     /// # Errors
     ///
-    /// [`ReservationError::Unknown`]; nothing was changed.
-    pub fn release(&self, id: &str) -> Result<Vec<SettledPart>, ReservationError> {
-        self.finish(id, |parts| Ok(vec![0; parts.len()]))
+    /// [`ReservationError`]; nothing was changed.
+    pub fn release(&self, scope: &Scope, id: &str) -> Result<Vec<SettledPart>, ReservationError> {
+        self.finish(scope, id, |parts| Ok(vec![0; parts.len()]))
     }
 
     fn finish(
         &self,
+        scope: &Scope,
         id: &str,
         costs: impl FnOnce(&[(String, u64)]) -> Result<Vec<u64>, ReservationError>,
     ) -> Result<Vec<SettledPart>, ReservationError> {
         let mut table = self.reservations.lock();
         let entry = table.entries.get_mut(id).ok_or(ReservationError::Unknown)?;
+        if !entry.parts.iter().all(|(key, _)| scope.covers(key)) {
+            return Err(ReservationError::Outside);
+        }
         if let State::Settled(parts) = &entry.state {
             return Ok(parts.clone());
         }
@@ -332,26 +341,17 @@ impl Decider {
 }
 
 /// Takes tokens, or a permit of a key that limits concurrency.
-async fn take_part(held: &HeldKey, n: u64, deadline: Instant) -> Result<Taken, Refused> {
-    let refused = match take(held, n, deadline).await {
-        Ok(reservation) => return Ok(Taken::Tokens(reservation)),
-        Err(refused) => refused,
-    };
-    if refused.reason != Reason::WrongKind || n != 1 {
-        return Err(refused);
+async fn take_part(held: &HeldKey, n: u64, deadline: Instant) -> Result<(Taken, Answer), Answer> {
+    match held.take(n, deadline).await {
+        Ok((reservation, answer)) => Ok((Taken::Tokens(reservation), answer)),
+        Err(answer) if answer.reason == Some(Reason::WrongKind) && n == 1 => {
+            let most = deadline.saturating_duration_since(now());
+            let decision = held.limiter.decide_permit_within(most).await;
+            let (permit, answer) = held.answer(decision)?;
+            Ok((Taken::Permit(permit), answer))
+        }
+        Err(answer) => Err(answer),
     }
-    let refused = match held.limiter.try_permit() {
-        Ok(permit) => return Ok(Taken::Permit(permit)),
-        Err(refused) => refused,
-    };
-    // No permit is free here; a node may bring one, or decide.
-    if refused.reason == Reason::Permits {
-        return Err(refused);
-    }
-    let permit = timeout_at(deadline, held.limiter.permit()).await;
-    permit
-        .unwrap_or_else(|_| Err(Reason::Undecided.into()))
-        .map(Taken::Permit)
 }
 
 async fn expire_after(

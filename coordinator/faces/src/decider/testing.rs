@@ -51,5 +51,6 @@ pub(crate) fn ask(key: &str, cost: Cost) -> Ask {
 
 /// Returns what is left of a key.
 pub(crate) async fn remaining(decider: &Decider, key: &str) -> u64 {
-    decider.decide(&ask(key, Cost::Peek)).await.remaining
+    let answer = decider.decide(&ask(key, Cost::Peek)).await;
+    answer.remaining.expect("limits of this process")
 }

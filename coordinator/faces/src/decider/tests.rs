@@ -12,7 +12,7 @@ async fn an_answer_tells_limit_rest_and_wait() {
     );
     assert_eq!(
         (answer.remaining, answer.reset_after),
-        (6, Duration::from_millis(400))
+        (Some(6), Duration::from_millis(400))
     );
     let answer = decider.decide(&ask("a", Cost::Take(7))).await;
     assert_eq!(answer.outcome, Outcome::OverLimit);
@@ -20,28 +20,31 @@ async fn an_answer_tells_limit_rest_and_wait() {
     let answer = decider.decide(&ask("a", Cost::Take(11))).await;
     assert_eq!((answer.outcome, answer.retry_after), (Outcome::Never, None));
     let answer = decider.decide(&ask("a", Cost::Peek)).await;
-    assert_eq!((answer.outcome, answer.remaining), (Outcome::Allowed, 6));
+    assert_eq!(
+        (answer.outcome, answer.remaining),
+        (Outcome::Allowed, Some(6))
+    );
 }
 
 #[tokio::test]
 async fn a_refund_gives_back_what_was_taken_and_no_more() {
     let (decider, clock) = decider(64);
     let refund = decider.decide(&ask("a", Cost::Refund(5))).await;
-    assert_eq!(refund.remaining, 10);
+    assert_eq!(refund.remaining, Some(10));
     decider.decide(&ask("a", Cost::Take(3))).await;
     decider.decide(&ask("a", Cost::Take(5))).await;
     let refund = decider.decide(&ask("a", Cost::Refund(6))).await;
-    assert_eq!(refund.remaining, 8);
+    assert_eq!(refund.remaining, Some(8));
     // The rest of a charge that was refunded in part is spent.
     let refund = decider.decide(&ask("a", Cost::Refund(6))).await;
-    assert_eq!(refund.remaining, 8);
+    assert_eq!(refund.remaining, Some(8));
     // Tokens that were made again since are not put back: the bucket was full in between.
     decider.decide(&ask("a", Cost::Take(8))).await;
     clock.advance(Duration::from_secs(2));
     decider.decide(&ask("a", Cost::Take(10))).await;
     decider.decide(&ask("a", Cost::Refund(10))).await;
     let refund = decider.decide(&ask("a", Cost::Refund(8))).await;
-    assert_eq!(refund.remaining, 10);
+    assert_eq!(refund.remaining, Some(10));
 }
 
 #[tokio::test]
@@ -51,7 +54,7 @@ async fn ten_charges_are_refunded_together() {
         decider.decide(&ask("a", Cost::Take(1))).await;
     }
     let refund = decider.decide(&ask("a", Cost::Refund(u64::MAX))).await;
-    assert_eq!(refund.remaining, 10);
+    assert_eq!(refund.remaining, Some(10));
 }
 
 #[tokio::test]
@@ -59,26 +62,32 @@ async fn all_are_charged_or_none() {
     let (decider, _) = decider(64);
     let both = [ask("a", Cost::Take(6)), ask("b", Cost::Take(2))];
     let answers = decider.decide_all(&both).await;
-    assert_eq!((answers[0].remaining, answers[1].remaining), (4, 8));
+    assert_eq!(
+        (answers[0].remaining, answers[1].remaining),
+        (Some(4), Some(8))
+    );
     let both = [ask("b", Cost::Take(2)), ask("a", Cost::Take(6))];
     let answers = decider.decide_all(&both).await;
     assert_eq!(
         (answers[0].outcome, answers[0].remaining),
-        (Outcome::Allowed, 8)
+        (Outcome::Allowed, Some(8))
     );
     assert_eq!(
         (answers[1].outcome, answers[1].remaining),
-        (Outcome::OverLimit, 4)
+        (Outcome::OverLimit, Some(4))
     );
     let each = decider.decide_each(&both).await;
-    assert_eq!((each[0].outcome, each[0].remaining), (Outcome::Allowed, 6));
+    assert_eq!(
+        (each[0].outcome, each[0].remaining),
+        (Outcome::Allowed, Some(6))
+    );
     assert_eq!(each[1].outcome, Outcome::OverLimit);
     // A key that is named twice is charged twice, or not at all.
     let twice = [ask("b", Cost::Take(4)), ask("b", Cost::Take(4))];
     let answers = decider.decide_all(&twice).await;
     assert_eq!(answers[1].outcome, Outcome::OverLimit);
     let peek = decider.decide(&ask("b", Cost::Peek)).await;
-    assert_eq!(peek.remaining, 6);
+    assert_eq!(peek.remaining, Some(6));
 }
 
 #[tokio::test]
@@ -118,7 +127,10 @@ async fn what_was_spent_already_is_taken_also_beyond_the_limit() {
     let (decider, clock) = decider(64);
     decider.decide(&ask("a", Cost::Take(8))).await;
     let spent = decider.decide(&ask("a", Cost::Spent(17))).await;
-    assert_eq!((spent.outcome, spent.remaining), (Outcome::Allowed, 0));
+    assert_eq!(
+        (spent.outcome, spent.remaining),
+        (Outcome::Allowed, Some(0))
+    );
     // 15 tokens are owed, and the next one comes after them.
     let refused = decider.decide(&ask("a", Cost::Take(1))).await;
     assert_eq!(refused.retry_after, Some(Duration::from_millis(1_600)));

@@ -73,14 +73,14 @@ pub(super) fn several(body: &Value, answers: &[Answer], status: RefusalStatus) -
 pub(super) fn wrong(error: &FieldError) -> Box<Response<Body>> {
     let body = json!({
         "type": "about:blank",
-        "title": "Bad Request",
-        "status": 400,
+        "title": error.status.canonical_reason(),
+        "status": error.status.as_u16(),
         "detail": error.to_string(),
         "field": error.field,
         "value": error.value,
         "allowed": error.allowed,
     });
-    problem(StatusCode::BAD_REQUEST, &body)
+    problem(error.status, &body)
 }
 
 /// Makes a response with another error.
@@ -128,14 +128,17 @@ fn describe(headers: &mut HeaderMap, answer: &Answer) {
         RATE_LIMIT_POLICY,
         &format!("\"limit\";q={limit}{window}"),
     );
-    if answer.outcome == Outcome::Never {
+    let Some(remaining) = answer
+        .remaining
+        .filter(|_| answer.outcome != Outcome::Never)
+    else {
         return;
-    }
+    };
     let reset = answer
         .retry_after
         .unwrap_or(answer.reset_after)
         .min(answer.reset_after);
-    let (remaining, t) = (answer.remaining, whole_seconds(reset));
+    let t = whole_seconds(reset);
     put(
         headers,
         RATE_LIMIT,

@@ -1,5 +1,7 @@
 //! Reading the JSON of requests. An error names the field, its value and what is allowed.
 
+use aliquot_budgets::nearest;
+use http::StatusCode;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,6 +9,7 @@ use std::ops::RangeInclusive;
 /// A field of a request is wrong. Nothing was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldError {
+    pub(super) status: StatusCode,
     pub(super) field: String,
     /// The value as JSON; `None` if it is missing.
     pub(super) value: Option<Value>,
@@ -27,7 +30,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// The fields of an object. Each is taken out when it is read, so that what is left is unknown.
+/// The fields of an object. Each is taken out when it is read, so that what is left does not go with the others.
 #[derive(Debug)]
 pub(super) struct Fields {
     path: String,
@@ -35,25 +38,45 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Returns the fields of an object; `path` names it in errors, and is empty for the whole body.
-    pub(super) fn of(value: Value, path: &str) -> Result<Self, FieldError> {
-        match value {
-            Value::Object(fields) => Ok(Self {
-                path: path.to_owned(),
-                fields,
-            }),
-            other => Err(FieldError {
+    /// Returns the fields of an object, all of which must be `known`; `path` names it in errors, and is empty for the
+    /// whole body.
+    pub(super) fn of(value: Value, path: &str, known: &[&str]) -> Result<Self, FieldError> {
+        let Value::Object(fields) = value else {
+            return Err(FieldError {
+                status: StatusCode::BAD_REQUEST,
                 field: match path {
                     "" => "the body".to_owned(),
                     path => path.to_owned(),
                 },
-                value: Some(other),
+                value: Some(value),
                 allowed: "an object".to_owned(),
-            }),
+            });
+        };
+        let fields = Self {
+            path: path.to_owned(),
+            fields,
+        };
+        // An unknown field comes first: it may be a misspelt one, which is then missing.
+        let mut names = fields.fields.iter();
+        match names.find(|(name, _)| !known.contains(&name.as_str())) {
+            None => Ok(fields),
+            Some((name, value)) => {
+                let allowed = match nearest(name, known.iter().copied()) {
+                    Some(near) => {
+                        format!("left out: there is no such field; did you mean {near:?}?")
+                    }
+                    None => format!(
+                        "left out: there is no such field, only {}",
+                        known.join(", ")
+                    ),
+                };
+                Err(fields.wrong(name, Some(value.clone()), allowed))
+            }
         }
     }
 
-    fn name(&self, field: &str) -> String {
+    /// Returns the name of a field, as errors have it.
+    pub(super) fn name(&self, field: &str) -> String {
         match self.path.as_str() {
             "" => field.to_owned(),
             path => format!("{path}.{field}"),
@@ -62,6 +85,7 @@ impl Fields {
 
     fn wrong(&self, field: &str, value: Option<Value>, allowed: impl Into<String>) -> FieldError {
         FieldError {
+            status: StatusCode::BAD_REQUEST,
             field: self.name(field),
             value,
             allowed: allowed.into(),
@@ -126,15 +150,20 @@ impl Fields {
         }
     }
 
-    /// Reads a list of objects.
-    pub(super) fn objects(&mut self, field: &str, most: usize) -> Result<Vec<Self>, FieldError> {
+    /// Reads a list of objects with these fields.
+    pub(super) fn objects(
+        &mut self,
+        field: &str,
+        most: usize,
+        known: &[&str],
+    ) -> Result<Vec<Self>, FieldError> {
         let allowed = format!("a list of 1 to {most} objects");
         match self.take(field) {
             Some(Value::Array(list)) if (1..=most).contains(&list.len()) => {
                 let path = self.name(field);
                 let objects = list.into_iter().enumerate();
                 objects
-                    .map(|(index, value)| Self::of(value, &format!("{path}[{index}]")))
+                    .map(|(index, value)| Self::of(value, &format!("{path}[{index}]"), known))
                     .collect()
             }
             // A long list is not repeated in the error.
@@ -166,7 +195,7 @@ impl Fields {
             Some((field, value)) => Err(self.wrong(
                 field,
                 Some(value.clone()),
-                "left out: there is no such field",
+                "left out: it does not go with the other fields",
             )),
         }
     }
@@ -174,15 +203,5 @@ impl Fields {
     /// Returns an error about a field that is missing.
     pub(super) fn missing(&self, field: &str, allowed: &str) -> FieldError {
         self.wrong(field, None, allowed)
-    }
-
-    /// Returns an error about a field that was read.
-    pub(super) fn refuse(
-        &self,
-        field: &str,
-        value: &str,
-        allowed: impl Into<String>,
-    ) -> FieldError {
-        self.wrong(field, Some(value.into()), allowed)
     }
 }

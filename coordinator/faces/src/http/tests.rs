@@ -107,7 +107,14 @@ async fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
             "within_ms",
             "from 1 to 10000",
         ),
-        (json!({ "key": "a", "costs": 1 }), "costs", "no such field"),
+        (
+            json!({ "key": "a", "costs": 1 }),
+            "costs",
+            "did you mean \"cost\"?",
+        ),
+        // The misspelt field is named, and not the one that is missing therefore.
+        (json!({ "keys": "a" }), "keys", "did you mean \"key\"?"),
+        (json!({ "x": "a" }), "x", "only key, cost, within_ms"),
         (json!({ "key": "a//b" }), "key", "no empty segment"),
         (json!([]), "the body", "an object"),
     ];
@@ -121,6 +128,11 @@ async fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
             "an object",
         ),
         (cost, "checks[0].cost", "whole number"),
+        (
+            json!({ "checks": [{ "key": "a", "kost": 1 }] }),
+            "checks[0].kost",
+            "did you mean \"cost\"?",
+        ),
     ];
     check_wrong("/v1/check:batch", wrong).await;
     let wrong = vec![
@@ -128,6 +140,11 @@ async fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
             json!({ "key": "a", "ttl_s": 0 }),
             "ttl_s",
             "from 1 to 86400",
+        ),
+        (
+            json!({ "key": "a", "parts": [{ "key": "b" }] }),
+            "parts",
+            "does not go with",
         ),
         (
             json!({ "key": "a", "on_expire": "x" }),
@@ -290,4 +307,49 @@ async fn the_description_fits_the_service() {
     assert_eq!(names(&settled.body), schema("Settled"));
     let wrong = send(&decider, "/v1/check", json!({})).await;
     assert_eq!(names(&wrong.body), schema("Problem"));
+}
+
+#[tokio::test]
+async fn a_key_outside_of_what_a_caller_may_ask_for_is_forbidden() {
+    let (decider, _) = decider(64);
+    let post = async |path: &str, scope: &Scope, body: Value| {
+        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        let request = request.extension(scope.clone());
+        let request = request.body(Body::from(body.to_string()));
+        call(&decider, request.expect("a request")).await
+    };
+    let (mine, all) = (Scope::under(["a".to_owned()]), Scope::ALL);
+    let rows = [
+        ("/v1/check", json!({ "key": "a/1" }), 200, "key"),
+        ("/v1/check", json!({ "key": "b" }), 403, "key"),
+        (
+            "/v1/check:batch",
+            json!({ "checks": [{ "key": "a" }, { "key": "ab" }] }),
+            403,
+            "checks[1].key",
+        ),
+        ("/v1/reserve", json!({ "key": "b" }), 403, "key"),
+    ];
+    for (path, body, status, name) in rows {
+        let told = post(path, &mine, body).await;
+        assert_eq!(told.status, status, "{path}: {}", told.body);
+        if status == 403 {
+            assert_eq!(told.body["field"], json!(name));
+            assert!(told.body["detail"].to_string().contains("keys under a"));
+        }
+    }
+    assert_eq!(testing::remaining(&decider, "a").await, 10, "none of them");
+    let peek = Request::get("/v1/budgets/b").extension(mine.clone());
+    let told = call(&decider, peek.body(Body::empty()).expect("a request")).await;
+    assert_eq!(told.status, 403);
+    // A reservation of another caller.
+    post("/v1/reserve", &all, json!({ "key": "b", "id": "theirs" })).await;
+    for path in ["/v1/settle", "/v1/release"] {
+        let body = match path {
+            "/v1/settle" => json!({ "id": "theirs", "cost": 9 }),
+            _ => json!({ "id": "theirs" }),
+        };
+        assert_eq!(post(path, &mine, body).await.status, 403, "{path}");
+    }
+    assert_eq!(testing::remaining(&decider, "b").await, 9);
 }

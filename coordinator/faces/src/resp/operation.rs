@@ -102,8 +102,14 @@ impl Operation {
 
     fn state(&self, answer: &Answer, asked: u64, allowed: bool) -> State {
         let named = self.limit.map(NamedLimit::burst);
-        let most = named.or(answer.limit).unwrap_or(answer.remaining);
-        let used = most.saturating_sub(answer.remaining);
+        let most = named.or(answer.limit).or(answer.remaining);
+        let most = most.unwrap_or_default();
+        // A command that only reads must not report a limit as used up whose state is not known here.
+        let remaining = answer.remaining.unwrap_or(match self.verb {
+            Verb::Take(_) | Verb::AtMost(_) => 0,
+            Verb::Peek | Verb::Refund(_) => most,
+        });
+        let used = most.saturating_sub(remaining);
         let count = match (allowed, self.verb) {
             (true, Verb::Take(_) | Verb::AtMost(_)) => used.max(asked),
             (true, _) => used,
@@ -113,10 +119,10 @@ impl Operation {
             allowed,
             asked: if allowed { asked } else { 0 },
             most,
-            remaining: answer.remaining,
+            remaining,
             count,
             retry_after: answer.retry_after,
-            missing: self.time_for(asked.saturating_sub(answer.remaining)),
+            missing: self.time_for(asked.saturating_sub(remaining)),
             reset_after: answer.reset_after,
         }
     }

@@ -6,7 +6,8 @@ use super::reply::{Reply, Version};
 use super::request::Parser;
 use super::session::{Host, Session, Step};
 use crate::decider::{Answer, Ask, Cost, Decider, Outcome};
-use crate::rules::Face;
+use crate::rules::{Face, KeyProblem};
+use crate::scope::Scope;
 use bytes::BytesMut;
 use std::future::Future;
 use std::io;
@@ -27,8 +28,8 @@ pub trait Caller: Send + Sync {
     /// Returns true if the client must give a password before it may ask.
     fn must_authenticate(&self) -> bool;
 
-    /// Returns true if a client with this password may ask.
-    fn allows(&self, password: &[u8]) -> bool;
+    /// Returns the keys that a client with this password may ask for; `None` if the password is not known.
+    fn scope(&self, password: &[u8]) -> Option<Scope>;
 }
 
 /// Settings of a [`Server`].
@@ -108,7 +109,7 @@ impl Server {
                     let _open = caller.begin();
                     let step = session.command(&parts, &Here(caller));
                     let closes = matches!(step, Step::Close(_));
-                    let reply = self.carry_out(step).await;
+                    let reply = self.carry_out(session.scope(), step).await;
                     reply.write(session.version(), &mut output);
                     if closes || output.len() >= Self::REPLIES {
                         self.send(&mut writer, &mut output).await?;
@@ -154,15 +155,15 @@ impl Server {
         sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    async fn carry_out(&self, step: Step) -> Reply {
+    async fn carry_out(&self, scope: &Scope, step: Step) -> Reply {
         match step {
             Step::Reply(reply) | Step::Close(reply) => reply,
-            Step::Run(operation) => self.run(operation).await,
+            Step::Run(operation) => self.run(scope, operation).await,
             Step::RunAll(steps) => {
                 let mut replies = Vec::with_capacity(steps.len());
                 for step in steps {
                     replies.push(match step {
-                        Step::Run(operation) => self.run(operation).await,
+                        Step::Run(operation) => self.run(scope, operation).await,
                         Step::Reply(reply) | Step::Close(reply) => reply,
                         Step::RunAll(_) => Reply::err("EXEC in EXEC"),
                     });
@@ -173,9 +174,13 @@ impl Server {
     }
 
     /// Decides an operation.
-    async fn run(&self, mut operation: Operation) -> Reply {
-        let mapped = match self.decider.budget_key(Face::Redis, &operation.key) {
+    async fn run(&self, scope: &Scope, mut operation: Operation) -> Reply {
+        let mapped = self.decider.budget_key(Face::Redis, scope, &operation.key);
+        let mapped = match mapped {
             Ok(mapped) => mapped,
+            Err(problem @ KeyProblem::Outside { .. }) => {
+                return Reply::Error(format!("NOPERM {problem}"));
+            }
             Err(problem) => return Reply::err(problem),
         };
         // Only a rule can ask for a limit: a client's own key may end in anything.
@@ -228,7 +233,7 @@ impl Server {
             if !refused || asked <= 1 {
                 return (answer, asked);
             }
-            asked = answer.remaining.clamp(1, asked - 1);
+            asked = answer.remaining.unwrap_or_default().clamp(1, asked - 1);
         }
         ask.cost = Cost::Take(1);
         (self.decider.decide(&ask).await, 1)
@@ -243,8 +248,8 @@ impl<C: Caller> Host for Here<'_, C> {
         self.0.must_authenticate()
     }
 
-    fn allows(&self, password: &[u8]) -> bool {
-        self.0.allows(password)
+    fn scope(&self, password: &[u8]) -> Option<Scope> {
+        self.0.scope(password)
     }
 
     fn unix_time(&self) -> Duration {

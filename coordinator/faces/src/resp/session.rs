@@ -8,6 +8,7 @@ use super::reply::{Reply, Version};
 use super::scripts;
 use super::throttle;
 use super::words::{arity, number};
+use crate::scope::Scope;
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ pub(super) trait Host {
     /// Returns true if clients must authenticate.
     fn must_authenticate(&self) -> bool;
 
-    /// Returns true if a client with this password may ask.
-    fn allows(&self, password: &[u8]) -> bool;
+    /// Returns the keys that a client with this password may ask for; `None` if the password is not known.
+    fn scope(&self, password: &[u8]) -> Option<Scope>;
 
     /// Returns the time since 1970.
     fn unix_time(&self) -> Duration;
@@ -32,6 +33,7 @@ pub(super) struct Session {
     id: u64,
     version: Version,
     authenticated: bool,
+    scope: Scope,
     name: Bytes,
     /// Commands since `MULTI`, and their bytes.
     queue: Option<(Vec<Vec<Bytes>>, usize)>,
@@ -69,6 +71,7 @@ impl Session {
             id,
             version: Version::Resp2,
             authenticated: false,
+            scope: Scope::ALL,
             name: Bytes::new(),
             queue: None,
         }
@@ -76,6 +79,11 @@ impl Session {
 
     pub(super) const fn version(&self) -> Version {
         self.version
+    }
+
+    /// Returns the keys that the client may ask for.
+    pub(super) const fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Carries out a command. `parts` has its name and its arguments.
@@ -177,12 +185,13 @@ impl Session {
             Some(b"3") => Version::Resp3,
             Some(_) => return Reply::Error("NOPROTO unsupported protocol version".into()),
         };
-        let (mut rest, mut name, mut authenticated) =
-            (args.get(1..).unwrap_or_default(), None, self.authenticated);
+        let (mut rest, mut name) = (args.get(1..).unwrap_or_default(), None);
+        let (mut authenticated, mut scope) = (self.authenticated, None);
         while let Some(option) = rest.first() {
             rest = match (option.to_ascii_uppercase().as_slice(), rest) {
                 (b"AUTH", [_, _, password, more @ ..]) => {
-                    if host.must_authenticate() && !host.allows(password) {
+                    scope = host.scope(password);
+                    if host.must_authenticate() && scope.is_none() {
                         return refused();
                     }
                     authenticated = true;
@@ -204,6 +213,7 @@ impl Session {
             );
         }
         (self.version, self.authenticated) = (version, authenticated);
+        self.scope = scope.unwrap_or_else(|| std::mem::take(&mut self.scope));
         self.name = name.unwrap_or_else(|| std::mem::take(&mut self.name));
         let text = |text: &str| Reply::text(text);
         let version = if version == Version::Resp3 { 3 } else { 2 };
@@ -223,8 +233,8 @@ impl Session {
         let ([password] | [_, password]) = args else {
             return arity("AUTH");
         };
-        if host.allows(password) {
-            self.authenticated = true;
+        if let Some(scope) = host.scope(password) {
+            (self.authenticated, self.scope) = (true, scope);
             return Reply::OK;
         }
         match host.must_authenticate() {

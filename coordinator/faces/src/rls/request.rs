@@ -317,9 +317,9 @@ fn status(case: &Case, answer: Option<&Answer>) -> DescriptorStatus {
     };
     let remaining = match answer {
         Some(answer) if answer.outcome == Outcome::Allowed => answer.remaining,
-        _ => 0,
+        _ => None,
     };
-    let remaining = remaining.min(limit.requests.into());
+    let remaining = remaining.unwrap_or_default().min(limit.requests.into());
     let name = case.rule.as_ref().map(|rule| rule.name.clone());
     let several = (limit.units > 1).then_some(pb::UInt32Value { value: limit.units });
     DescriptorStatus {
@@ -389,7 +389,9 @@ pub fn count(cases: &[Case], answers: &[Option<Answer>]) {
         };
         let near = |answer: &Answer| {
             let requests = case.limit.map_or(0, |limit| u64::from(limit.requests));
-            answer.remaining.saturating_mul(5) < requests
+            answer
+                .remaining
+                .is_some_and(|left| left.saturating_mul(5) < requests)
         };
         let standing = match (over, case.role) {
             (true, Role::Shadow) => Standing::Shadowed,

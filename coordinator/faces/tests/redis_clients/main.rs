@@ -6,7 +6,7 @@ use aliquot_client::{KeyRefused, Limit, Limiter};
 use aliquot_core::budget::NamedLimit;
 use aliquot_faces::decider::{Limiters, Options as Deciding};
 use aliquot_faces::resp::{Caller, Options, Server};
-use aliquot_faces::{Decider, KeyRules};
+use aliquot_faces::{Decider, KeyRules, Scope};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -53,8 +53,8 @@ impl Caller for Known {
         self.must_authenticate
     }
 
-    fn allows(&self, password: &[u8]) -> bool {
-        password == b"s3cret"
+    fn scope(&self, password: &[u8]) -> Option<Scope> {
+        (password == b"s3cret").then_some(Scope::ALL)
     }
 }
 

@@ -1,10 +1,17 @@
 //! The contents of the token file.
 
 use super::role::Role;
+use aliquot_core::budget::Key;
+use aliquot_faces::Scope;
 use std::path::{Path, PathBuf};
 
-/// Tokens with their roles.
-pub(super) type Tokens = Vec<(Role, Vec<u8>)>;
+/// A token, with what its bearer may do.
+pub(super) struct Token {
+    pub(super) role: Role,
+    /// Keys of budgets that it may ask for, at faces.
+    pub(super) scope: Scope,
+    pub(super) text: Vec<u8>,
+}
 
 /// Minimum number of characters of a token: 128 bits, if they are hexadecimal digits.
 const TOKEN_MIN: usize = 32;
@@ -34,12 +41,12 @@ pub enum AuthError {
 }
 
 /// Reads the file.
-pub(super) fn read(path: &Path) -> Result<Tokens, AuthError> {
+pub(super) fn read(path: &Path) -> Result<Vec<Token>, AuthError> {
     let text = std::fs::read_to_string(path).map_err(|error| AuthError::Unreadable {
         path: path.to_owned(),
         error,
     })?;
-    let mut tokens = Tokens::new();
+    let mut tokens: Vec<Token> = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
         let text = text.trim();
         if text.is_empty() || text.starts_with('#') {
@@ -50,25 +57,42 @@ pub(super) fn read(path: &Path) -> Result<Tokens, AuthError> {
             line,
             reason,
         };
-        let expected = "must be `admin TOKEN` or `client TOKEN`";
-        let (role, token) = text
-            .split_once(char::is_whitespace)
-            .ok_or_else(|| wrong(expected))?;
+        let expected = "must be `admin TOKEN`, `client TOKEN` or `client TOKEN PREFIX...`";
+        let mut words = text.split_whitespace();
+        let (Some(role), Some(token)) = (words.next(), words.next()) else {
+            return Err(wrong(expected));
+        };
+        let prefixes: Vec<String> = words.map(str::to_owned).collect();
         let role = match role {
-            "admin" => Role::Admin,
+            "admin" if prefixes.is_empty() => Role::Admin,
             "client" => Role::Client,
             _ => return Err(wrong(expected)),
         };
-        let token = token.trim();
+        if !prefixes
+            .iter()
+            .all(|prefix| Key::try_from(prefix.as_str()).is_ok())
+        {
+            return Err(wrong(
+                "has a prefix that is no key: it must be whole segments, such as tenant/42",
+            ));
+        }
+        let scope = match prefixes.is_empty() {
+            true => Scope::ALL,
+            false => Scope::under(prefixes),
+        };
         if token.len() < TOKEN_MIN || !token.chars().all(|c| c.is_ascii_graphic()) {
             return Err(wrong(
                 "has a token that is not 32 or more printable characters: make one with `openssl rand -hex 32`",
             ));
         }
-        if tokens.iter().any(|(_, known)| known == token.as_bytes()) {
+        if tokens.iter().any(|known| known.text == token.as_bytes()) {
             return Err(wrong("has a token that stands in another line, too"));
         }
-        tokens.push((role, token.as_bytes().to_owned()));
+        tokens.push(Token {
+            role,
+            scope,
+            text: token.as_bytes().to_owned(),
+        });
     }
     Ok(tokens)
 }

@@ -1,10 +1,11 @@
 //! The protocol of Redis on a connection.
 
 use super::exchange::{Exchange, GRACE};
-use crate::api::auth::Guard;
+use crate::api::auth::FaceGuard;
 use crate::api::connections::{Connection, OpenRequest};
 use crate::timer;
 use ::http::Extensions;
+use aliquot_faces::Scope;
 use aliquot_faces::resp::{Caller, Server};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -12,13 +13,13 @@ use tokio::sync::watch;
 /// Commands of Redis, answered by the Redis face.
 pub(in crate::serve) struct Redis {
     pub(in crate::serve) server: Server,
-    pub(in crate::serve) guard: Guard,
+    pub(in crate::serve) guard: FaceGuard,
     pub(in crate::serve) stopping: watch::Receiver<bool>,
 }
 
 /// The caller of one connection.
 struct Known<'a> {
-    guard: &'a Guard,
+    guard: &'a FaceGuard,
     /// False if its certificate allows it to ask, or if callers need no role.
     must_authenticate: bool,
     connection: &'a Connection,
@@ -35,8 +36,8 @@ impl Caller for Known<'_> {
         self.must_authenticate
     }
 
-    fn allows(&self, password: &[u8]) -> bool {
-        self.guard.knows(password)
+    fn scope(&self, password: &[u8]) -> Option<Scope> {
+        self.guard.scope_of(password)
     }
 }
 

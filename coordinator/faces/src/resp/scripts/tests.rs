@@ -25,7 +25,7 @@ fn answer(outcome: Outcome, remaining: u64, reset: u64, retry: Option<u64>) -> A
         reason: None,
         limit: Some(10),
         window: None,
-        remaining,
+        remaining: Some(remaining),
         reset_after: Duration::from_millis(reset),
         retry_after: retry.map(Duration::from_millis),
     }

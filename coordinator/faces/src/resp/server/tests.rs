@@ -47,8 +47,8 @@ impl Caller for Anyone {
         false
     }
 
-    fn allows(&self, _: &[u8]) -> bool {
-        false
+    fn scope(&self, password: &[u8]) -> Option<Scope> {
+        (password == b"confined").then(|| Scope::under(["login/a".to_owned()]))
     }
 }
 
@@ -265,4 +265,22 @@ async fn a_server_that_stops_answers_what_has_arrived() {
     near.read_to_end(&mut rest).await.expect("it ends");
     assert_eq!(rest, b"");
     task.await.expect("no panic").expect("it stopped");
+}
+
+#[tokio::test]
+async fn a_key_outside_of_what_a_client_may_ask_for_is_refused() {
+    let bed = Bed::new(Options::default());
+    let refused = "-NOPERM the key \"login/b\" is outside of what this caller may ask for, which is keys under login/a\r\n";
+    check(
+        &bed,
+        "AUTH confined\nINCR login:a\nINCR login:b\nGET login:b",
+        &format!("+OK\r\n:1\r\n{refused}{refused}"),
+    )
+    .await;
+    check(&bed, "HELLO 2 AUTH x confined\nINCR login:b\nRESET\nINCR login:b", &{
+        let hello = "*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:2\r\n\
+                     $4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n";
+        format!("{hello}{refused}+RESET\r\n:1\r\n")
+    })
+    .await;
 }

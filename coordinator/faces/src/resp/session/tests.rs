@@ -13,8 +13,12 @@ impl Host for Door {
         self.closed
     }
 
-    fn allows(&self, password: &[u8]) -> bool {
-        password == b"token"
+    fn scope(&self, password: &[u8]) -> Option<Scope> {
+        match password {
+            b"token" => Some(Scope::ALL),
+            b"confined" => Some(Scope::under(["api".to_owned()])),
+            _ => None,
+        }
     }
 
     fn unix_time(&self) -> Duration {

@@ -339,7 +339,7 @@ fn answered(rls: &Rls, text: &str, outcomes: &[Outcome]) -> Result<String, Probl
         reason: None,
         limit: Some(10),
         window: None,
-        remaining: 3,
+        remaining: Some(3),
         reset_after: Duration::ZERO,
         retry_after: None,
     };

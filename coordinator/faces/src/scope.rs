@@ -1,0 +1,66 @@
+//! The keys that a caller may ask for.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Keys of budgets that a caller may ask for: all, or those under some prefixes.
+///
+/// A prefix is one or more whole segments: `tenant/42` covers `tenant/42` and `tenant/42/reads`, but not `tenant/420`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope(Option<Arc<[String]>>);
+
+impl Scope {
+    /// All keys.
+    pub const ALL: Self = Self(None);
+
+    /// Confines a caller to the keys under these prefixes.
+    #[must_use]
+    pub fn under(prefixes: impl IntoIterator<Item = String>) -> Self {
+        Self(Some(prefixes.into_iter().collect()))
+    }
+
+    /// Returns true if it does not cover all keys.
+    #[must_use]
+    pub const fn is_confined(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns true if the caller may ask for this key of a budget.
+    #[must_use]
+    pub fn covers(&self, key: &str) -> bool {
+        let under = |prefix: &String| {
+            let rest = key.strip_prefix(prefix.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.0
+            .as_ref()
+            .is_none_or(|prefixes| prefixes.iter().any(under))
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str("all keys"),
+            Some(prefixes) => write!(f, "keys under {}", prefixes.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_covers_whole_segments() {
+        let scope = Scope::under(["tenant/42".to_owned(), "jobs".to_owned()]);
+        for key in ["tenant/42", "tenant/42/reads", "jobs", "jobs/nightly"] {
+            assert!(scope.covers(key), "{key}");
+        }
+        for key in ["tenant/420", "tenant/4", "tenant", "job", "jobs2", ""] {
+            assert!(!scope.covers(key), "{key}");
+        }
+        assert!(Scope::ALL.covers("any") && !Scope::ALL.is_confined());
+        assert!(!Scope::under([]).covers("any"));
+    }
+}
