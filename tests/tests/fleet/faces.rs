@@ -12,7 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
+use tonic::transport::Channel;
 use tonic::{Code, Request};
 
 const SHARED: &str = "
@@ -65,51 +66,138 @@ impl Caller {
     }
 }
 
+/// A face of a node.
+#[derive(Clone, Debug)]
+enum Door {
+    Http(PathBuf),
+    Grpc(String),
+    Redis(String),
+}
+
+/// A connection to a face.
+enum Line {
+    Http(Caller),
+    Grpc(LimitsClient<Channel>),
+    Redis(BufReader<TcpStream>),
+}
+
+impl Door {
+    const KINDS: [&str; 3] = ["HTTP", "gRPC", "Redis"];
+
+    const fn kind(&self) -> usize {
+        match self {
+            Self::Http(_) => 0,
+            Self::Grpc(_) => 1,
+            Self::Redis(_) => 2,
+        }
+    }
+
+    fn flag(&self) -> String {
+        match self {
+            Self::Http(path) => format!("--faces-http-listen=unix:{}", path.display()),
+            Self::Grpc(address) => format!("--faces-grpc-listen={address}"),
+            Self::Redis(address) => format!("--faces-redis-listen={address}"),
+        }
+    }
+
+    async fn open(&self) -> Option<Line> {
+        Some(match self {
+            Self::Http(path) => Line::Http(Caller::connect(path).await.ok()?),
+            Self::Grpc(address) => {
+                let client = LimitsClient::connect(format!("http://{address}")).await;
+                Line::Grpc(client.ok()?)
+            }
+            Self::Redis(address) => {
+                let stream = TcpStream::connect(address).await.ok()?;
+                Line::Redis(BufReader::new(stream))
+            }
+        })
+    }
+}
+
+impl Line {
+    /// Asks for one token of the key `shared`. Returns nothing if the connection failed.
+    async fn admits(&mut self) -> Option<bool> {
+        match self {
+            Self::Http(caller) => {
+                let body = json!({ "key": "shared" });
+                let (_, said) = caller.post("/v1/check", "", &body).await.ok()?;
+                Some(said["allowed"] == json!(true))
+            }
+            Self::Grpc(client) => {
+                let check = pb::CheckRequest {
+                    key: "shared".to_owned(),
+                    ..pb::CheckRequest::default()
+                };
+                Some(client.check(check).await.ok()?.into_inner().allowed)
+            }
+            Self::Redis(stream) => {
+                // A refused counter has a value that no counter reaches.
+                const REFUSED: u64 = (1 << 53) - 1;
+                stream.get_mut().write_all(b"INCR shared\r\n").await.ok()?;
+                let mut line = String::new();
+                (stream.read_line(&mut line).await.ok()? > 0).then_some(())?;
+                let count = line.strip_prefix(':').map(|count| count.trim().parse());
+                Some(matches!(count, Some(Ok(count)) if count < REFUSED))
+            }
+        }
+    }
+}
+
 async fn ask(path: &Path, to: &str, body: &Value) -> Option<(u16, Value)> {
     let mut caller = Caller::connect(path).await.ok()?;
     caller.post(to, "", body).await.ok()
 }
 
-/// Starts three nodes, each with an HTTP face.
-async fn faced() -> (Fleet, Vec<PathBuf>) {
+/// Starts three nodes with faces, and returns the doors of each.
+async fn with_doors(doors: Vec<Vec<Door>>) -> Fleet {
     let mut fleet = setup().plan().await;
-    let path = |index| fleet.dir().join(format!("http-{index}.sock"));
-    let paths: Vec<PathBuf> = (0..3).map(path).collect();
-    for (index, path) in paths.iter().enumerate() {
-        let flag = format!("--faces-http-listen=unix:{}", path.display());
-        fleet.node_mut(index).flag(flag);
+    for (index, doors) in doors.iter().enumerate() {
+        for door in doors {
+            fleet.node_mut(index).flag(door.flag());
+        }
         fleet.start(index);
     }
     fleet.serves().await;
     fleet.apply(SHARED).await;
-    (fleet, paths)
+    fleet
+}
+
+/// Starts three nodes, each with an HTTP face.
+async fn faced() -> (Fleet, Vec<PathBuf>, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |index| dir.path().join(format!("http-{index}.sock"));
+    let paths: Vec<PathBuf> = (0..3).map(path).collect();
+    let doors = paths.iter().map(|path| vec![Door::Http(path.clone())]);
+    let fleet = with_doors(doors.collect()).await;
+    (fleet, paths, dir)
 }
 
 /// Callers that ask as fast as they are answered.
 struct Callers {
     stop: Arc<AtomicBool>,
-    admitted: Arc<AtomicU64>,
+    /// By kind of the face.
+    admitted: Arc<[AtomicU64; 3]>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Callers {
-    fn begin(paths: &[PathBuf]) -> Self {
-        let (stop, admitted) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let tasks = paths.iter().flat_map(|path| [path.clone(), path.clone()]);
-        let tasks = tasks.map(|path| {
+    fn begin(doors: Vec<Door>) -> Self {
+        let (stop, admitted) = (
+            Arc::<AtomicBool>::default(),
+            Arc::<[AtomicU64; 3]>::default(),
+        );
+        let tasks = doors.into_iter().map(|door| {
             let (stop, admitted) = (stop.clone(), admitted.clone());
             tokio::spawn(async move {
-                let body = json!({ "key": "shared" });
                 while !stop.load(Ordering::Relaxed) {
                     // The node may be down.
-                    let Ok(mut caller) = Caller::connect(&path).await else {
+                    let Some(mut line) = door.open().await else {
                         tokio::time::sleep(millis(20)).await;
                         continue;
                     };
-                    while let Ok((_, said)) = caller.post("/v1/check", "", &body).await {
-                        if said["allowed"] == json!(true) {
-                            admitted.fetch_add(1, Ordering::Relaxed);
-                        }
+                    while let Some(admits) = line.admits().await {
+                        admitted[door.kind()].fetch_add(admits.into(), Ordering::Relaxed);
                         if stop.load(Ordering::Relaxed) {
                             return;
                         }
@@ -125,55 +213,110 @@ impl Callers {
         }
     }
 
-    fn admitted(&self) -> u64 {
-        self.admitted.load(Ordering::Relaxed)
+    fn admitted(&self) -> [u64; 3] {
+        std::array::from_fn(|kind| self.admitted[kind].load(Ordering::Relaxed))
     }
 
-    async fn end(self) -> u64 {
+    /// Waits until each kind of face has admitted that many more requests.
+    async fn admit(&self, what: &str, more: u64) {
+        let before = self.admitted();
+        for (kind, name) in Door::KINDS.into_iter().enumerate() {
+            until(&format!("{name}: {what}"), SOON, async || {
+                (self.admitted()[kind] >= before[kind] + more).then_some(())
+            })
+            .await;
+        }
+    }
+
+    async fn end(self) -> [u64; 3] {
         self.stop.store(true, Ordering::Relaxed);
+        let admitted = Arc::clone(&self.admitted);
         for task in self.tasks {
             task.await.unwrap();
         }
-        self.admitted.load(Ordering::Relaxed)
+        std::array::from_fn(|kind| admitted[kind].load(Ordering::Relaxed))
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn faces_keep_to_the_limit_while_a_leader_is_killed() {
     let _machine = alone().await;
-    let (mut fleet, paths) = faced().await;
+    let dir = tempfile::tempdir().unwrap();
+    let ports = [(); 6].map(|()| ReservedPort::reserve().unwrap());
+    let doors = (0..3).map(|index| {
+        let address = |port: usize| ports[port].address().to_string();
+        vec![
+            Door::Http(dir.path().join(format!("http-{index}.sock"))),
+            Door::Grpc(address(2 * index)),
+            Door::Redis(address(2 * index + 1)),
+        ]
+    });
+    let doors: Vec<Vec<Door>> = doors.collect();
+    let mut fleet = with_doors(doors.clone()).await;
     let begun = now();
-    let callers = Callers::begin(&paths);
-    until("the faces admit", SOON, async || {
-        (callers.admitted() > 1_000).then_some(())
-    })
-    .await;
+    let callers = Callers::begin(doors.concat());
+    callers.admit("the faces admit", 300).await;
     let leader = fleet.leader().await;
     fleet.kill(leader);
     fleet.leader().await;
-    let settled = callers.admitted() + 2_000;
-    until("the other faces admit", SOON, async || {
-        (callers.admitted() > settled).then_some(())
-    })
-    .await;
+    callers.admit("the other faces admit", 500).await;
     fleet.start(leader);
     fleet.serves().await;
-    let settled = callers.admitted() + 2_000;
-    until("all faces admit", SOON, async || {
-        (callers.admitted() > settled).then_some(())
-    })
-    .await;
+    callers.admit("all faces admit", 500).await;
     let admitted = callers.end().await;
     let nanos = now().since(begun).nanos();
     let most = 200 + nanos / 1_000_000 * 1_002 / 1_000 + 1;
-    println!("{admitted} admitted of at most {most}");
-    assert!(admitted <= most, "{admitted} > {most}");
+    println!("{admitted:?} admitted of at most {most}");
+    assert!(
+        admitted.iter().sum::<u64>() <= most,
+        "{admitted:?} > {most}"
+    );
+}
+
+/// A key that was used at one node or agent is free for another one, which has nothing of it yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_request_of_a_key_is_admitted_wherever_it_was_used_before() {
+    let _machine = alone().await;
+    let (fleet, paths, _sockets) = faced().await;
+    let ask_for = async |path: &Path, key: &str| {
+        let body = json!({ "key": key, "within_ms": 5_000 });
+        let (_, said) = ask(path, "/v1/check", &body).await?;
+        Some(said)
+    };
+    let allowed = |said: Option<Value>| said.is_some_and(|said| said["allowed"] == json!(true));
+    // The sessions of the faces are open.
+    for (index, path) in paths.iter().enumerate() {
+        until("a face admits", SOON, async || {
+            allowed(ask_for(path, &format!("cold/own-{index}")).await).then_some(())
+        })
+        .await;
+    }
+    for round in 0..12 {
+        let key = format!("cold/{round}");
+        let (first, second) = (&paths[round % 3], &paths[(round + 1) % 3]);
+        let said = ask_for(first, &key).await;
+        assert!(allowed(said.clone()), "{round}, first: {said:?}");
+        let said = ask_for(second, &key).await;
+        assert!(allowed(said.clone()), "{round}, at another node: {said:?}");
+        if round % 4 == 0 {
+            let socket = fleet.dir().join(format!("agent-{round}.sock"));
+            let _agent = Agent::start(&fleet, &socket, &[]);
+            let said = until("the agent answers", SOON, async || {
+                ask_for(&socket, &key).await
+            })
+            .await;
+            assert!(
+                allowed(Some(said.clone())),
+                "{round}, at an agent: {said:?}"
+            );
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_use_of_a_key_is_answered_and_permits_are_shared() {
     let _machine = together().await;
-    let (_fleet, paths) = faced().await;
+    let (_fleet, paths, _sockets) = faced().await;
     until("a cold key is decided", SOON, async || {
         let body = json!({ "key": "cold/1", "within_ms": 2_000 });
         let (status, said) = ask(&paths[0], "/v1/check", &body).await?;
@@ -266,6 +409,64 @@ async fn asked_by_grpc(address: &str, token: &str) {
         assert!(answer.allowed, "{answer:?}");
     }
     assert_eq!(answers.message().await.unwrap(), None);
+}
+
+/// Asks each face of an agent with a token that is confined to the key `shared`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_asks_for_the_keys_under_its_prefixes_and_no_others() {
+    let _machine = together().await;
+    let fleet = setup().start().await;
+    fleet.apply(SHARED).await;
+    let (socket, tokens) = (fleet.dir().join("agent.sock"), fleet.dir().join("tokens"));
+    let token = "0123456789abcdef0123456789abcdef";
+    std::fs::write(&tokens, format!("client {token} shared other\n")).unwrap();
+    let [grpc, redis] = [(); 2].map(|()| ReservedPort::reserve().unwrap());
+    let [grpc, redis] = [&grpc, &redis].map(|port| port.address().to_string());
+    let tokens = tokens.display().to_string();
+    let more = [
+        "--tokens",
+        &tokens,
+        "--faces-grpc-listen",
+        &grpc,
+        "--faces-redis-listen",
+        &redis,
+    ];
+    let _agent = Agent::start(&fleet, &socket, &more);
+    let authorized = format!("authorization: Bearer {token}\r\n");
+    until("the agent admits", SOON, async || {
+        let body = json!({ "key": "shared", "within_ms": 1_000 });
+        admitted(&socket, &authorized, &body).await
+    })
+    .await;
+    let mut caller = Caller::connect(&socket).await.unwrap();
+    let body = json!({ "key": "cold/1" });
+    let (status, said) = caller.post("/v1/check", &authorized, &body).await.unwrap();
+    assert_eq!((status, &said["field"]), (403, &json!("key")), "{said}");
+
+    let mut client = LimitsClient::connect(format!("http://{grpc}"))
+        .await
+        .unwrap();
+    let check = |key: &str| {
+        let mut request = Request::new(pb::CheckRequest {
+            key: key.to_owned(),
+            ..pb::CheckRequest::default()
+        });
+        let token = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", token);
+        request
+    };
+    assert!(client.check(check("shared")).await.is_ok());
+    let denied = client.check(check("cold/1")).await.unwrap_err();
+    assert_eq!(denied.code(), Code::PermissionDenied, "{denied}");
+
+    let mut stream = TcpStream::connect(&redis).await.unwrap();
+    let commands = format!("AUTH {token}\nINCR shared\nINCR cold/1\nQUIT\n");
+    stream.write_all(commands.as_bytes()).await.unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await.unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0] == "+OK" && lines[1].starts_with(':'), "{said}");
+    assert!(lines[2].starts_with("-NOPERM the key \"cold/1\""), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
