@@ -320,9 +320,13 @@ impl Leader {
             }
         }
         let overdue = self.ledger.is_overdue(incarnation, now, |budget| {
+            let only_floors = self.ledger.owes_only_floors(incarnation, budget);
             let hold = state
                 .budget(budget)
-                .map_or(Span::ZERO, |of| of.account.hold_of(incarnation));
+                .map_or(Span::ZERO, |of| match only_floors {
+                    true => of.account.floor_linger_of(incarnation),
+                    false => of.account.hold_of(incarnation),
+                });
             patience
                 .times_or_max(2)
                 .plus_or_max(pace.report.times_or_max(2))

@@ -35,6 +35,7 @@ pub use upward::Returned;
 use crate::account::Account;
 use crate::allocate::Warm;
 use crate::budget;
+use crate::edge::Vector;
 use crate::interner::Interner;
 use crate::message::{Answer, AnswerLine, Heard, Report, Terms, Verdict};
 use crate::planted::{self, Bug};
@@ -276,6 +277,24 @@ impl Ledger {
                 .children
                 .get(child)
                 .is_some_and(|child| child.is_overdue(now, patience))
+    }
+
+    /// Returns true if all that a child was asked for and has not returned of a budget are floors. A node cannot return
+    /// the floors of its former clients before their time.
+    #[must_use]
+    pub fn owes_only_floors(&self, child: Incarnation, budget: BudgetId) -> bool {
+        let claim = self.child(child).and_then(|of| of.claims.get(&budget));
+        claim.is_some_and(|claim| {
+            let owed = claim.target().ahead_of(claim.returned());
+            let floors = Vector {
+                rate: owed.floor_rate,
+                burst: owed.floor_burst,
+                floor_rate: owed.floor_rate,
+                floor_burst: owed.floor_burst,
+                ..Vector::ZERO
+            };
+            !owed.is_zero() && floors.covers(owed)
+        })
     }
 
     /// Adds a claim for a part that a child was granted without a request. The child is told, and nothing is

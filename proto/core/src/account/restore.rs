@@ -24,6 +24,17 @@ impl Account {
         }
     }
 
+    /// Returns the time for which floors of former clients may keep an open edge from returning them: the greatest that
+    /// was in force while the edge existed.
+    #[must_use]
+    pub fn floor_linger_of(&self, child: Incarnation) -> Span {
+        let slot = self.open.get(child);
+        match self.kind {
+            Kind::Rate => slot.map_or(self.linger, |slot| slot.linger),
+            Kind::Concurrency | Kind::Quota => Span::ZERO,
+        }
+    }
+
     /// Returns this empty book with these edges in it, as a decoder needs. The sum of what is held is
     /// computed. Returns `None` if it is out of the range of the counters, or if an incarnation is both open
     /// and closed.
