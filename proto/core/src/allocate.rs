@@ -32,7 +32,7 @@ mod policy;
 mod remainder;
 mod solver;
 
-pub use burst::{Burst, Gathering, Holder, distribute_burst, gather};
+pub use burst::{Burst, Gathering, Holder, distribute_burst, distribute_burst_above, gather};
 pub use claimant::{Claimant, Headroom, Levels, Warm};
 pub use hysteresis::{Change, HELD_BACK_PER_MILLE, damp, held_back, is_small};
 pub use plain::{Scratch, water_fill, water_fill_into};

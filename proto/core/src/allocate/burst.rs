@@ -54,6 +54,41 @@ pub fn distribute_burst(burst: u64, per_token: u64, rates: &[u64]) -> Vec<Burst>
         .collect()
 }
 
+/// Divides `burst` in the same way, but gives a holder with a rate no less than its floor, as far as the floors fit.
+/// The others divide what is left. Returns the parts in units.
+#[must_use]
+pub fn distribute_burst_above(
+    floors: &[u64],
+    burst: u64,
+    per_token: u64,
+    rates: &[u64],
+) -> Vec<u64> {
+    let mut pinned = alloc::vec![false; rates.len()];
+    let (mut open, mut rest) = (rates.to_vec(), burst);
+    loop {
+        let dealt = distribute_burst(rest, per_token, &open);
+        let before = rest;
+        for (index, part) in dealt.iter().enumerate() {
+            let floor = floors.get(index).copied().unwrap_or(0);
+            if let (Some(rate), Some(pin)) = (open.get_mut(index), pinned.get_mut(index))
+                && *rate > 0
+                && part.units() < floor
+                && let Some(left) = rest.checked_sub(floor)
+            {
+                (rest, *rate, *pin) = (left, 0, true);
+            }
+        }
+        if rest == before {
+            let parts = dealt.iter().zip(&pinned).zip(floors);
+            let part = |((part, &pin), &floor): ((&Burst, &bool), &u64)| match pin {
+                true => floor,
+                false => part.units(),
+            };
+            return parts.map(part).collect();
+        }
+    }
+}
+
 /// Divides whole tokens by rate: max-min fairness among holders with unlimited demand, in which each gets its
 /// first token before any gets a second.
 fn tokens_for(whole: u64, rates: &[u64]) -> Vec<u64> {

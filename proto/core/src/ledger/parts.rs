@@ -4,7 +4,7 @@ use super::candidate::{Candidate, Room, WholeView};
 use super::central_mode::{CentralPlacement, SmallPart};
 use super::claim::total;
 use super::plan_changes::Plan;
-use crate::allocate::{self, Burst, Change, Claimant, Headroom, Policy, Warm};
+use crate::allocate::{self, Change, Claimant, Headroom, Policy, Warm};
 use crate::demand::ESCROW;
 use crate::edge::Vector;
 use crate::planted::{self, Bug};
@@ -135,8 +135,9 @@ pub(super) fn rate_parts(
         .collect();
     let rates = allocate::damp(room.rate, &changes);
     let per_token = view.scale.grains_per_token();
-    let dealt = allocate::distribute_burst(room.burst, per_token, &rates);
-    let dealt: Vec<u64> = dealt.into_iter().map(Burst::units).collect();
+    let floors = candidates.iter().map(|of| of.claim.floor().burst.grains());
+    let floors: Vec<u64> = floors.collect();
+    let dealt = allocate::distribute_burst_above(&floors, room.burst, per_token, &rates);
     switch_small_parts((candidates, &dealt), room, view, now, plan);
     let bursts = collected(candidates, dealt, room, now);
     vectors(candidates, rates.into_iter().zip(bursts), plan)

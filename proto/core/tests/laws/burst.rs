@@ -1,6 +1,6 @@
 //! The laws of dividing and collecting burst.
 
-use aliquot_core::allocate::{Burst, Holder, distribute_burst, gather};
+use aliquot_core::allocate::{Burst, Holder, distribute_burst, distribute_burst_above, gather};
 use proptest::prelude::*;
 
 proptest! {
@@ -29,6 +29,23 @@ proptest! {
             } else if *part != Burst::Central {
                 prop_assert!(part.units() >= per_token);
             }
+        }
+    }
+
+    /// Invariant 2, and the order of allocation: floors come first, and what is dealt fits.
+    #[test]
+    fn no_burst_is_below_its_floor_while_the_floors_fit(
+        burst in 0..500_u64,
+        per_token in 1..20_u64,
+        holders in prop::collection::vec((0..50_u64, 0..40_u64), 0..12),
+    ) {
+        let (rates, floors): (Vec<u64>, Vec<u64>) = holders.iter().copied().unzip();
+        let parts = distribute_burst_above(&floors, burst, per_token, &rates);
+        prop_assert_eq!(parts.len(), rates.len());
+        prop_assert!(parts.iter().sum::<u64>() <= burst);
+        let fit = floors.iter().sum::<u64>() <= burst;
+        for ((&part, &floor), &rate) in parts.iter().zip(&floors).zip(&rates) {
+            prop_assert!(!fit || rate == 0 || part >= floor, "{parts:?} of {holders:?}");
         }
     }
 
@@ -78,6 +95,11 @@ fn a_small_burst_is_dealt_in_whole_tokens() {
         distribute_burst(u64::MAX, 1, &[1, u64::MAX - 1]),
         [Part(1), Part(u64::MAX - 1)],
         "rates that just add up to 64 bits are not made coarser"
+    );
+    assert_eq!(
+        distribute_burst_above(&[50, 0, 50], 1_000, 10, &[1, 1_000, 0]),
+        [50, 950, 0],
+        "a floor of five tokens"
     );
     assert_eq!(
         distribute_burst(1_000, 10, &[1, 1_000, 0]),
