@@ -293,7 +293,7 @@ impl Ledger {
                 floor_burst: owed.floor_burst,
                 ..Vector::ZERO
             };
-            !owed.is_zero() && floors.covers(owed)
+            !owed.is_zero() && floors.covers(owed) && !planted::is(Bug::FloorsOverdue)
         })
     }
 

@@ -122,6 +122,8 @@ bugs! {
     EndedBeforeFull,
     /// A node gives back floors that a closed session's client may still use.
     LingeringFloorsReturned,
+    /// A node is overdue for floors of its former clients, which it cannot return yet.
+    FloorsOverdue,
     /// A young client is told the whole lease of its node, not the short one after which its session is closed.
     YoungLeaseUntold,
     /// A client's lease is longer than what remains of its node's.
