@@ -16,6 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Maximum difference of a figure: three points, as a part.
 const MOST: f64 = 0.03;
 
+/// Difference up to which a stated reason is out of date.
+const LEAST: f64 = 0.01;
+
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Scenarios: files that end in .toml, names of the library, PREFIX/* or `all`; NAME@0..4 sets the seeds of
@@ -90,25 +93,18 @@ impl Compared {
 
     /// Decides whether the tiers agree. A stated difference must be there.
     fn judge(&mut self, troubles: Vec<String>) {
-        let far = self
-            .difference
-            .as_ref()
-            .filter(|(difference, _)| *difference > MOST);
-        match (&self.why, far) {
-            (None, far) => {
+        let (most, figure) = self.difference.clone().unwrap_or_default();
+        let differs = format!("{figure}: the tiers differ by {:.1} points", 100.0 * most);
+        match self.why {
+            None => {
                 self.troubles = troubles;
-                self.troubles.extend(far.map(|(difference, figure)| {
-                    format!(
-                        "{figure}: the tiers differ by {:.1} points",
-                        100.0 * difference
-                    )
-                }));
+                self.troubles.extend((most > MOST).then_some(differs));
             }
-            (Some(_), None) if troubles.is_empty() => {
+            Some(_) if troubles.is_empty() && most <= LEAST => {
                 let what = "the tiers agree: leave out run.tiers_differ";
                 self.troubles.push(what.to_owned());
             }
-            (Some(_), _) => {}
+            Some(_) => {}
         }
     }
 }
