@@ -180,7 +180,9 @@ impl Fabric {
 
     /// Decides when a piece that arrived just now may be read, and how often.
     pub(super) fn fate(&self, from: usize, to: usize) -> Fate {
-        /// The time after which TCP sends lost data again; each further time, after twice as long.
+        /// The time after which TCP probes for lost data.
+        const PROBE: u64 = 10 * MS;
+        /// The time after which it sends the data again if the probe is lost; each further time, after twice as long.
         const AGAIN: u64 = 200 * MS;
         /// Times that data is sent again before it gets through whatever the loss.
         const TIMES: u32 = 6;
@@ -190,7 +192,10 @@ impl Fabric {
             if !fate.lost || fate.gone {
                 break;
             }
-            waited += AGAIN << time;
+            waited += match time {
+                0 => PROBE,
+                _ => AGAIN << (time - 1),
+            };
             fate = inner.net.send(now(), from, to);
             fate.late = true;
         }
