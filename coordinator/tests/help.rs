@@ -33,7 +33,7 @@ async fn help_shows_commands_examples_and_exit_codes() {
         &[
             "--cluster-id <NAME>",
             "ALIQUOT_LEASE",
-            "[default: 3s]",
+            "Default: 3s,",
             "--print-config",
         ],
         &[],

@@ -354,7 +354,7 @@ fn a_gap_at_a_low_rate_does_not_outlast_it() {
 
 #[test]
 fn the_tiers_agree_or_a_file_says_why_not() {
-    let calm = HEAD.replace("tier = \"network\"\n", "");
+    let calm = HEAD.replace("tier = \"network\"\n", "") + "arrivals = \"constant\"\n";
     let (agree, said) = run_whole("calm", &calm, &["tiers"]);
     assert!(agree && said.contains("pass"), "{said}");
     let stated = calm.replace("[run]", "[run]\ntiers_differ = \"they do not\"");

@@ -350,8 +350,7 @@ impl Limiter {
         match no {
             // The end of a lease is the same for all callers, whenever they came.
             No::Lapsed => self.handle.shared.lapsed_at().unwrap_or(wait.began),
-            No::Cold => wait.began,
-            No::Empty => wait.known.max(self.key_state.short_since()),
+            No::Cold | No::Empty => wait.known.max(self.key_state.short_since()),
             _ => wait.known,
         }
     }

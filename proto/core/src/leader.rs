@@ -30,9 +30,8 @@ use crate::state::{Generation, State};
 use crate::unit::{BudgetId, Edge, Incarnation, Round, RuleId, Seq, Span, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use course::Courses;
+use course::{Courses, rest_of_period};
 use due::Due;
-use periods::rest_of_period;
 
 /// Intervals at which a leader works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -152,8 +152,13 @@ impl Estimator {
     /// Returns the time at which the estimate may have fallen by much if nothing is observed after `now`.
     ///
     /// A mean that falls because nothing is added takes half as long again for each further fall. At the
-    /// latest it is the time at which nothing is wanted any more.
+    /// latest it is the time at which nothing is wanted any more. What this tick adds to the mean counts once the
+    /// tick is over, so that is when the estimate changes first.
     pub(crate) fn cools_until(&self, now: Tick) -> Tick {
+        let end = self.began.after(self.tick);
+        if self.sample() > 0 && now < end {
+            return end;
+        }
         let over = self.tick.times_or_max(Self::SILENT_TICKS.saturating_add(2));
         let asked = self.asked.unwrap_or(self.began);
         let half = Span::from_nanos(now.since(asked).nanos() / 2);

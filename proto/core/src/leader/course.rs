@@ -2,6 +2,7 @@
 
 use crate::budget::{Period, WallTime, Zones};
 use crate::planted::{self, Bug};
+use crate::state::Generation;
 use crate::unit::{BudgetId, PeriodId, Span, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -104,6 +105,18 @@ pub(super) fn elapsed(
     let start = period.start(id, zones).ok()?;
     let millis = wall.millis().checked_sub(start.millis())?;
     Some(Span::from_millis(u64::try_from(millis).ok()?))
+}
+
+/// Returns the rest of a quota's running period, by the clocks of a quorum.
+pub(super) fn rest_of_period(
+    generation: &Generation,
+    wall: Option<WallTime>,
+    zones: &dyn Zones,
+) -> Option<Span> {
+    let period = generation.budget.period()?;
+    let end = boundary(period, generation.account.period(), wall, zones);
+    let left = end.checked_sub(wall?.millis())?;
+    Some(Span::from_millis(u64::try_from(left).unwrap_or(0)))
 }
 
 /// Returns the wall-clock time at which the period after `running` begins, in milliseconds.

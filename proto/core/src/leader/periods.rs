@@ -25,18 +25,6 @@ pub(super) fn waits_for_period(
     generation.account.period() == none && !wall.is_some_and(is_first)
 }
 
-/// Returns the rest of a quota's running period, by the clocks of a quorum.
-pub(super) fn rest_of_period(
-    generation: &Generation,
-    wall: Option<WallTime>,
-    zones: &dyn Zones,
-) -> Option<Span> {
-    let period = generation.budget.period()?;
-    let end = boundary(period, generation.account.period(), wall, zones);
-    let left = end.checked_sub(wall?.millis())?;
-    Some(Span::from_millis(u64::try_from(left).unwrap_or(0)))
-}
-
 impl Leader {
     /// Updates the wait of a quota whose period may have changed.
     pub(super) fn follow_period(

@@ -1,7 +1,8 @@
 //! Contents of a round.
 
 use super::Leader;
-use super::periods::{rest_of_period, waits_for_period};
+use super::course::rest_of_period;
+use super::periods::waits_for_period;
 use super::room::Room;
 use crate::budget::{Budget, WallTime};
 use crate::command::{Changes, Ending, Movement, Silence};

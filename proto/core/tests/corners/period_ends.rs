@@ -189,16 +189,21 @@ fn a_quota_of_which_a_part_comes_back_is_not_spent() {
         taken += pair.exchange(now);
     }
     assert!(taken > before);
+    // The node decides about the last one, and its replies tell when that is gone.
+    let mut allotments = pair.client.allotments();
+    let terms = allotments.find_map(|(_, of)| of.terms());
+    assert!(terms.is_some_and(|terms| terms.central_mode), "{taken}");
+    assert!(pair.knows(30_000, false));
 }
 
 /// A leader, and three nodes of which the first wants a hundred tokens.
-struct Told {
+struct Leading {
     host: LeaderHost,
     reports: u64,
     heard: BTreeMap<u64, Heard>,
 }
 
-impl Told {
+impl Leading {
     /// Returns the line that the first node is told in the next half second, if any, and when.
     fn next(&mut self) -> Option<(u64, AnswerLine)> {
         self.reports += 1;
@@ -240,7 +245,7 @@ impl Told {
 
 #[test]
 fn a_leader_tells_the_rest_of_a_period_by_the_clocks_of_a_quorum() {
-    let mut told = Told {
+    let mut told = Leading {
         host: LeaderHost::open(),
         reports: 0,
         heard: BTreeMap::new(),
