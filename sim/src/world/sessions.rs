@@ -76,14 +76,15 @@ impl World {
         }
     }
 
-    /// Tells a client the budget of its key if it knows only an earlier one. Ids are issued in rising order.
+    /// Tells a client the budget of its key if it knows only an earlier one, and requests one if there is none any
+    /// more. Ids are issued in rising order.
+    ///
+    /// A budget that was deleted and written again may end all the same, by a round that was proposed in between.
     pub(super) fn rename(&mut self, from: usize, node: usize) {
         let service = &self.services[from - self.hosts.nodes];
-        let key = service.key;
+        let (key, known) = (service.key, service.budget);
         let present = self.nodes[node].state.budget_of(&self.keys[key]);
-        if let (Some((known, _)), Some(present)) = (service.budget, present)
-            && present > known
-        {
+        if known.is_some_and(|(known, _)| present.is_none_or(|present| present > known)) {
             self.name(from, node, key);
         }
     }
