@@ -285,7 +285,7 @@ fn a_token_with_prefixes_asks_at_faces_alone() {
     let dir = tempfile::tempdir().unwrap();
     let (tokens, token) = (dir.path().join("tokens"), "c".repeat(32));
     let mut sources = Sources::default();
-    sources.file("node.toml", &format!("tokens = {tokens:?}\n"));
+    sources.file("node.toml", format!("tokens = {tokens:?}\n"));
     let config = Config::load(&sources).unwrap().config;
     std::fs::write(&tokens, format!("client {token} tenant/42 jobs\n")).unwrap();
     let auth = Arc::new(Auth::load(&config).unwrap().0);

@@ -137,7 +137,9 @@ impl Line {
                 stream.get_mut().write_all(b"INCR shared\r\n").await.ok()?;
                 let mut line = String::new();
                 (stream.read_line(&mut line).await.ok()? > 0).then_some(())?;
-                let count = line.strip_prefix(':').map(|count| count.trim().parse::<u64>());
+                let count = line
+                    .strip_prefix(':')
+                    .map(|count| count.trim().parse::<u64>());
                 Some(matches!(count, Some(Ok(count)) if count < REFUSED))
             }
         }
