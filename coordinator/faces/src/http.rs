@@ -89,7 +89,7 @@ pub fn router(decider: Decider) -> Router {
         .with_state(decider)
 }
 
-/// The caller of a request, who may ask for some keys.
+/// The caller of a request, and the keys that it may use.
 struct Caller<'a> {
     decider: &'a Decider,
     scope: Scope,

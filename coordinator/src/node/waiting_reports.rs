@@ -25,7 +25,7 @@ pub(super) struct WaitingReports {
 }
 
 impl WaitingReports {
-    /// Number of lines from which on a report is long: handling so many takes about as long as waking a task.
+    /// Number of lines from which on a report is long: handling that many lines takes about as long as waking a task.
     const LONG: usize = 64;
 
     /// Number of events from which on no more events of sessions are read.

@@ -7,7 +7,7 @@ use aliquot_core::holder::PeriodEnd;
 use http::{Request, Response};
 use tower::ServiceExt;
 
-/// A limiter that holds so many tokens of a thousand a day, of which 36,000.2 seconds are left.
+/// Returns a limiter that holds `held` tokens of a quota of a thousand a day. The day ends in 36,000.2 seconds.
 fn daily(held: u64) -> Part {
     let mut part = Part::cold();
     part.agree(a_thousand_a_day());
