@@ -291,8 +291,8 @@ impl Limiter {
     ///   [`ClientBuilder::cold_wait`](crate::ClientBuilder::cold_wait).
     /// - If the tokens were not dealt here yet and the rest of the budget may have them, the call waits at
     ///   most 250 ms for more: for a quota, for a cost above what the part held here can ever have, and for a
-    ///   part of a rate whose tokens are spent. While no tokens come, one caller a second waits, and the others
-    ///   are refused at once.
+    ///   part of a rate whose tokens are spent. While no node brings any, one caller at a time waits, or one a
+    ///   second if nothing comes at all, and the others are refused at once.
     /// - If the lease ended less than a second ago, the call waits at most 250 ms for the next one.
     ///
     /// # Errors

@@ -152,17 +152,20 @@ impl Limiter {
         matches!(no, No::Quota | No::NotYet(_) | No::Permits)
     }
 
-    /// Remembers that tokens were waited for in vain, or forgets it when some came.
+    /// Remembers that a node brought nothing while a caller waited, or forgets it when the node did. A part that is
+    /// asked for more than it makes must refuse at once, though time serves callers that wait.
     pub(super) fn probed<T>(
         &self,
         n: u64,
         no: No,
         outcome: Result<T, Refused>,
+        brought: impl Fn(&T) -> bool,
     ) -> Result<T, Refused> {
         let (home, now) = (&self.key_state.home, self.now());
         match &outcome {
             _ if !Self::is_probed(no) => {}
-            Ok(_) => home.waited_with_success(),
+            Ok(taken) if brought(taken) => home.waited_with_success(),
+            Ok(_) => home.served_by_time(n, self.key_state.tally.waiting() > 0, now),
             Err(Refused {
                 reason: Reason::Quota | Reason::Throttled | Reason::Permits,
                 ..

@@ -23,6 +23,19 @@ pub(super) enum Seen {
     Nothing,
 }
 
+impl Seen {
+    /// Returns true if a node brought something since `before`: it decided itself, or the part that is held here
+    /// has more burst. Otherwise time made what was taken.
+    fn was_brought_since(self, before: Self) -> bool {
+        match (before, self) {
+            (Self::Bucket(before, _), Self::Bucket(now, _)) => {
+                now.slot.grains(now.slot.burst) > before.slot.grains(before.slot.burst)
+            }
+            _ => true,
+        }
+    }
+}
+
 impl Limiter {
     /// Takes `n` tokens if they are available now, and returns the state of the limit together with the outcome.
     ///
@@ -106,7 +119,7 @@ impl Limiter {
         }
         let wait = self.single_wait(1, no, most);
         let outcome = self.wait_for_permit(wait).await;
-        self.probed(1, no, outcome)
+        self.probed(1, no, outcome, |_| true)
     }
 
     /// Decides at `now`, after the check `first`, and counts the outcome.
@@ -180,7 +193,8 @@ impl Limiter {
         };
         let wait = self.single_wait(n, no, most);
         let outcome = self.wait_for_part(wait, local, remote).await;
-        match self.probed(n, no, outcome) {
+        let brought = |(_, then): &(_, Seen)| then.was_brought_since(here);
+        match self.probed(n, no, outcome, brought) {
             Ok((charge, seen)) => (Ok(charge), seen),
             Err(refused) => (Err(refused), Seen::Nothing),
         }

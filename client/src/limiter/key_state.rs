@@ -316,6 +316,22 @@ impl Home {
         self.vain_until.store(until.nanos(), Ordering::Release);
     }
 
+    /// Records that a caller that waited for a node was served by what time made here. From now on one caller waits
+    /// at a time, and none while earlier ones still do.
+    pub(crate) fn served_by_time(&self, cost: u64, others_wait: bool, now: Tick) {
+        self.vain.store(cost, Ordering::Relaxed);
+        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
+        match others_wait {
+            // Each of them would let one more in, and the line would never get shorter.
+            true => {
+                let _known = self
+                    .vain_until
+                    .compare_exchange(0, now.nanos(), done, found);
+            }
+            false => self.vain_until.store(now.nanos(), Ordering::Release),
+        }
+    }
+
     /// Forgets that a caller waited in vain, because another one was served since.
     pub(crate) fn waited_with_success(&self) {
         self.vain_until.store(0, Ordering::Release);

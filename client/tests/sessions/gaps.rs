@@ -313,3 +313,38 @@ fn a_small_part_grows_while_the_rest_is_not_used() {
         assert_eq!(outcome, Ok(()));
     }
 }
+
+/// Two clients are asked for twice the limit. Their callers are refused at once, but for one at a time that finds out
+/// whether the node has more.
+#[test]
+fn callers_of_a_spent_rate_are_refused_at_once() {
+    const MILLIS: u64 = 4_000;
+    let late = simulate(async {
+        let much = budget("much", |draft| {
+            draft.rate = Some("1000/s".into());
+            draft.burst = Some("200".into());
+        });
+        let world = World::new(vec![much]);
+        let limiters = [1, 2].map(|seed| world.client(seed).limiter("much").expect("room"));
+        let mut callers = tokio::task::JoinSet::new();
+        for asked_at in 0..MILLIS {
+            for limiter in &limiters {
+                let limiter = limiter.clone();
+                callers.spawn(async move {
+                    let began = Instant::now();
+                    let admitted = limiter.check(1).await.is_ok();
+                    (asked_at, admitted, began.elapsed())
+                });
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let answers = callers.join_all().await;
+        let admitted = answers.iter().filter(|(_, admitted, _)| *admitted).count();
+        assert!((3_900..4_300).contains(&admitted), "{admitted}");
+        let settled = answers.iter().filter(|(asked_at, ..)| *asked_at >= 1_000);
+        settled
+            .filter(|(.., took)| *took > Duration::from_millis(20))
+            .count()
+    });
+    assert!(late <= 6, "{late} callers waited");
+}

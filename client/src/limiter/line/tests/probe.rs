@@ -70,6 +70,42 @@ fn a_part_of_a_spent_rate_is_waited_for_by_one_caller_a_second() {
     }
 }
 
+/// Callers that wait are served by time, and no node brings more: from then on one waits at a time.
+#[test]
+fn tokens_that_time_makes_are_not_waited_for_by_all() {
+    for grows in [false, true] {
+        let mut part = Part::of(100, 10);
+        assert!(part.limiter.try_acquire(10).is_ok());
+        let limiter = part.limiter.clone();
+        let (mut first, mut second) = (pin!(limiter.check(1)), pin!(limiter.check(1)));
+        assert!(first.as_mut().now_or_never().is_none());
+        assert!(second.as_mut().now_or_never().is_none());
+        if grows {
+            part.deposit(0, 1);
+        }
+        part.clock.advance(Duration::from_millis(11));
+        assert!(first.now_or_never().is_some_and(|of| of.is_ok()));
+        // Of a larger part there is one token more.
+        assert_eq!(limiter.try_acquire(1).is_ok(), grows);
+        let mut third = pin!(limiter.check(1));
+        assert!(third.as_mut().now_or_never().is_none(), "the next may wait");
+        let next = reason(limiter.check(1).now_or_never());
+        assert_eq!(next, (!grows).then_some(Reason::Throttled), "{grows}");
+        if grows {
+            continue;
+        }
+        // Time serves those that wait already, and nobody takes their places in line.
+        part.clock.advance(Duration::from_millis(11));
+        assert!(second.now_or_never().is_some_and(|of| of.is_ok()));
+        let next = limiter.check(1).now_or_never();
+        assert_eq!(reason(next), Some(Reason::Throttled));
+        part.clock.advance(Duration::from_millis(11));
+        assert!(third.now_or_never().is_some_and(|of| of.is_ok()));
+        let next = limiter.check(1).now_or_never();
+        assert!(next.is_none(), "nobody waits any more");
+    }
+}
+
 /// A session that changes its edge holds nothing for two round trips.
 #[test]
 fn a_caller_that_asks_once_waits_for_the_next_lease() {
