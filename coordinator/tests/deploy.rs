@@ -9,11 +9,13 @@ mod files;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::Value;
+use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 
 /// Maximum time for any condition, on a machine however busy.
@@ -93,6 +95,9 @@ impl Deployed {
         let dir = tempfile::tempdir().unwrap();
         for file in std::fs::read_dir(root().join("deploy")).unwrap() {
             let file = file.unwrap();
+            if file.file_type().unwrap().is_dir() {
+                continue;
+            }
             std::fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
         }
         let deployed = Self { dir, _turn: turn };
@@ -178,13 +183,56 @@ impl Deployed {
 
 /// Returns the response to a plain HTTP GET, head and body.
 async fn get(address: &str, path: &str) -> Result<String, String> {
-    let io = |error: std::io::Error| error.to_string();
-    let mut stream = tokio::net::TcpStream::connect(address).await.map_err(io)?;
+    let stream = tokio::net::TcpStream::connect(address).await;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.map_err(io)?;
+    exchange(stream, &request).await
+}
+
+/// Sends a request, and returns all that is answered until the connection ends.
+async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: io::Result<S>,
+    request: &str,
+) -> Result<String, String> {
+    let text = |error: io::Error| error.to_string();
+    let mut stream = stream.map_err(text)?;
+    stream.write_all(request.as_bytes()).await.map_err(text)?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.map_err(io)?;
+    stream.read_to_string(&mut answer).await.map_err(text)?;
     Ok(answer)
+}
+
+/// Asks an agent for a token, at the socket that its unit names.
+async fn asks_an_agent(deployed: &Deployed) {
+    let runtime = deployed.dir.path().join("run");
+    std::fs::create_dir_all(runtime.join("aliquot")).unwrap();
+    let credentials = deployed.dir.path().join("tls");
+    let mut agent = deployed.aliquot();
+    agent.arg("agent").stdin(Stdio::null());
+    agent.envs(files::agent_variables(&runtime, &credentials));
+    let mut agent = agent.spawn().unwrap();
+    let body = r#"{"key": "tenant/42/reads"}"#;
+    let request = format!(
+        "POST /v1/check HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let socket = runtime.join("aliquot/http.sock");
+    until("the agent's answer", async || {
+        let answer = exchange(UnixStream::connect(&socket).await, &request).await?;
+        let allowed = answer.starts_with("HTTP/1.1 200 ") && answer.contains("\"allowed\":true");
+        allowed.then_some(()).ok_or(answer)
+    })
+    .await;
+    terminate(&agent);
+    let ended = tokio::time::timeout(DEADLINE, agent.wait()).await.unwrap();
+    assert_eq!(ended.unwrap().code(), Some(0));
+}
+
+/// Sends SIGTERM.
+fn terminate(child: &Child) {
+    let pid = i32::try_from(child.id().unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
 }
 
 #[tokio::test]
@@ -230,10 +278,10 @@ async fn three_nodes_run_from_exactly_these_files_and_end_when_told() {
         .await;
     }
 
+    asks_an_agent(&deployed).await;
+
     for (node, child) in (1..).zip(&mut nodes) {
-        let pid = i32::try_from(child.id().unwrap()).unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        terminate(child);
         let ended = tokio::time::timeout(DEADLINE, child.wait()).await;
         let ended = ended.unwrap_or_else(|_| panic!("node {node} goes on:\n{}", deployed.logs()));
         let log = std::fs::read_to_string(deployed.log(node)).unwrap();

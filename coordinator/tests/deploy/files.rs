@@ -4,6 +4,7 @@ use super::{certified, read, root};
 use aliquot_coordinator::config::{Config, SETTINGS, Sources};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// Allowed keys of the sections of a unit. systemd ignores a misspelt key.
 const UNIT: &[(&str, &str)] = &[
@@ -13,8 +14,8 @@ const UNIT: &[(&str, &str)] = &[
     ),
     (
         "Service",
-        "Type ExecStart WorkingDirectory Environment DynamicUser StateDirectory StateDirectoryMode \
-         LoadCredential Restart RestartSec RestartPreventExitStatus KillSignal TimeoutStopSec LimitNOFILE \
+        "Type ExecStart WorkingDirectory Environment EnvironmentFile DynamicUser Group StateDirectory \
+         StateDirectoryMode RuntimeDirectory RuntimeDirectoryMode LoadCredential Restart RestartSec RestartPreventExitStatus KillSignal TimeoutStopSec LimitNOFILE \
          NoNewPrivileges ProtectSystem ProtectHome PrivateTmp PrivateDevices ProtectClock ProtectHostname \
          ProtectControlGroups ProtectKernelLogs ProtectKernelModules ProtectKernelTunables ProtectProc \
          ProcSubset CapabilityBoundingSet AmbientCapabilities LockPersonality MemoryDenyWriteExecute \
@@ -56,11 +57,10 @@ fn the_three_configurations_agree_on_their_cluster() {
     }
 }
 
-#[test]
-fn the_unit_says_only_what_systemd_knows_and_sets_only_what_a_node_knows() {
-    let unit = read("deploy/aliquot.service");
+/// The lines of a unit by their key. Fails if systemd would not know one.
+fn unit(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let (mut section, mut said) = ("", BTreeMap::<&str, Vec<&str>>::new());
-    for line in unit
+    for line in text
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
     {
@@ -74,22 +74,72 @@ fn the_unit_says_only_what_systemd_knows_and_sets_only_what_a_node_knows() {
         assert!(known, "[{section}] {key} is unknown");
         said.entry(key).or_default().push(value);
     }
+    said
+}
+
+fn pair(line: &str) -> (String, String) {
+    let (name, value) = line.split_once('=').unwrap();
+    (name.to_owned(), value.to_owned())
+}
+
+#[test]
+fn the_unit_says_only_what_systemd_knows_and_sets_only_what_a_node_knows() {
+    let text = read("deploy/aliquot.service");
+    let said = unit(&text);
     assert_eq!(
         said["ExecStart"],
         ["/usr/local/bin/aliquot serve --config /etc/aliquot/node.toml"]
     );
     let variables = said["Environment"].iter().map(|line| {
-        let (name, value) = line.split_once('=').unwrap();
-        let value = value
-            .replace("%S", "/var/lib")
-            .replace("%d", "/run/credentials");
-        (name.to_owned(), value)
+        let (name, value) = pair(line);
+        let value = value.replace("%S", "/var/lib");
+        (name, value.replace("%d", "/run/credentials"))
     });
     let under_systemd = config("node-1.toml", &variables.collect());
     let state = format!("/var/lib/{}", said["StateDirectory"][0]);
     assert!(under_systemd.data_dir.starts_with(state));
     let (credential, _) = said["LoadCredential"][0].split_once(':').unwrap();
     assert!(under_systemd.tls.unwrap().key.ends_with(credential));
+}
+
+/// Returns the variables of the agent's unit and of its file, with these directories in place of systemd's.
+pub(super) fn agent_variables(runtime: &Path, credentials: &Path) -> BTreeMap<String, String> {
+    let text = read("deploy/aliquot-agent.service");
+    let said = unit(&text);
+    assert_eq!(said["ExecStart"], ["/usr/local/bin/aliquot agent"]);
+    assert_eq!(said["EnvironmentFile"], ["/etc/aliquot/agent.env"]);
+    assert_eq!(said["RuntimeDirectory"], ["aliquot"]);
+    let (credential, key) = said["LoadCredential"][0].split_once(':').unwrap();
+    assert_eq!(Some(credential), key.rsplit('/').next());
+    let file = read("deploy/agent.env");
+    let file = file
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let variables = said["Environment"].iter().copied().chain(file).map(pair);
+    let placed = variables.map(|(name, value)| {
+        let value = value.replace("%t", runtime.to_str().unwrap());
+        (name, value.replace("%d", credentials.to_str().unwrap()))
+    });
+    let placed: BTreeMap<_, _> = placed.collect();
+    for name in placed.keys() {
+        assert!(is_of_an_agent(name), "{name} is no variable of an agent");
+    }
+    placed
+}
+
+/// Returns true if an agent reads this variable: a setting of faces, or the connection to the nodes.
+fn is_of_an_agent(name: &str) -> bool {
+    let connection = [
+        "ALIQUOT_ENDPOINTS",
+        "ALIQUOT_CLI_TLS_CA",
+        "ALIQUOT_CLI_TLS_CERT",
+        "ALIQUOT_CLI_TLS_KEY",
+    ];
+    let setting = SETTINGS.iter().any(|setting| {
+        let of_faces = setting.key.starts_with("faces.") || setting.key.starts_with("log.");
+        of_faces && setting.variable() == name
+    });
+    setting || connection.contains(&name)
 }
 
 /// Returns true if a path below `deploy/` exists, or is created by the README.
@@ -169,4 +219,96 @@ fn the_container_file_copies_what_is_there() {
         assert!(copied.contains(&top), "{top} is not copied");
     }
     assert!(text.contains("FROM scratch"));
+}
+
+/// Returns the objects of a file of `deploy/kubernetes/`.
+fn objects(file: &str) -> Vec<Value> {
+    let text = read(&format!("deploy/kubernetes/{file}"));
+    let documents = text.split("\n---\n");
+    let read = documents.map(|document| serde_saphyr::from_str(document).unwrap());
+    read.collect()
+}
+
+/// Returns the variables that a container sets, and those that it takes from its pod as `<name>`.
+fn variables(container: &Value) -> BTreeMap<String, String> {
+    let variables = container["env"].as_array().unwrap().iter();
+    let variables = variables.map(|variable| {
+        let name = variable["name"].as_str().unwrap().to_owned();
+        let value = variable["value"].as_str().map(str::to_owned);
+        let value = value.unwrap_or_else(|| format!("<{name}>"));
+        (name, value)
+    });
+    variables.collect()
+}
+
+/// Fails unless each file that a container's variables name is in one of its volumes.
+fn names_mounted_files(pod: &Value, container: &Value) {
+    let volumes = pod["volumes"].as_array().unwrap();
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    let mounted: Vec<&str> = mounts
+        .iter()
+        .map(|mount| mount["mountPath"].as_str().unwrap())
+        .collect();
+    for (name, value) in variables(container) {
+        let path = value.strip_prefix("unix:").unwrap_or(&value);
+        let there = mounted.iter().any(|folder| path.starts_with(folder));
+        assert!(!path.starts_with('/') || there, "{name}: {path}");
+    }
+    for mount in mounts {
+        let name = &mount["name"];
+        let known = volumes.iter().any(|volume| volume["name"] == *name);
+        assert!(known || name == "data", "no volume {name}");
+    }
+}
+
+#[test]
+fn the_nodes_of_the_manifests_set_only_what_a_node_knows() {
+    let objects = objects("cluster.yaml");
+    let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+    let set = of_kind("StatefulSet").next().unwrap();
+    let pod = &set["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(container["args"], serde_json::json!(["serve"]));
+    names_mounted_files(pod, container);
+    let service = set["spec"]["serviceName"].as_str().unwrap();
+    let mut names = Vec::new();
+    for replica in 0..set["spec"]["replicas"].as_u64().unwrap() {
+        let own = format!("{}-{replica}", set["metadata"]["name"].as_str().unwrap());
+        let mut variables = variables(container);
+        assert_eq!(variables.remove("POD_NAME").as_deref(), Some("<POD_NAME>"));
+        for value in variables.values_mut() {
+            *value = value.replace("$(POD_NAME)", &own);
+        }
+        let node = config("node-1.toml", &variables);
+        assert_eq!(node.advertise.to_string(), format!("{own}.{service}:7001"));
+        assert!(node.cluster.peers.contains(&node.peer_advertise), "{own}");
+        names.push(format!("{own}.{service}"));
+    }
+    let headless = of_kind("Service").find(|object| object["metadata"]["name"] == service);
+    assert_eq!(headless.unwrap()["spec"]["clusterIP"], "None");
+    let readme = read("deploy/README.md");
+    for name in names {
+        assert!(
+            readme.contains(&format!("DNS:{name}")),
+            "no certificate for {name}"
+        );
+    }
+}
+
+#[test]
+fn the_agents_of_the_manifests_set_only_what_an_agent_knows() {
+    for file in ["agent-daemonset.yaml", "agent-sidecar.yaml"] {
+        let objects = objects(file);
+        let pod = &objects[0]["spec"]["template"]["spec"];
+        let init = pod.get("initContainers").unwrap_or(&pod["containers"]);
+        let agent = &init[0];
+        assert_eq!(agent["args"], serde_json::json!(["agent"]), "{file}");
+        names_mounted_files(pod, agent);
+        for name in variables(agent).keys() {
+            assert!(
+                is_of_an_agent(name),
+                "{file}: {name} is no variable of an agent"
+            );
+        }
+    }
 }
