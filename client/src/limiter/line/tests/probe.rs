@@ -94,7 +94,7 @@ fn tokens_that_time_makes_are_not_waited_for_by_all() {
         if grows {
             continue;
         }
-        // Time serves those that wait already, and nobody takes their places in line.
+        // Time serves those that wait already, and no caller takes their places in line.
         part.clock.advance(Duration::from_millis(11));
         assert!(second.now_or_never().is_some_and(|of| of.is_ok()));
         let next = limiter.check(1).now_or_never();
@@ -102,7 +102,7 @@ fn tokens_that_time_makes_are_not_waited_for_by_all() {
         part.clock.advance(Duration::from_millis(11));
         assert!(third.now_or_never().is_some_and(|of| of.is_ok()));
         let next = limiter.check(1).now_or_never();
-        assert!(next.is_none(), "nobody waits any more");
+        assert!(next.is_none(), "no caller waits any more");
     }
 }
 
