@@ -379,6 +379,10 @@ impl Session {
                 self.report_at = self.report_at.min(now.after(due));
                 if self.machine.edge().is_none() {
                     self.closed(now);
+                } else if self.leaving.is_some() && self.machine.owes_report() {
+                    // The leave was not the last word: a grant crossed it, or it had no room for every key. What is not
+                    // returned stays booked until the lease of this session ends.
+                    self.report(now);
                 }
             }
             NodeMessage::Move(address) => self.redirect(address, now),

@@ -17,6 +17,7 @@ mod steady;
 use aliquot_client::limiter::{Kind, LimiterState};
 use aliquot_client::{BuildError, Client, KeyRefused, Reason};
 use aliquot_core::budget::{ExpiryDraft, PartDraft};
+use aliquot_core::unit::Span;
 use node::{FakeNode, budget, rate};
 use std::time::Duration;
 
@@ -130,9 +131,7 @@ async fn a_throttled_caller_is_told_when_and_is_then_admitted() {
     assert_eq!(refused.reason, Reason::Throttled);
     let wait = refused.retry_after.expect("a wait");
     assert!(wait <= Duration::from_millis(10), "{wait:?}");
-    let later = now.after(aliquot_client::clock::Span::from_nanos(
-        wait.as_nanos() as u64
-    ));
+    let later = now.after(Span::from_nanos(wait.as_nanos() as u64));
     limiter.try_acquire_at(1, later).expect("made by then");
     assert_eq!(
         limiter
@@ -266,6 +265,38 @@ async fn a_client_that_is_sent_away_hands_back_first_and_goes() {
     );
     let edge = second.with(|inner| inner.node.incarnation());
     assert_eq!(client.status().edge.map(|edge| edge.parent), Some(edge));
+}
+
+/// What a client does not return when it leaves is idle until the lease of its session ends.
+#[tokio::test]
+async fn a_grant_that_crosses_the_hand_back_is_returned_too() {
+    let budgets = || vec![rate("a", 1_000), rate("b", 1_000)];
+    let first = FakeNode::start(1, budgets()).await;
+    let second = FakeNode::start(2, budgets()).await;
+    // The session would end by itself long after the test has failed.
+    first.with(|inner| inner.lease = Span::from_secs(120));
+    let client = client(&[&first]);
+    let limiter = client.limiter("a").expect("a key");
+    until("a share", || limiter.try_acquire(1).is_ok()).await;
+    first.with(|inner| inner.slow = true);
+    let other = client.limiter("b").expect("a key");
+    until("a grant on its way", || {
+        let _ = other.try_acquire(1);
+        first.with(|inner| inner.has_given("b"))
+    })
+    .await;
+    first.send_away(&second.address);
+    until("the hand-back", || first.with(|inner| inner.leaves > 0)).await;
+    first.with(|inner| inner.slow = false);
+    until("nothing is left there", || {
+        first.with(|inner| inner.node.ledger().children().count() == 0)
+    })
+    .await;
+    until("shares elsewhere", || {
+        limiter.try_acquire(1).is_ok() && other.try_acquire(1).is_ok()
+    })
+    .await;
+    assert_eq!(client.status().node, Some(second.address));
 }
 
 #[tokio::test]

@@ -45,6 +45,9 @@ pub(crate) struct Inner {
     pub(crate) down: bool,
     /// True if no report is answered.
     pub(crate) mute: bool,
+    /// True if answers stay under way: in `under_way`, in their order.
+    pub(crate) slow: bool,
+    under_way: Vec<Answer>,
     /// Set while new streams wait for the reply to their open.
     pub(crate) opens_late: bool,
     /// Number of streams that have waited for it.
@@ -130,6 +133,8 @@ impl FakeNode {
             renewing: true,
             down: false,
             mute: false,
+            slow: false,
+            under_way: Vec::new(),
             opens_late: false,
             late: 0,
             lease: Span::from_millis(1_500),
@@ -256,6 +261,12 @@ impl Inner {
             let NodeOutput::Answer(answer) = output else {
                 continue;
             };
+            self.under_way.push(answer);
+        }
+        if self.slow {
+            return;
+        }
+        for answer in std::mem::take(&mut self.under_way) {
             let to = self.sessions.get(&answer.edge.child);
             if let Some(outgoing) = to.filter(|_| !self.mute) {
                 let _ = outgoing.try_send(Ok(NodeMessage::Answer(answer).to_message()));
@@ -346,6 +357,12 @@ impl Inner {
         for told in std::mem::take(&mut self.kept) {
             self.tell(told);
         }
+    }
+
+    /// Returns true if a client holds a part of a key's budget by the node's book.
+    pub(crate) fn has_given(&self, key: &str) -> bool {
+        let account = self.node.account(self.id(key));
+        account.is_some_and(|account| !account.held().is_zero())
     }
 
     /// Returns the id of a key's budget.

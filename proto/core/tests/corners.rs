@@ -14,6 +14,8 @@ mod floors;
 mod haste;
 #[path = "corners/leader_host.rs"]
 mod leader_host;
+#[path = "corners/leaving.rs"]
+mod leaving;
 #[path = "corners/long.rs"]
 mod long;
 #[path = "corners/many.rs"]
