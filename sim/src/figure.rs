@@ -45,6 +45,8 @@ impl Figures<'_> {
     /// | `seconds_over` | whole seconds that admitted more than 1.01 times the limit |
     /// | `seconds_unsaved` | those of them whose surplus exceeds the tokens saved in the window so far, at most one burst |
     /// | `refused` | refusals |
+    /// | `worst_second` | least fraction of what the limit made that a whole second of the window admitted |
+    /// | `back_after` | seconds from the window's begin to the first instant after which every whole second admits 99 % of what the limit makes |
     /// | `settled` | seconds from the window's begin until every later second is within 2 % of the ideal bucket |
     /// | `excess`, `slack` | tokens above and below the envelope, over the whole run |
     /// | `recovery` | seconds from the last fault until everything was well for good |
@@ -78,6 +80,8 @@ impl Figures<'_> {
             "seconds_over" => Some(seconds_over(bins)),
             "seconds_unsaved" => key.is_rate.then(|| seconds_unsaved(bins)),
             "refused" => Some(bins.iter().map(|bin| bin.refused).sum::<u64>() as f64),
+            "worst_second" => worst_second(bins).filter(|_| key.is_rate),
+            "back_after" => key.is_rate.then(|| back_after(bins)),
             "settled" => key.is_rate.then(|| settled(bins)),
             "excess" => Some((-result.slack?).max(0.0)),
             "slack" => result.slack,
@@ -288,6 +292,31 @@ fn seconds_unsaved(bins: &[Bin]) -> f64 {
     f64::from(unsaved)
 }
 
+/// Returns the part of what the limit made that these bins admitted.
+fn used(bins: &[Bin]) -> f64 {
+    let made: f64 = bins.iter().map(|bin| bin.rate * BIN as f64 / 1e9).sum();
+    let admitted: u64 = bins.iter().map(|bin| bin.admitted).sum();
+    admitted as f64 / made.max(f64::MIN_POSITIVE)
+}
+
+fn worst_second(bins: &[Bin]) -> Option<f64> {
+    bins.chunks_exact(10).map(used).reduce(f64::min)
+}
+
+/// Returns the seconds to the first instant after which every whole second admits 99 % of what the limit makes. The
+/// seconds follow each other from one of ten instants, that of the earliest return.
+fn back_after(bins: &[Bin]) -> f64 {
+    let from = |offset: usize| {
+        let seconds = bins.get(offset..).unwrap_or_default().chunks_exact(10);
+        let last = seconds
+            .enumerate()
+            .filter(|(_, second)| used(second) < 0.99);
+        offset + last.last().map_or(0, |(index, _)| 10 * (index + 1))
+    };
+    let first = (0..10).map(from).min();
+    first.unwrap_or(0) as f64 / 10.0
+}
+
 /// Returns the seconds from the first bin until every later second, sliding by 100 ms, is within 2 % (and one
 /// token) of the ideal bucket.
 fn settled(bins: &[Bin]) -> f64 {
@@ -341,6 +370,26 @@ mod tests {
         bins[12].admitted = 150;
         assert_eq!(settled(&bins), 1.3);
         assert_eq!(seconds_over(&bins), 1.0);
+    }
+
+    #[test]
+    fn a_limit_is_back_after_the_last_short_second() {
+        let bin = |admitted| Bin {
+            admitted,
+            rate: 1_000.0,
+            ..Bin::default()
+        };
+        let mut bins = vec![bin(100); 60];
+        assert_eq!((back_after(&bins), worst_second(&bins)), (0.0, Some(1.0)));
+        bins[3].admitted = 50;
+        assert_eq!((back_after(&bins), worst_second(&bins)), (0.4, Some(0.95)));
+        bins[33].admitted = 95;
+        assert_eq!(back_after(&bins), 0.4, "one in two hundred is no dip");
+        bins[33].admitted = 80;
+        assert_eq!(back_after(&bins), 3.4);
+        // What comes within the same second makes up for it.
+        bins[36].admitted = 120;
+        assert_eq!(back_after(&bins), 0.7);
     }
 
     #[test]

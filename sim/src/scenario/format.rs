@@ -165,6 +165,8 @@ pub const METRICS: &[&str] = &[
     "seconds_over",
     "seconds_unsaved",
     "refused",
+    "worst_second",
+    "back_after",
     "settled",
     "excess",
     "slack",
