@@ -8,6 +8,7 @@
 //! | [`cluster`], [`fleet`] | the coordinators and the services, as seen by the demo |
 //! | [`service`] | one service, which runs in a process of its own |
 //! | [`load`], [`replay`] | schedule of the requests, and sending them |
+//! | [`machine`] | how late the machine is with what is due |
 //! | [`record`] | record of each decision, written by the services |
 //! | [`verdict`] | evaluation of all records |
 //! | [`table`], [`report`] | display during the run, and the report after it |
@@ -16,6 +17,7 @@ pub mod cluster;
 pub mod error;
 pub mod fleet;
 pub mod load;
+pub mod machine;
 pub mod plan;
 pub mod record;
 pub mod replay;

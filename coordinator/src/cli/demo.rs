@@ -32,7 +32,7 @@ Exit codes:
   1    a check failed
   2    the run could not be carried out
   3    the verdict is unknown: the records do not fit together, the run was too short, or nothing was over-admitted
-       but the machine was too busy for the rest to be judged
+       but the machine was too busy with something else for the rest to be judged
   130  interrupted";
 
 /// Start a cluster and services on this machine, put them under load, kill a

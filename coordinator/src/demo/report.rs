@@ -35,6 +35,9 @@ pub struct Report {
     pub answers: Answers,
     /// Milliseconds from the time at which a request was due to its answer.
     pub latency_ms: Latency,
+    /// Milliseconds by which the machine was late at most with nine tenths of what was due while the load lasted, if
+    /// that was measured.
+    pub machine_late_ms: Option<f64>,
     /// Events, with their times.
     pub events: Vec<(f64, String)>,
 }
@@ -87,6 +90,7 @@ impl Report {
                 p99: ms(latencies.quantile(990)),
                 max: ms(latencies.max()),
             },
+            machine_late_ms: evidence.lateness.of_nine_tenths(run.start, run.end).map(ms),
             events: events
                 .iter()
                 .map(|(at, event)| (seconds(*at), event.clone()))
@@ -103,9 +107,12 @@ impl Report {
             other,
             ..
         } = self.answers;
+        let machine = self.machine_late_ms.map_or(String::new(), |late| {
+            format!("; nine tenths of the machine's timers at most {late:.1} ms late")
+        });
         format!(
             "load       {sent} requests: {admitted} admitted, {limited} limited, {other} other; \
-             from due to answered p50 {p50:.1} ms, p99 {p99:.1} ms, at most {max:.1} ms\n"
+             from due to answered p50 {p50:.1} ms, p99 {p99:.1} ms, at most {max:.1} ms{machine}\n"
         )
     }
 }

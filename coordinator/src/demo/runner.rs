@@ -6,6 +6,7 @@ use super::cluster::{ClusterStatus, NODES, Nodes, PREFIX as NODE_PREFIX};
 use super::error::DemoError;
 use super::fleet::{Fleet, Orders, PREFIX as SERVICE_PREFIX};
 use super::load::{Generator, Shots};
+use super::machine::{Lateness, MachineWatch};
 use super::plan::{DemoPlan, Fault, Kill, Load, Prepared, RESTART_AFTER, SHARED_KEY};
 use super::report::Report;
 use super::supervisor::{Supervisor, WorkDir, parent_args};
@@ -180,7 +181,9 @@ impl Runner {
                 restarted: None,
             },
             victim: None,
+            lateness: Lateness::default(),
         };
+        let machine = MachineWatch::start(Arc::clone(&self.clock));
         let half = start.after(Span::from_nanos(duration.nanos() / 2));
         let every = Span::from_millis(self.screen.every_ms());
         let mut show_at = start;
@@ -197,6 +200,7 @@ impl Runner {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
+        run.lateness = machine.end();
         Ok(run)
     }
 
@@ -277,7 +281,7 @@ impl Runner {
         }
         let tally = generator.tally();
         let evidence = Evidence {
-            answered_within: tally.latencies().quantile(900),
+            lateness: run.lateness,
             recordings,
             answers: generator.answers(),
             timeline: run.timeline,
@@ -352,6 +356,8 @@ impl Runner {
 struct Run {
     timeline: Timeline,
     victim: Option<usize>,
+    /// How late the machine was meanwhile.
+    lateness: Lateness,
 }
 
 /// Returns the node to be killed, if the state of the cluster is known well enough.

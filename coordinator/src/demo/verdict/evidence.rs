@@ -1,5 +1,6 @@
 //! The records on which a verdict is based.
 
+use crate::demo::machine::Lateness;
 use crate::demo::record::Recording;
 use aliquot_core::budget::Budget;
 use aliquot_core::unit::{Drift, Span, Tick};
@@ -58,8 +59,8 @@ pub struct Evidence {
     pub drift: Drift,
     /// The key whose utilisation is measured, if any.
     pub shared: Option<String>,
-    /// Time within which nine tenths of all requests were answered, from when they were due.
-    pub answered_within: Span,
+    /// How late the machine was while the load lasted.
+    pub lateness: Lateness,
     /// Number of messages of the services' sessions, both ways, if they were counted.
     pub messages: Option<u64>,
     /// Number of reports among these messages, each answered by a node, if they were counted.

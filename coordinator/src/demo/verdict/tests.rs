@@ -1,4 +1,5 @@
 use super::*;
+use crate::demo::machine::Lateness;
 use crate::demo::record::{Admitted, Recording, Refused};
 use aliquot_core::budget::{Budget, BudgetDraft, Written};
 use aliquot_core::unit::{Drift, Span, Tick};
@@ -42,7 +43,7 @@ fn fair_run() -> Evidence {
         budgets: vec![budget("demo", "100/s", 5), budget("tenant/*", "1/s", 2)],
         drift: Drift::from_ppm(0).unwrap(),
         shared: Some("demo".into()),
-        answered_within: Span::from_millis(2),
+        lateness: late(|_| 0),
         messages: Some(50),
         reports: Some(20),
     };
@@ -86,6 +87,18 @@ fn count(evidence: &mut Evidence) {
             answers.admitted += 1;
         }
     }
+}
+
+/// Returns timers every 5 ms of the run, each late by so many milliseconds at its second.
+fn late(millis: impl Fn(u64) -> u64) -> Lateness {
+    let timers = (0..2_000).map(|n| {
+        let due = 1_000 + 5 * n;
+        (
+            Tick::from_nanos(due * MS),
+            Span::from_millis(millis(due / 1_000)),
+        )
+    });
+    Lateness::new(timers.collect())
 }
 
 #[track_caller]
@@ -210,10 +223,6 @@ fn a_kill_is_judged_by_its_own_bounds_and_a_short_run_says_what_it_could_not_sho
     }
     count(&mut evidence);
     check(&evidence, Ruling::Fail, "each second: 0.00 %");
-    evidence.answered_within = Span::from_millis(180);
-    let busy = "each second: 0.00 %; inconclusive: the machine was busy, a tenth of all answers took 180 ms";
-    check(&evidence, Ruling::Unknown, busy);
-    evidence.answered_within = Span::from_millis(2);
     evidence.timeline.end = Tick::from_nanos(8_000 * MS);
     check(&evidence, Ruling::Unknown, "UNKNOWN    after a kill, 5 s");
     let mut short = fair_run();
@@ -223,4 +232,51 @@ fn a_kill_is_judged_by_its_own_bounds_and_a_short_run_says_what_it_could_not_sho
         Ruling::Unknown,
         "UNKNOWN    recovery: the run was too short",
     );
+}
+
+/// Returns a run in which nothing is admitted for a second and a half after a kill at 4 s.
+fn slow_run() -> Evidence {
+    let mut evidence = fair_run();
+    evidence.timeline.killed = Some(Tick::from_nanos(4_000 * MS));
+    let silent = Tick::from_nanos(4_000 * MS)..Tick::from_nanos(5_500 * MS);
+    for recording in evidence.recordings.values_mut() {
+        let recording = recording.as_mut().unwrap();
+        recording.admitted.retain(|a| !silent.contains(&a.decided));
+    }
+    count(&mut evidence);
+    evidence
+}
+
+#[test]
+fn a_slow_run_on_a_busy_machine_is_inconclusive() {
+    let mut evidence = slow_run();
+    let busy = "each second: 0.00 %; inconclusive: the machine was busy, it did a tenth of what was due 30 ms late";
+    evidence.lateness = late(|_| 30);
+    check(&evidence, Ruling::Unknown, busy);
+    // Busy for the first second after the kill alone, a fifth of its aftermath.
+    evidence.lateness = late(|second| if second == 4 { 30 } else { 0 });
+    check(&evidence, Ruling::Unknown, busy);
+}
+
+#[test]
+fn a_run_that_is_slow_for_another_reason_fails() {
+    let mut evidence = slow_run();
+    check(&evidence, Ruling::Fail, "each second: 0.00 %");
+    // A machine that is busy before the kill only, or a little late all the time.
+    evidence.lateness = late(|second| if second == 3 { 30 } else { 0 });
+    check(&evidence, Ruling::Fail, "each second: 0.00 %");
+    evidence.lateness = late(|_| 5);
+    check(&evidence, Ruling::Fail, "each second: 0.00 %");
+    evidence.lateness = Lateness::default();
+    check(&evidence, Ruling::Fail, "each second: 0.00 %");
+}
+
+#[test]
+fn a_busy_machine_excuses_no_breach() {
+    let mut evidence = fair_run();
+    edit(&mut evidence, |a| a.admitted.push(admit(0, 5_000 * MS)));
+    count(&mut evidence);
+    evidence.lateness = late(|_| 30);
+    let verdict = check(&evidence, Ruling::Fail, "1 tokens over");
+    assert!(!verdict.safe);
 }

@@ -1,0 +1,108 @@
+//! How late this machine does what is due: a thread that only waits.
+//!
+//! A run on a machine that is busy with something else may miss a bound although nothing is wrong. Late answers do not
+//! tell that: they may be late because of the software that is judged. A thread without work is late only if the
+//! machine gives it no processor.
+
+use crate::clock::SharedClock;
+use aliquot_core::unit::{Span, Tick};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Time between two timers of the thread.
+const EVERY: Duration = Duration::from_millis(5);
+
+/// How late each timer fired, with the time at which it was due, in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lateness(Vec<(Tick, Span)>);
+
+impl Lateness {
+    /// Returns the lateness of timers, which are in the order of time.
+    #[must_use]
+    pub fn new(timers: Vec<(Tick, Span)>) -> Self {
+        Self(timers)
+    }
+
+    /// Returns the time by which nine tenths of the timers due in `[from, to)` were late at most. Returns `None` if
+    /// none was due.
+    #[must_use]
+    pub fn of_nine_tenths(&self, from: Tick, to: Tick) -> Option<Span> {
+        let due = |at: Tick| self.0.partition_point(|(due, _)| *due < at);
+        let mut late: Vec<Span> = self
+            .0
+            .get(due(from)..due(to))?
+            .iter()
+            .map(|of| of.1)
+            .collect();
+        late.sort_unstable();
+        late.get((late.len() * 9).div_ceil(10).checked_sub(1)?)
+            .copied()
+    }
+}
+
+/// The thread, while it waits.
+#[derive(Debug)]
+pub(super) struct MachineWatch {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<Lateness>,
+}
+
+impl MachineWatch {
+    /// Starts the thread. Dropping the value ends it.
+    pub(super) fn start(clock: SharedClock) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let mut timers = Vec::new();
+            let mut due = clock.now().after(span(EVERY));
+            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                let now = clock.now();
+                timers.push((due, now.since(due)));
+                due = now.after(span(EVERY));
+            }
+            Lateness(timers)
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends the thread. Returns how late its timers were: nothing, if it failed.
+    pub(super) fn end(self) -> Lateness {
+        drop(self.stop);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn span(duration: Duration) -> Span {
+    Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, HostClock};
+    use std::sync::Arc;
+
+    #[test]
+    fn nine_tenths_are_those_of_the_window() {
+        let at = |millis: u64| Tick::from_nanos(millis * 1_000_000);
+        let late = |millis: u64| Span::from_millis(millis);
+        let timers = (0..20).map(|n| (at(n), late(if n < 10 { 0 } else { n })));
+        let lateness = Lateness::new(timers.collect());
+        assert_eq!(lateness.of_nine_tenths(at(0), at(10)), Some(late(0)));
+        assert_eq!(lateness.of_nine_tenths(at(10), at(20)), Some(late(18)));
+        assert_eq!(lateness.of_nine_tenths(at(19), at(99)), Some(late(19)));
+        assert_eq!(lateness.of_nine_tenths(at(20), at(99)), None);
+    }
+
+    #[test]
+    fn a_thread_without_work_sees_when_it_ran() {
+        let start = HostClock.now();
+        let watch = MachineWatch::start(Arc::new(HostClock));
+        while HostClock.now().since(start) < Span::from_millis(30) {
+            thread::yield_now();
+        }
+        let Lateness(timers) = watch.end();
+        assert!(timers.iter().all(|(due, _)| *due > start) && timers.is_sorted());
+        assert!(timers.len() < 100, "{} timers", timers.len());
+    }
+}
