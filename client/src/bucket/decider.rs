@@ -231,6 +231,7 @@ impl Decider for CellDecider {
         let largest = terms.largest.grains() / terms.scale.grains_per_token();
         self.key_state.home.serve_at_most(largest);
         self.key_state.home.set_rate(terms.rate.grains());
+        self.key_state.home.set_written(terms.written);
         if terms.kind == Kind::Concurrency {
             self.cell().wheel.set_hold(hold, now);
         }

@@ -13,7 +13,8 @@ use std::time::Duration;
 pub struct LimitInfo {
     /// Tokens per window. For a leased limit those of the whole budget, as far as its node tells them.
     pub limit: u64,
-    /// The window, in whole seconds; `None` if no time makes the tokens.
+    /// The window, in whole seconds. For a quota it is the usual length of a period: 30 days for a month, 365 for a
+    /// year. `None` if no time makes the tokens.
     pub window: Option<u64>,
     /// Tokens that this process can admit now. For a leased limit what is left of its **share**, which may be less
     /// than what is left of the budget. For a budget in central mode what its home node has left.
@@ -66,11 +67,9 @@ impl Bucket {
     pub(crate) fn describe(self, said: Option<Limit>) -> LimitInfo {
         let scale = self.scale.max(1);
         let burst = self.burst / scale;
-        let said = said.and_then(Limit::per_span);
-        let (limit, window) = match said {
-            Some((tokens, per)) => written(burst, tokens, per)
-                .unwrap_or_else(|| made(burst, tokens.into(), per.nanos().into())),
-            None => made(burst, self.rate.into(), u128::from(scale) * BILLION),
+        let (limit, window) = match said.and_then(Limit::per_span) {
+            Some((tokens, per)) => as_written(burst, tokens, per),
+            None => limit_of_budget(self.rate, self.burst, scale),
         };
         let reset = (self.rate > 0).then(|| {
             let nanos = (u128::from(self.missing) * BILLION).div_ceil(self.rate.into());
@@ -85,6 +84,12 @@ impl Bucket {
     }
 }
 
+/// Returns the limit and the window of a bucket that holds `burst` tokens: as its author wrote them, or what comes
+/// nearest in whole seconds.
+pub(crate) fn as_written(burst: u64, tokens: u64, per: Span) -> (u64, Option<u64>) {
+    written(burst, tokens, per).unwrap_or_else(|| made(burst, tokens.into(), per.nanos().into()))
+}
+
 /// Returns a quota and its window in seconds as they were written: 100 per minute is 100 and 60. `None` if the
 /// window is no whole number of seconds, or if the bucket holds more than that.
 const fn written(burst: u64, tokens: u64, per: Span) -> Option<(u64, Option<u64>)> {
@@ -95,7 +100,8 @@ const fn written(burst: u64, tokens: u64, per: Span) -> Option<(u64, Option<u64>
     Some((tokens, Some(per.nanos() / BILLION as u64)))
 }
 
-/// Returns the limit and the window of a budget with this rate and burst, in grains.
+/// Returns the limit and the window of a budget with this rate and burst, in grains, whose author's words are not
+/// known.
 pub(crate) fn limit_of_budget(rate: u64, burst: u64, scale: u64) -> (u64, Option<u64>) {
     let scale = scale.max(1);
     made(burst / scale, rate.into(), u128::from(scale) * BILLION)

@@ -1,10 +1,11 @@
 //! The state of a limiter, as answers tell it.
 
 use super::{Limiter, LimiterState};
-use crate::bucket::described::{Bucket, LimitInfo, limit_of_budget};
+use crate::bucket::described::{Bucket, LimitInfo, as_written, limit_of_budget};
 use crate::bucket::view::View;
+use aliquot_core::message::WrittenLimit;
 use aliquot_core::share::Kind;
-use aliquot_core::unit::Tick;
+use aliquot_core::unit::{Span, Tick};
 use std::time::Duration;
 
 impl Limiter {
@@ -18,13 +19,29 @@ impl Limiter {
     /// Returns the limit and the window in seconds of the whole budget, as far as they are known here. They are known
     /// also while nothing of the budget is held here, as in central mode. The window is `None` if no time makes the
     /// tokens.
+    ///
+    /// They are told as the budget's author wrote them: 100 per minute is 100 and 60. If the bucket holds more than
+    /// that, or if a node of an earlier version does not tell the words, they are the burst and the time that makes
+    /// it, or what a second makes if that is more. The window of a quota is the usual length of its period
+    /// ([`LimitInfo::window`]).
     #[must_use]
     pub fn whole_limit(&self) -> Option<(u64, Option<u64>)> {
-        let view = self.key_state.cell.view(self.now());
-        let (largest, rate) = (self.key_state.home.largest(), self.key_state.home.rate());
-        (largest > 0).then(|| match rate {
-            0 => (largest, None),
-            rate => limit_of_budget(rate, largest.saturating_mul(view.scale), view.scale),
+        self.whole_limit_of(&self.key_state.cell.view(self.now()))
+    }
+
+    fn whole_limit_of(&self, view: &View) -> Option<(u64, Option<u64>)> {
+        let home = &self.key_state.home;
+        let (largest, rate, written) = (home.largest(), home.rate(), home.written());
+        (largest > 0).then(|| match (view.slot.kind, written) {
+            (Kind::Rate, Some(WrittenLimit { tokens, per })) => as_written(largest, tokens, per),
+            (Kind::Rate, None) if rate > 0 => {
+                limit_of_budget(rate, largest.saturating_mul(view.scale), view.scale)
+            }
+            (Kind::Quota, Some(WrittenLimit { per, .. })) => {
+                let second = Span::from_secs(1).nanos();
+                (largest, Some(per.nanos().div_ceil(second)))
+            }
+            (Kind::Rate | Kind::Quota | Kind::Concurrency, _) => (largest, None),
         })
     }
 
@@ -34,7 +51,7 @@ impl Limiter {
         if self.key_state.home.is_central() {
             return None;
         }
-        let (limit, window) = self.whole_limit()?;
+        let (limit, window) = self.whole_limit_of(view)?;
         Some(LimitInfo {
             limit,
             window,
@@ -55,22 +72,26 @@ impl Limiter {
     pub(super) fn describe_home(&self, left: Option<u64>) -> Option<LimitInfo> {
         let now = self.now();
         let view = self.key_state.cell.view(now);
-        let (largest, rate) = (self.key_state.home.largest(), self.key_state.home.rate());
-        let remaining = left.filter(|_| largest > 0)?.min(largest);
-        if view.slot.kind == Kind::Rate {
-            let bucket = Bucket {
-                rate,
-                burst: largest.saturating_mul(view.scale),
-                missing: (largest - remaining).saturating_mul(view.scale),
-                scale: view.scale,
-            };
-            return Some(bucket.describe(None));
-        }
+        let (limit, window) = self.whole_limit_of(&view)?;
+        let largest = self.key_state.home.largest();
+        let remaining = left?.min(largest);
+        let reset = match view.slot.kind {
+            Kind::Rate => {
+                let bucket = Bucket {
+                    rate: self.key_state.home.rate(),
+                    burst: largest.saturating_mul(view.scale),
+                    missing: (largest - remaining).saturating_mul(view.scale),
+                    scale: view.scale,
+                };
+                bucket.describe(None).reset
+            }
+            kind => self.reset_of(kind, now),
+        };
         Some(LimitInfo {
-            limit: largest,
-            window: None,
+            limit,
+            window,
             remaining,
-            reset: self.reset_of(view.slot.kind, now),
+            reset,
         })
     }
 
@@ -89,14 +110,15 @@ impl Limiter {
         if burst == 0 {
             return self.describe_without_share(view, now);
         }
-        let (largest, rate) = (self.key_state.home.largest(), self.key_state.home.rate());
+        let whole = self.whole_limit_of(view);
         // Threads can still spend the tokens in their caches.
         let cached = self.key_state.cell.cached_tokens();
         let remaining = view.tokens(view.level).saturating_add(cached).min(burst);
         if view.slot.kind != Kind::Rate {
+            let (limit, window) = whole.unwrap_or((burst, None));
             return Some(LimitInfo {
-                limit: largest.max(burst),
-                window: None,
+                limit: limit.max(burst),
+                window,
                 remaining,
                 reset: self.reset_of(view.slot.kind, now),
             });
@@ -108,10 +130,11 @@ impl Limiter {
             scale: view.scale,
         };
         let described = bucket.describe(self.limit());
-        let (limit, window) = match rate {
-            0 => (described.limit, described.window),
-            rate => limit_of_budget(rate, largest.saturating_mul(view.scale), view.scale),
-        };
+        // A node that tells neither words nor rate leaves what the share makes.
+        let known = self.key_state.home.rate() > 0 || self.key_state.home.written().is_some();
+        let (limit, window) = whole
+            .filter(|_| known)
+            .unwrap_or((described.limit, described.window));
         Some(LimitInfo {
             limit,
             window,

@@ -11,6 +11,7 @@ use crate::observe::switch::Switch;
 use crate::sync::{self, AtomicU64, Ordering};
 use aliquot_core::demand::Observed;
 use aliquot_core::holder::PeriodEnd;
+use aliquot_core::message::WrittenLimit;
 use aliquot_core::unit::{Span, Tick};
 use parts::Parts;
 use std::sync::atomic::AtomicU64 as ReportedCount;
@@ -138,6 +139,9 @@ pub(crate) struct Home {
     largest: AtomicU64,
     /// Rate of the whole budget, in grains per second; zero if it is not known.
     rate: AtomicU64,
+    /// The limit of the whole budget as its author wrote it: tokens, and nanoseconds; zero nanoseconds if it is not
+    /// known.
+    written: [AtomicU64; 2],
     /// End of a quota's running period in nanoseconds, zero if it is not known; odd if everything of the period is
     /// given away.
     period_end: AtomicU64,
@@ -186,6 +190,7 @@ impl Default for Home {
             central: AtomicU64::new(0),
             largest: AtomicU64::new(0),
             rate: AtomicU64::new(0),
+            written: [AtomicU64::new(0), AtomicU64::new(0)],
             period_end: AtomicU64::new(0),
             left: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -236,6 +241,33 @@ impl Home {
     /// Returns the rate of the whole budget, in grains per second; zero if it is not known.
     pub(crate) fn rate(&self) -> u64 {
         self.rate.load(Ordering::Acquire)
+    }
+
+    /// Sets the limit of the whole budget as its author wrote it, if it is known. Called by the state machine alone.
+    pub(crate) fn set_written(&self, written: Option<WrittenLimit>) {
+        let [tokens, per] = &self.written;
+        // Unknown in between, so that no reader takes tokens of one limit for the span of another.
+        per.store(0, Ordering::Release);
+        tokens.store(
+            written.map_or(0, |written| written.tokens),
+            Ordering::Release,
+        );
+        per.store(
+            written.map_or(0, |written| written.per.nanos()),
+            Ordering::Release,
+        );
+    }
+
+    /// Returns the limit of the whole budget as its author wrote it, if it is known and not being changed.
+    pub(crate) fn written(&self) -> Option<WrittenLimit> {
+        let [tokens, per] = &self.written;
+        let nanos = per.load(Ordering::Acquire);
+        let tokens = tokens.load(Ordering::Acquire);
+        let known = nanos > 0 && per.load(Ordering::Acquire) == nanos;
+        known.then_some(WrittenLimit {
+            tokens,
+            per: Span::from_nanos(nanos),
+        })
     }
 
     /// Sets the end of a quota's running period. Called by the state machine alone.

@@ -10,6 +10,7 @@ use aliquot_core::edge::Vector;
 use aliquot_core::ledger::Ledger;
 use aliquot_core::message::{
     Answer, AnswerLine, BandDemand, Heard, Intent, PeriodRest, Report, ReportLine, Terms, Verdict,
+    WrittenLimit,
 };
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{
@@ -46,6 +47,10 @@ fn terms() -> Terms {
         central_mode: true,
         largest: most.tokens,
         rate: most.rate,
+        written: Some(WrittenLimit {
+            tokens: u64::MAX,
+            per: Span::from_nanos(u64::MAX),
+        }),
     }
 }
 

@@ -77,6 +77,7 @@ fn terms() -> Terms {
         central_mode: false,
         largest: Tokens::ZERO,
         rate: Rate::ZERO,
+        written: None,
     }
 }
 

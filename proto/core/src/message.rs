@@ -4,7 +4,7 @@
 //! snapshot of counters that only grow. So any message may be lost, duplicated, late, or overtaken.
 
 use crate::allocate;
-use crate::budget::{Budget, Claim, OnLeaseExpiry};
+use crate::budget::{Budget, Claim, Limit, OnLeaseExpiry};
 use crate::demand::DemandCurve;
 use crate::edge::Vector;
 use crate::share::{Kind, Share};
@@ -297,6 +297,38 @@ pub struct Terms {
     /// Rate of the whole budget, to be told to callers; nothing is decided by it. Zero for a budget without a
     /// rate, and if unknown.
     pub rate: Rate,
+    /// The limit in the words of its author, to be told to callers; nothing is decided by it. `None` for permits, and
+    /// if unknown: nodes of earlier versions do not send it.
+    pub written: Option<WrittenLimit>,
+}
+
+/// A limit as its author wrote it: tokens per span. `100 per 60s` and `20 per 12s` are the same rate, and are written
+/// differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct WrittenLimit {
+    /// Tokens in each span.
+    pub tokens: u64,
+    /// The span of a rate, or the usual length of a quota's period ([`Period::usual`](crate::budget::Period::usual)).
+    pub per: Span,
+}
+
+impl WrittenLimit {
+    /// Returns the words of a limit. Permits are not written per span.
+    #[must_use]
+    pub const fn of(limit: &Limit) -> Option<Self> {
+        match limit {
+            Limit::Rate { rate, .. } => Some(Self {
+                tokens: rate.tokens(),
+                per: rate.per(),
+            }),
+            Limit::Quota { tokens, period } => Some(Self {
+                tokens: *tokens,
+                per: period.usual(),
+            }),
+            Limit::Concurrency { .. } => None,
+        }
+    }
 }
 
 impl From<&Budget> for Terms {
@@ -316,6 +348,7 @@ impl From<&Budget> for Terms {
                 Kind::Quota => budget.whole().tokens,
             },
             rate: budget.whole().rate,
+            written: WrittenLimit::of(&budget.limit()),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::pb;
 use crate::read::{self, choice};
 use aliquot_core::allocate::{self, Headroom, Policy};
 use aliquot_core::budget::OnLeaseExpiry;
-use aliquot_core::message::{Answer, AnswerLine, PeriodRest, Terms, Verdict};
+use aliquot_core::message::{Answer, AnswerLine, PeriodRest, Terms, Verdict, WrittenLimit};
 use aliquot_core::unit::{BudgetId, PeriodId, Rate, Seq, Span, Tokens};
 
 wire!(Answer, Answer, MESSAGE_BYTES_MAX, [(6, "lines", LINES_MAX)]);
@@ -117,6 +117,8 @@ impl From<&Terms> for pb::Terms {
             gathered: terms.central_mode,
             largest: terms.largest.grains(),
             rate: terms.rate.grains(),
+            written_tokens: terms.written.map_or(0, |written| written.tokens),
+            written_per_ns: terms.written.map_or(0, |written| written.per.nanos()),
         }
     }
 }
@@ -140,6 +142,10 @@ impl TryFrom<pb::Terms> for Terms {
             central_mode: terms.gathered,
             largest: Tokens::from_grains(terms.largest),
             rate: Rate::from_grains(terms.rate),
+            written: (terms.written_per_ns > 0).then_some(WrittenLimit {
+                tokens: terms.written_tokens,
+                per: Span::from_nanos(terms.written_per_ns),
+            }),
         })
     }
 }

@@ -146,6 +146,22 @@ impl Period {
         Span::from_secs(u64::saturating_sub(days, summer))
     }
 
+    /// Returns the length of a period as it is told to callers: that of most days, weeks and years, and 30 days for a
+    /// month. The running period may be longer or shorter: a month by up to two days, a leap year by a day, and where
+    /// clocks are set for the summer, a day by an hour.
+    #[must_use]
+    pub const fn usual(&self) -> Span {
+        Span::from_secs(match self.length {
+            Length::Fixed(span) => return span,
+            Length::Calendar(Calendar::Minute) => 60,
+            Length::Calendar(Calendar::Hour) => 3_600,
+            Length::Calendar(Calendar::Day) => 86_400,
+            Length::Calendar(Calendar::Week) => 7 * 86_400,
+            Length::Calendar(Calendar::Month) => 30 * 86_400,
+            Length::Calendar(Calendar::Year) => 365 * 86_400,
+        })
+    }
+
     /// Returns the period that runs at `at`: its start is not after `at`, its end is.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use aliquot_core::command::{Changes, Command, Ending, Movement, Silence};
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{
     Answer, AnswerLine, FloorRelease, Heard, Intent, PeriodRest, Report, Terms, Verdict,
+    WrittenLimit,
 };
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{
@@ -118,6 +119,10 @@ fn an_answer_has_these_bytes() {
             central_mode: false,
             largest: Tokens::from_grains(9),
             rate: Rate::from_grains(10),
+            written: Some(WrittenLimit {
+                tokens: 12,
+                per: Span::from_nanos(13),
+            }),
         },
         rest: Some(PeriodRest {
             ends_in: Span::from_nanos(11),
@@ -138,16 +143,16 @@ fn an_answer_has_these_bytes() {
     };
     check(
         &answer,
-        "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 4a 08 01 10 02 1a \
+        "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 4e 08 01 10 02 1a \
          0c 08 01 10 02 18 03 20 04 28 05 30 06 22 0c 08 06 10 05 18 04 20 03 28 02 \
-         30 01 2a 24 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
-         01 10 02 18 03 42 00 48 01 50 01 60 09 68 0a 30 0b 38 01 38 07",
+         30 01 2a 28 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
+         01 10 02 18 03 42 00 48 01 50 01 60 09 68 0a 70 0c 78 0d 30 0b 38 01 38 07",
     );
 }
 
 /// As earlier versions send it.
 #[test]
-fn an_answer_that_tells_no_rest_of_a_period_is_read() {
+fn an_answer_without_the_rest_of_a_period_and_the_written_limit_is_read() {
     let hex = "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 46 08 01 10 02 1a \
                0c 08 01 10 02 18 03 20 04 28 05 30 06 22 0c 08 06 10 05 18 04 20 03 28 02 \
                30 01 2a 24 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
@@ -157,8 +162,11 @@ fn an_answer_that_tells_no_rest_of_a_period_is_read() {
         .map(|byte| u8::from_str_radix(byte, 16).expect("a byte"))
         .collect();
     let answer = Answer::from_bytes(bytes.into()).expect("an answer");
-    let rests: Vec<_> = answer.lines.iter().map(|line| line.rest).collect();
-    assert_eq!(rests, [None]);
+    let told = answer
+        .lines
+        .iter()
+        .map(|line| (line.rest, line.terms.written));
+    assert_eq!(told.collect::<Vec<_>>(), [(None, None)]);
     check(&answer, hex);
 }
 

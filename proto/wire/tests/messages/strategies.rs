@@ -12,7 +12,7 @@ use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{
     Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, PeriodRest, Report, ReportLine,
-    Terms, Verdict,
+    Terms, Verdict, WrittenLimit,
 };
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::Band;
@@ -159,8 +159,10 @@ prop_compose! {
         max_hold in span(), forget_after in span(), central_mode in any::<bool>(),
         largest in tokens(), rate in any::<u64>(),
         floor in share(), ceiling in option::of(share()), dividing in dividing(),
+        written in option::of((any::<u64>(), 1..=u64::MAX)),
     ) -> Terms {
-        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, central_mode, largest, rate: Rate::from_grains(rate) }
+        let written = written.map(|(tokens, nanos)| WrittenLimit { tokens, per: Span::from_nanos(nanos) });
+        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, central_mode, largest, rate: Rate::from_grains(rate), written }
     }
 }
 

@@ -45,13 +45,86 @@ fn a_caller_is_told_the_limit_of_the_budget_and_what_is_left_of_the_share() {
     // Four tokens of the share, at 100/s, up to what its rate loses by rounding.
     let reset = info.reset.expect("a time").as_nanos();
     assert!((40_000_000..40_001_000).contains(&reset), "{reset}");
-    // A node that does not tell the rate.
+    // A node that tells the rate alone, and one that tells nothing of it.
+    part.agree(Terms {
+        written: None,
+        ..terms()
+    });
+    let info = part.limiter.describe().expect("a limit");
+    assert_eq!((info.limit, info.window), (1_000, Some(1)));
     part.agree(Terms {
         rate: Rate::ZERO,
+        written: None,
         ..terms()
     });
     let info = part.limiter.describe().expect("a limit");
     assert_eq!((info.limit, info.window), (100, Some(1)));
+}
+
+/// Returns a limiter of a budget that was written so, of which a fifth is held here, and its terms.
+fn written(rate: &str, burst: u64) -> (Part, Terms) {
+    let draft = BudgetDraft {
+        key: "a".into(),
+        rate: Some(rate.into()),
+        burst: Some(burst.into()),
+        ..BudgetDraft::default()
+    };
+    let budget = draft.validate().expect("a valid budget");
+    let (mut part, terms) = (Part::cold(), Terms::from(&budget));
+    part.agree(terms);
+    let share = Share {
+        rate: Rate::from_grains(budget.whole().rate.grains() / 5),
+        burst: Tokens::from_grains(budget.whole().burst.grains() / 5),
+        tokens: Tokens::ZERO,
+    };
+    part.decider.deposit(share, part.clock.now());
+    (part, terms)
+}
+
+/// The rate alone is that of 20 in 12 seconds, and of many other words.
+#[test]
+fn a_leased_limit_is_told_as_its_author_wrote_it() {
+    for (rate, burst, expect, by_rate) in [
+        ("100/min", 20, (100, Some(60)), (20, Some(12))),
+        ("100/min", 100, (100, Some(60)), (100, Some(60))),
+        ("5 per 2m", 5, (5, Some(120)), (5, Some(120))),
+        ("3000/h", 10, (3_000, Some(3_600)), (10, Some(12))),
+        (
+            "1 per 10 days",
+            5,
+            (5, Some(4_320_000)),
+            (5, Some(4_320_000)),
+        ),
+        // More at once than the words allow.
+        ("10/s", 100, (100, Some(10)), (100, Some(10))),
+        ("0/s", 5, (5, None), (5, None)),
+    ] {
+        let (mut part, terms) = written(rate, burst);
+        let told = |part: &Part| {
+            let info = part.limiter.describe().expect("a limit");
+            assert_eq!(part.limiter.whole_limit(), Some((info.limit, info.window)));
+            (info.limit, info.window)
+        };
+        assert_eq!(told(&part), expect, "{rate}, burst {burst}");
+        // In central mode by the home node alone, and by no share.
+        part.agree(Terms {
+            central_mode: true,
+            ..terms
+        });
+        let home = part.limiter.describe_home(Some(2)).expect("a limit");
+        assert_eq!(
+            (home.limit, home.window, home.remaining),
+            (expect.0, expect.1, 2)
+        );
+        // A node of an earlier version.
+        part.agree(Terms {
+            written: None,
+            ..terms
+        });
+        if rate != "0/s" {
+            assert_eq!(told(&part), by_rate, "{rate}, burst {burst}");
+        }
+    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn fields(answer: &Response<String>) -> [Option<&str>; 3] {
         .map(|name| answer.headers().get(name)?.to_str().ok())
 }
 
-const POLICY: Option<&str> = Some("\"share\";q=1000");
+const POLICY: Option<&str> = Some("\"share\";q=1000;w=86400");
 
 #[test]
 fn a_spent_daily_quota_is_answered_with_the_end_of_the_day() {
@@ -97,6 +97,36 @@ fn a_spent_daily_quota_is_answered_with_the_end_of_the_day() {
     assert_eq!(fields(&ok), [POLICY, Some("\"share\";r=0;t=86400"), None]);
 }
 
+/// The length of a month or a year is the usual one: the rest of the running one is told besides.
+#[test]
+fn the_period_of_a_quota_is_its_window() {
+    for (quota, window) in [
+        ("1000 per minute", 60),
+        ("1000 per hour", 3_600),
+        ("1000 per week", 604_800),
+        ("1000 per month", 2_592_000),
+        ("1000 per year", 31_536_000),
+        ("1000 per 36h", 129_600),
+        ("1000 per 1500ms", 2),
+    ] {
+        let mut part = Part::cold();
+        let draft = BudgetDraft {
+            key: "a".into(),
+            quota: Some(quota.into()),
+            ..BudgetDraft::default()
+        };
+        let terms = Terms::from(&draft.validate().expect("a valid budget"));
+        part.agree(terms);
+        let whole = Some((1_000, Some(window)));
+        assert_eq!(part.limiter.whole_limit(), whole, "{quota}");
+        part.agree(Terms {
+            written: None,
+            ..terms
+        });
+        assert_eq!(part.limiter.whole_limit(), Some((1_000, None)));
+    }
+}
+
 #[test]
 fn a_period_that_is_over_is_told_no_more() {
     let mut part = daily(0);
@@ -119,7 +149,7 @@ fn what_remains_of_an_escrow_and_what_was_spent_are_the_escrow() {
         spent += decision.outcome.map_or(0, |admission| admission.tokens);
         let info = decision.info.expect("a limit");
         assert_eq!((info.remaining + spent, info.limit), (10, 1_000));
-        assert_eq!((info.window, info.reset), (None, Some(end)));
+        assert_eq!((info.window, info.reset), (Some(86_400), Some(end)));
     }
     assert_eq!(spent, 10);
 }
@@ -169,6 +199,8 @@ fn the_home_node_tells_what_is_left_and_when_the_period_ends() {
     let info = admitted.info.expect("the home told it");
     let rest = Some(Duration::from_secs(500));
     assert_eq!((info.limit, info.remaining, info.reset), (1_000, 7, rest));
+    assert_eq!(info.window, Some(86_400));
+    assert_eq!(limiter.whole_limit(), Some((1_000, Some(86_400))));
     let mut asks = pin!(limiter.decide_within(8, Duration::MAX));
     assert!(asks.as_mut().now_or_never().is_none());
     let spent = Answer::Refused {

@@ -290,6 +290,7 @@ fn terms() -> Terms {
         central_mode: false,
         largest: Tokens::ZERO,
         rate: Rate::ZERO,
+        written: None,
     }
 }
 

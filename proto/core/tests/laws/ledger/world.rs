@@ -67,6 +67,7 @@ fn terms(forget_after: Span) -> Terms {
         central_mode: false,
         largest: Tokens::ZERO,
         rate: Rate::ZERO,
+        written: None,
     }
 }
 
