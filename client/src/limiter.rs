@@ -325,51 +325,59 @@ impl Limiter {
     ///
     /// As [`Limiter::try_permit`].
     pub fn try_permit_at(&self, now: Tick) -> Result<Permit, Refused> {
-        self.permit_now(now).map_err(|no| self.refuse(1, no))
+        let (permit, _) = self.permit_now(now);
+        permit.map_err(|no| self.refuse(1, no))
     }
 
-    /// The same, but does not count a refusal.
-    fn permit_now(&self, now: Tick) -> Result<Permit, No> {
+    /// The same, but does not count a refusal. Also returns the bucket as the decision left it or, if it refused,
+    /// found it.
+    fn permit_now(&self, now: Tick) -> (Result<Permit, No>, View) {
         match self.key_state.tally.waiting() {
-            0 => self.decide_permit(now),
+            0 => self.take_permit_at(now),
             _ => self.decide_behind_line(now),
         }
     }
 
     /// Refuses a permit even if one is free: callers that wait in line have it.
-    fn decide_behind_line(&self, now: Tick) -> Result<Permit, No> {
+    fn decide_behind_line(&self, now: Tick) -> (Result<Permit, No>, View) {
         let lease = &self.handle.shared.lease.0;
-        let would = self.key_state.cell.would(Need::Permit, now, lease);
-        self.apply_mode(1, would.err().unwrap_or(No::Permits), now)?;
+        let cell = &self.key_state.cell;
+        let (would, view) = cell.would_and_view(Need::Permit, now, lease);
+        let no = would.err().unwrap_or(No::Permits);
+        (self.free_permit(no, now), view)
+    }
+
+    fn take_permit_at(&self, now: Tick) -> (Result<Permit, No>, View) {
+        let (permit, view) = self.take_permit_slot(now);
+        (permit.or_else(|no| self.free_permit(no, now)), view)
+    }
+
+    /// Returns a permit that counts nowhere, if the mode lets the request through.
+    fn free_permit(&self, no: No, now: Tick) -> Result<Permit, No> {
+        self.apply_mode(1, no, now)?;
         Ok(Permit::free(self.handle.clone(), now))
     }
 
-    fn decide_permit(&self, now: Tick) -> Result<Permit, No> {
-        self.take_permit_slot(now).or_else(|no| {
-            self.apply_mode(1, no, now)?;
-            Ok(Permit::free(self.handle.clone(), now))
-        })
-    }
-
-    fn take_permit_slot(&self, now: Tick) -> Result<Permit, No> {
+    fn take_permit_slot(&self, now: Tick) -> (Result<Permit, No>, View) {
         let cell = &self.key_state.cell;
         let era = cell.era();
-        cell.decide(Need::Permit, now, &self.handle.shared.lease.0)?;
-        if self.own.is_some() {
-            self.admitted_here(1);
-            let (key_state, handle) = (self.key_state.clone(), self.handle.clone());
-            return Ok(Permit::counted_here(key_state, handle, None, era, now));
+        let lease = &self.handle.shared.lease.0;
+        let (taken, view) = cell.decide_and_view(Need::Permit, now, lease);
+        if let Err(no) = taken {
+            return (Err(no), view);
         }
-        let slot = cell.count_permit(now, era).ok_or(No::Permits)?;
-        self.key_state.tally.admitted(1);
+        let slot = match self.own {
+            Some(_) => None,
+            None => match cell.count_permit(now, era) {
+                Some(slot) => Some(slot),
+                // It was put back, so the figures of the swap are not those of this refusal.
+                None => return (Err(No::Permits), cell.view(now)),
+            },
+        };
+        self.admitted_here(1);
         let (key_state, handle) = (self.key_state.clone(), self.handle.clone());
-        Ok(Permit::counted_here(
-            key_state,
-            handle,
-            Some(slot),
-            era,
-            now,
-        ))
+        let permit = Permit::counted_here(key_state, handle, slot, era, now);
+        (Ok(permit), view)
     }
 
     /// Takes a permit, and waits for one in line.
@@ -387,7 +395,8 @@ impl Limiter {
     /// As [`Limiter::acquire`].
     pub async fn permit(&self) -> Result<Permit, Refused> {
         let wait = self.wait_of(1, None, RetryPolicy::Waits);
-        self.wait_for_permit(wait).await
+        let (permit, _) = self.wait_for_permit(wait).await?;
+        Ok(permit)
     }
 
     /// Returns the state of the limiter now. Takes nothing.

@@ -6,6 +6,7 @@ use aliquot_client::combined::{Combine, Receipt};
 use aliquot_client::limiter::LimitInfo;
 use aliquot_client::shape::{FixedWindow, Meter, Pacer, SlidingCounter, SlidingLog};
 use aliquot_client::{Combined, Decision, Keyed, Limit, Limiter, ManualClock, Reason, Refused};
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use std::sync::Arc;
@@ -268,6 +269,15 @@ fn each_decision_has_the_figures_that_it_left_itself() {
     const TOKENS: u64 = 20_000;
     let limiter = Limiter::local_with(Limit::ZERO, TOKENS, clock()).expect("a limit");
     each_remaining_is_told_once(TOKENS, || limiter.decide(1).map(|_| ()));
+    // Permits that are not released.
+    let permits = Limiter::local_permits(TOKENS).expect("permits");
+    each_remaining_is_told_once(TOKENS, || permits.decide_permit().map(std::mem::forget));
+    let permits = Limiter::local_permits(TOKENS).expect("permits");
+    each_remaining_is_told_once(TOKENS, || {
+        let at_once = permits.decide_permit_within(Duration::ZERO);
+        let at_once = at_once.now_or_never().expect("nothing is waited for");
+        at_once.map(std::mem::forget)
+    });
     let store = Keyed::builder(Limit::ZERO, TOKENS, 16).clock(clock());
     let store = store.seed(7).build().expect("a store");
     let key = store.bucket("user/7");
@@ -280,6 +290,28 @@ fn each_decision_has_the_figures_that_it_left_itself() {
     each_remaining_is_told_once(TOKENS, || counter.decide_at(1, START).map(|_| ()));
     let log = SlidingLog::with_clock(TOKENS, Duration::from_secs(1), clock()).expect("a log");
     each_remaining_is_told_once(TOKENS, || log.decide_at(1, START).map(|_| ()));
+}
+
+/// What is in flight and what remains are the permits, and a refusal finds none.
+#[test]
+fn a_decision_on_a_permit_tells_what_it_left() {
+    let limiter = Limiter::local_permits(3).expect("permits");
+    let told = || {
+        let decision = limiter.decide_permit();
+        let info = decision.info.expect("there is a limit");
+        assert_eq!((info.limit, info.window, info.reset), (3, None, None));
+        (decision.outcome.ok(), info.remaining)
+    };
+    let (first, left) = told();
+    assert_eq!((first.is_some(), left), (true, 2));
+    let held = [told(), told()];
+    assert_eq!(held.each_ref().map(|(_, left)| *left), [1, 0]);
+    let (none, left) = told();
+    assert_eq!((none.is_none(), left), (true, 0));
+    drop(first);
+    assert_eq!(told().1, 0);
+    drop(held);
+    assert_eq!(told().1, 2);
 }
 
 #[test]

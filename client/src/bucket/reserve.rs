@@ -178,11 +178,41 @@ impl Cell {
         })
     }
 
+    /// Decides as [`Cell::decide`] does. Also returns the state of the very word that it swapped or read, as
+    /// [`Cell::reserve_and_view`] does.
+    pub(crate) fn decide_and_view(
+        &self,
+        need: Need,
+        now: Tick,
+        lease: &AtomicU64,
+    ) -> (Result<(), No>, View) {
+        update(self, |seen| {
+            let WordView { word, slot, .. } = self.word_view(seen);
+            match self.step(&slot, word, need, now, lease, 0) {
+                Ok(debt) => {
+                    let next = Word { debt, ..word };
+                    Next::Swap(next.pack(), (Ok(()), self.view_of(next, &slot, now)))
+                }
+                Err(no) => Next::Keep((Err(no), self.view_of(word, &slot, now))),
+            }
+        })
+    }
+
     /// Returns what [`Cell::decide`] would; takes nothing.
     pub(crate) fn would(&self, need: Need, now: Tick, lease: &AtomicU64) -> Result<(), No> {
+        self.would_and_view(need, now, lease).0
+    }
+
+    /// Returns what [`Cell::decide`] would, and the state that it would find; takes nothing.
+    pub(crate) fn would_and_view(
+        &self,
+        need: Need,
+        now: Tick,
+        lease: &AtomicU64,
+    ) -> (Result<(), No>, View) {
         self.read(|WordView { word, slot, .. }| {
             let step = self.step(slot, *word, need, now, lease, 0);
-            step.map(|_| ())
+            (step.map(|_| ()), self.view_of(*word, slot, now))
         })
     }
 

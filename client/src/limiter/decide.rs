@@ -92,34 +92,62 @@ impl Limiter {
         }
     }
 
+    /// Takes a permit if one is free now, and returns the state of the limit together with the outcome: of permits
+    /// what [`Limiter::decide`] is of tokens. [`LimitInfo::remaining`] is what this decision left, however many other
+    /// threads take and release permits at the same time.
+    pub fn decide_permit(&self) -> Decision<Permit> {
+        self.decide_permit_at(self.now())
+    }
+
+    /// [`Limiter::decide_permit`] at `now`, a reading of the limiter's clock.
+    pub fn decide_permit_at(&self, now: Tick) -> Decision<Permit> {
+        let (permit, view) = self.permit_now(now);
+        Decision {
+            outcome: permit.map_err(|no| self.refuse(1, no)),
+            info: self.describe_view(&view, now),
+        }
+    }
+
     /// Takes a permit if one is free, and waits for at most `most` for one that a node may bring, as
-    /// [`Limiter::decide_within`] does for tokens. It does not wait while all permits are in flight here.
+    /// [`Limiter::decide_within`] does for tokens. It does not wait while all permits are in flight here. The figures
+    /// are those of [`Limiter::decide_within`].
     ///
     /// # Panics
     ///
     /// As [`Limiter::acquire`].
     pub async fn decide_permit_within(&self, most: Duration) -> Decision<Permit> {
-        let outcome = self.permit_within(most).await;
-        let info = self.describe();
-        Decision { outcome, info }
+        let (outcome, seen) = self.permit_within(most).await;
+        Decision {
+            outcome,
+            info: self.describe_seen(seen),
+        }
     }
 
-    async fn permit_within(&self, most: Duration) -> Result<Permit, Refused> {
-        let no = match self.permit_now(self.now()) {
-            Ok(permit) => return Ok(permit),
+    async fn permit_within(&self, most: Duration) -> (Result<Permit, Refused>, Seen) {
+        let now = self.now();
+        let (permit, view) = self.permit_now(now);
+        let here = Seen::Bucket(view, now);
+        let no = match permit {
+            Ok(permit) => return (Ok(permit), here),
             Err(no) => no,
         };
         let comes =
             self.may_come(no, 1) || self.asks(no).is_some() || self.has_permits_elsewhere(no);
         if self.own.is_some() || most.is_zero() || !comes {
-            return Err(self.refuse(1, no));
+            return (Err(self.refuse(1, no)), here);
         }
         if let Some(left) = self.waited_in_vain(1, no) {
-            return Err(self.refuse_in_vain(1, no, left));
+            return (Err(self.refuse_in_vain(1, no, left)), here);
         }
         let wait = self.single_wait(1, no, most);
         let outcome = self.wait_for_permit(wait).await;
-        self.probed(1, no, outcome, |_| true)
+        match self.probed(1, no, outcome, |_| true) {
+            Ok((permit, seen)) => (Ok(permit), seen),
+            Err(refused) if self.key_state.home.is_central() => {
+                (Err(refused), Seen::Home(self.key_state.home.left()))
+            }
+            Err(refused) => (Err(refused), Seen::Nothing),
+        }
     }
 
     /// Decides at `now`, after the check `first`, and counts the outcome.

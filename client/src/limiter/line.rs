@@ -1,6 +1,7 @@
 //! Waiting in line: first come, first served.
 
 use super::Limiter;
+use super::decide::Seen;
 use crate::bucket::{AdmissionMode, No};
 use crate::limiter::key_state::waiting::Waiting;
 use crate::limiter::permit::Permit;
@@ -141,23 +142,29 @@ impl Limiter {
         outcome.map_err(|refused| self.deny(n, refused))
     }
 
-    pub(super) async fn wait_for_permit(&self, wait: Wait) -> Result<Permit, Refused> {
+    /// Waits for a permit. Also returns the state that the decision saw.
+    pub(super) async fn wait_for_permit(&self, wait: Wait) -> Result<(Permit, Seen), Refused> {
         // Registered as waiting only if it has to: `try_permit` goes before no caller that waits.
-        if self.key_state.tally.waiting() == 0
-            && let Ok(permit) = self.take_permit_slot(self.now())
-        {
-            return Ok(permit);
+        if self.key_state.tally.waiting() == 0 {
+            let now = self.now();
+            if let (Ok(permit), view) = self.take_permit_slot(now) {
+                return Ok((permit, Seen::Bucket(view, now)));
+            }
         }
         let outcome = {
             let _waiting = Waiting::of(&self.key_state, 1);
             let local = || {
-                let decided = self.decide_permit(self.now());
+                let now = self.now();
+                let (decided, view) = self.take_permit_at(now);
                 if decided.is_err() {
                     self.handle.shared.want_and_wait();
                 }
-                decided
+                decided.map(|permit| (permit, Seen::Bucket(view, now)))
             };
-            let remote = |grant| self.permitted(grant);
+            let remote = |grant: Grant| {
+                let left = Seen::Home(grant.left);
+                Ok((self.permitted(grant)?, left))
+            };
             self.stand_in_line_for(wait, local, remote).await
         };
         if outcome.is_ok() {

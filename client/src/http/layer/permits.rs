@@ -3,7 +3,9 @@
 use super::answer::{Answers, Plain, Problems};
 use super::options::Options;
 use super::outcome::Refusal;
+use crate::bucket::described::LimitInfo;
 use crate::limiter::Limiter;
+use crate::limiter::decision::Decision;
 use crate::limiter::permit::Permit;
 use crate::limiter::refused::Refused;
 use http::{Request, Response};
@@ -129,26 +131,29 @@ impl<S: fmt::Debug, A> fmt::Debug for Permitted<S, A> {
 }
 
 impl Rules {
-    async fn permit(&self) -> Result<Permit, Refused> {
-        let refused = match self.limiter.try_permit() {
+    async fn permit(&self) -> Result<Permit, Refusal<'_>> {
+        let Decision { outcome, info } = self.limiter.decide_permit();
+        let refused = match outcome {
             Ok(permit) => return Ok(permit),
-            Err(refused) if self.wait.is_zero() => return Err(refused),
+            Err(refused) if self.wait.is_zero() => return Err(self.refusal(refused, info)),
             Err(refused) => refused,
         };
-        tokio::select! {
+        let waited = tokio::select! {
             biased;
             permit = self.limiter.permit() => permit,
             () = self.limiter.clock().sleep(self.wait) => Err(refused),
-        }
+        };
+        // The figures of the first decision are out of date by now.
+        waited.map_err(|refused| self.refusal(refused, self.limiter.describe()))
     }
 
-    fn refusal(&self, refused: Refused) -> Refusal<'_> {
+    fn refusal(&self, refused: Refused, info: Option<LimitInfo>) -> Refusal<'_> {
         // Logs a limiter that counts no permits.
         self.options.admits_misconfigured(None, refused);
         Refusal {
             name: None,
             refused,
-            info: self.limiter.describe(),
+            info,
         }
     }
 }
@@ -178,9 +183,8 @@ where
         Box::pin(async move {
             let (response, permit) = match rules.permit().await {
                 Ok(permit) => (inner.call(request).await?, Some(permit)),
-                Err(refused) => {
+                Err(refusal) => {
                     let (parts, _) = request.into_parts();
-                    let refusal = rules.refusal(refused);
                     (refusal.answer::<A, R>(&parts, &rules.options), None)
                 }
             };
