@@ -3,7 +3,7 @@
 use super::central::{kept, limiters, small};
 use super::node::{FakeNode, budget, rate};
 use super::{client, until};
-use aliquot_client::http::{NoKey, Problems, RequestLimits};
+use aliquot_client::http::{Misconfigured, NoKey, PermitLayer, Problems, RequestLimits};
 use aliquot_client::limiter::LimiterState;
 use aliquot_client::{Client, Limit, Limiter, RateLimitLayer};
 use axum::Router;
@@ -75,6 +75,115 @@ async fn the_layer_admits_what_the_limiter_does_and_says_429_with_when_to_retry(
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(header(&response, "grpc-status"), Some("8"));
     assert_eq!(header(&response, "grpc-message"), Some("throttled"));
+}
+
+/// Returns the answer of a layer to a request, with its policy, its state and its wait.
+async fn told(layer: &RateLimitLayer<Problems>) -> (StatusCode, [Option<String>; 3]) {
+    let service = tower::service_fn(async |_: Request<()>| {
+        Ok::<_, std::convert::Infallible>(Response::new(String::new()))
+    });
+    let answer = tower::Layer::layer(layer, service).oneshot(Request::new(()));
+    let answer = answer.await.expect("it never fails");
+    let field = |name| Some(answer.headers().get(name)?.to_str().ok()?.to_owned());
+    (
+        answer.status(),
+        ["ratelimit-policy", "ratelimit", "retry-after"].map(field),
+    )
+}
+
+/// A hundred a minute and a thousand a day, whatever is held of them here.
+#[tokio::test]
+async fn the_policy_of_a_leased_limit_is_what_its_author_wrote() {
+    let minute = budget("minute", |draft| {
+        draft.rate = Some("100/min".into());
+        draft.burst = Some("20".into());
+    });
+    let node = FakeNode::start(1, vec![minute, daily("day")]).await;
+    let clients = [client(&[&node]), client(&[&node])];
+    for client in &clients {
+        for (key, policy) in [
+            ("minute", "\"share\";q=100;w=60"),
+            ("day", "\"share\";q=1000;w=86400"),
+        ] {
+            let layer = RateLimitLayer::by_key(client, move |_| Some(key.into())).problems();
+            let (status, [told, ..]) = told(&layer).await;
+            assert_eq!(status, StatusCode::OK);
+            assert_eq!(told.as_deref(), Some(policy));
+        }
+    }
+    // In central mode.
+    let node = FakeNode::start(1, vec![small("a")]).await;
+    let clients = [client(&[&node]), client(&[&node]), client(&[&node])];
+    let limiters = limiters(&clients);
+    kept(&node, &limiters, &mut Vec::new()).await;
+    let layer = RateLimitLayer::by_key(&clients[0], |_| Some("a".into())).problems();
+    let whole = limiters[0].whole_limit();
+    until("the home tells what is left", || {
+        limiters[0].peek().burst == 0
+    })
+    .await;
+    let (_, [policy, ..]) = told(&layer).await;
+    let (limit, window) = whole.expect("the terms are known");
+    let expect = format!("\"share\";q={limit};w={}", window.expect("a rate"));
+    assert_eq!(policy, Some(expect));
+}
+
+/// No budget, and budgets of the wrong kind: mistakes of the operator, and never an excess of the caller.
+#[tokio::test]
+async fn a_budget_that_is_not_there_or_of_another_kind_is_no_excess() {
+    let jobs = budget("jobs", |draft| draft.concurrency = Some(5_u64.into()));
+    let node = FakeNode::start(1, vec![jobs, rate("a", 1_000)]).await;
+    let client = client(&[&node]);
+    let fault = StatusCode::INTERNAL_SERVER_ERROR;
+    for (key, reason) in [("none", "no_budget"), ("jobs", "wrong_kind")] {
+        let limiter = client.limiter(key).expect("a key");
+        until("its terms are known", || {
+            limiter.peek().right != LimiterState::Cold
+        })
+        .await;
+        let one = RateLimitLayer::by_key(&client, move |_| Some(key.into()));
+        let several =
+            RequestLimits::new()
+                .limiter("user", own(1_000))
+                .by_key("fleet", &client, move |_| Some(key.into()));
+        let several = RateLimitLayer::combined(several).expect("limits");
+        for layer in [one, several] {
+            let layer = layer.problems();
+            assert_eq!(told(&layer).await, (fault, [None, None, None]), "{key}");
+            let (_, body) = says(&layer).await;
+            assert!(body.contains(&format!("\"reason\":\"{reason}\"")), "{body}");
+            let app = Router::new().route("/", get(|| async { "hello" }));
+            let admits = layer.clone().misconfigured(Misconfigured::Admit);
+            let app = app.layer(layer).into_service::<Body>();
+            let answer = app.oneshot(request(true)).await.expect("an answer");
+            assert_eq!(header(&answer, "grpc-status"), Some("13"), "{key}");
+            assert_eq!(header(&answer, "grpc-message"), Some(reason));
+            assert_eq!(header(&answer, "grpc-retry-pushback-ms"), None);
+            assert_eq!(told(&admits).await.0, StatusCode::OK, "{key}");
+        }
+    }
+    for key in ["none", "a"] {
+        let limiter = client.limiter(key).expect("a key");
+        until("its terms are known", || {
+            limiter.peek().right != LimiterState::Cold
+        })
+        .await;
+        for wait in [Duration::ZERO, Duration::from_millis(50)] {
+            let layer = PermitLayer::new(limiter.clone()).wait(wait);
+            let app = Router::new().route("/", get(|| async { "hello" }));
+            let app = app.layer(layer).into_service::<Body>();
+            let answer = app
+                .clone()
+                .oneshot(request(false))
+                .await
+                .expect("an answer");
+            assert_eq!(answer.status(), fault, "{key}");
+            assert_eq!(header(&answer, "retry-after"), None);
+            assert_eq!(header(&answer, "ratelimit-policy"), None);
+            let answer = app.oneshot(request(true)).await.expect("an answer");
+            assert_eq!(header(&answer, "grpc-status"), Some("13"), "{key}");
+        }
+    }
 }
 
 /// A quota of a thousand a day: the unused rest stays at the node.

@@ -4,6 +4,7 @@ use super::one;
 use aliquot_client::http::{
     Answers, Fields, Misconfigured, NoKey, RequestLimits, Reset, key, retry_after,
 };
+use aliquot_client::shape::FixedWindow;
 use aliquot_client::{Client, Keyed, Limit, Limiter, ManualClock, RateLimitLayer};
 use http::{Request, Response, StatusCode};
 use std::convert::Infallible;
@@ -281,6 +282,20 @@ async fn limits_are_told_as_they_were_written() {
     }
 }
 
+/// A quota of this process is a window of a day.
+#[tokio::test]
+async fn the_policy_of_a_window_has_its_length() {
+    let day = Duration::from_secs(86_400);
+    let window = FixedWindow::with_clock(1_000, day, Arc::new(ManualClock::new()));
+    let limits = RequestLimits::new().limit("daily", window.expect("a window"));
+    let layer = RateLimitLayer::combined(limits).expect("limits");
+    let answer = asked(&layer, Request::builder()).await;
+    assert_eq!(
+        field(&answer, "ratelimit-policy"),
+        Some("\"daily\";q=1000;w=86400")
+    );
+}
+
 /// The wait is rounded up to whole seconds, and the end of the window is not later.
 #[tokio::test]
 async fn a_wait_of_1_1_seconds_is_told_as_2() {
@@ -352,6 +367,8 @@ async fn a_limit_that_is_not_set_up_is_no_excess() {
     let refused = asked(&layer, Request::builder()).await;
     assert_eq!(refused.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(field(&refused, "retry-after"), None);
+    assert_eq!(field(&refused, "ratelimit"), None);
+    assert_eq!(field(&refused, "ratelimit-policy"), None);
     let grpc = Request::builder().header("content-type", "application/grpc");
     assert_eq!(field(&asked(&layer, grpc).await, "grpc-status"), Some("13"));
     let layer = layer.misconfigured(Misconfigured::Admit);

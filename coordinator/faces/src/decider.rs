@@ -20,6 +20,7 @@ use held::{Held, HeldKey};
 use reservations::Reservations;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -81,7 +82,8 @@ pub enum Outcome {
     OverLimit,
     /// The cost is above what the limit can ever give.
     Never,
-    /// No budget applies to the key.
+    /// No budget applies to the key, or one of another kind. The operator has to mend that: the caller has exceeded
+    /// nothing.
     NoBudget,
     /// There is no decision: no lease, or no node answered in time. Nothing was taken here.
     Unavailable,
@@ -129,6 +131,8 @@ pub struct Decider {
     rules: Arc<KeyRules>,
     held: Arc<Held>,
     reservations: Arc<Reservations>,
+    /// Number of questions that no budget can answer.
+    faults: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for Decider {
@@ -152,6 +156,7 @@ impl Decider {
             rules: Arc::new(options.rules),
             held: Arc::new(Held::new(options.keys)),
             reservations: Arc::new(Reservations::new(Self::RESERVATIONS_MAX)),
+            faults: Arc::default(),
         }
     }
 
@@ -177,8 +182,28 @@ impl Decider {
         }
     }
 
+    /// One log line stands for this many questions that no budget can answer.
+    const LOG_EVERY: u64 = 1_024;
+
+    /// Logs that no budget can answer the questions about a key: at the first one, and then seldom.
+    fn note(&self, key: &str, answer: &Answer) {
+        let (Outcome::NoBudget, Some(reason)) = (answer.outcome, answer.reason) else {
+            return;
+        };
+        let before = self.faults.fetch_add(1, Ordering::Relaxed);
+        if before.is_multiple_of(Self::LOG_EVERY) {
+            tracing::error!(key, %reason, "no budget is set up that can answer these questions");
+        }
+    }
+
     /// Decides one question.
     pub async fn decide(&self, ask: &Ask) -> Answer {
+        let answer = self.answer(ask).await;
+        self.note(&ask.key, &answer);
+        answer
+    }
+
+    async fn answer(&self, ask: &Ask) -> Answer {
         let held = match self.held(&ask.key) {
             Ok(held) => held,
             Err(answer) => return answer,
@@ -221,6 +246,7 @@ impl Decider {
             match self.part(ask, now).await {
                 Ok(part) => taken.push(part),
                 Err(answer) => {
+                    self.note(&ask.key, &answer);
                     let at = taken.len();
                     for (_, charge) in taken.into_iter().rev() {
                         put_back(charge);
@@ -334,8 +360,7 @@ impl Outcome {
             | Reason::Frozen
             | Reason::MaxKeys
             | Reason::Shed => Self::OverLimit,
-            Reason::WrongKind => Self::Never,
-            Reason::NoBudget => Self::NoBudget,
+            Reason::NoBudget | Reason::WrongKind => Self::NoBudget,
             _ => Self::Unavailable,
         }
     }

@@ -113,6 +113,8 @@ impl Refusal<'_> {
         let mut response = problem.answer::<A, R>(parts);
         let name = field_name(self.name);
         match self.info {
+            // A limit that is not set up for the request tells it nothing.
+            Some(_) if is_misconfigured(reason) => {}
             Some(held) if is_never => options.policy(response.headers_mut(), name, &held),
             Some(held) => {
                 // `Retry-After` must not be earlier than the end of the window.

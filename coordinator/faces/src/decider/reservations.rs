@@ -199,6 +199,7 @@ impl Decider {
                     answers.push(answer);
                 }
                 Err(answer) => {
+                    self.note(key, &answer);
                     put_back(taken);
                     answers.push(answer);
                     return Ok(Reserved { id: None, answers });

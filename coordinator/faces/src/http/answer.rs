@@ -18,7 +18,8 @@ pub(super) enum RefusalStatus {
     /// 200, as for an admission.
     #[default]
     Ok,
-    /// 429 for a refusal, and 503 if there is no decision.
+    /// 429 for a refusal, 503 if there is no decision, and 500 if no budget can answer: that is no excess of the
+    /// caller.
     TooManyRequests,
 }
 
@@ -27,6 +28,7 @@ impl RefusalStatus {
         match (self, outcome) {
             (Self::Ok, _) | (_, Outcome::Allowed) => StatusCode::OK,
             (Self::TooManyRequests, Outcome::Unavailable) => StatusCode::SERVICE_UNAVAILABLE,
+            (Self::TooManyRequests, Outcome::NoBudget) => StatusCode::INTERNAL_SERVER_ERROR,
             (Self::TooManyRequests, _) => StatusCode::TOO_MANY_REQUESTS,
         }
     }
@@ -117,7 +119,9 @@ fn describe(headers: &mut HeaderMap, answer: &Answer) {
     if let Some(wait) = answer.retry_after {
         retry_after(headers, wait);
     }
-    let Some(limit) = answer.limit else {
+    // A budget of another kind is no limit of this question.
+    let limit = answer.limit.filter(|_| answer.outcome != Outcome::NoBudget);
+    let Some(limit) = limit else {
         return;
     };
     let window = answer

@@ -2,6 +2,7 @@
 
 use super::reply::Reply;
 use crate::decider::{Answer, Outcome};
+use aliquot_client::Reason;
 use aliquot_core::budget::NamedLimit;
 use bytes::Bytes;
 use std::time::Duration;
@@ -71,6 +72,10 @@ impl Operation {
     /// Returns the reply for an answer. `taken` is the number of tokens that were asked for last.
     pub(super) fn reply(&self, answer: &Answer, taken: u64) -> Reply {
         match answer.outcome {
+            Outcome::NoBudget if answer.reason == Some(Reason::WrongKind) => Reply::err(format!(
+                "the budget of the key {:?} limits concurrency, and this command needs a rate or a quota",
+                self.key.escape_ascii().to_string()
+            )),
             Outcome::NoBudget => Reply::err(format!(
                 "no budget applies to the key {:?}: apply one, or a template with named_limits for limits that come \
                  with the command",

@@ -6,6 +6,7 @@ use super::rules::{Entry, Override, Rule, Rules, Unit, UnitLimit};
 use super::settings::Settings;
 use super::stats::{Hits, Standing, Stats};
 use crate::decider::{Answer, Ask, Cost, Outcome};
+use aliquot_client::Reason;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -283,6 +284,9 @@ fn undecided(
         };
         if status.code == Code::Unknown as i32 {
             let why = match answer.outcome {
+                Outcome::NoBudget if answer.reason == Some(Reason::WrongKind) => {
+                    "its budget is of another kind"
+                }
                 Outcome::NoBudget => {
                     "there is no budget for it; the rules were not applied to the cluster"
                 }
