@@ -14,7 +14,9 @@ mod denied;
 mod jump;
 mod refunds;
 mod step;
+mod sync;
 mod together;
+mod withdrawn;
 
 #[path = "../../src"]
 mod source {
@@ -37,7 +39,6 @@ use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
 use bucket::{AdmissionMode, CellDecider, Need, No, Slot};
-use clock::sync;
 use limiter::key_state::KeyState;
 use proptest::prelude::*;
 use source::{bucket, clock, limiter, observe};
