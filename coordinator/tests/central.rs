@@ -11,7 +11,8 @@ mod check;
 mod cluster;
 
 use aliquot_client::clock::{HostClock, Span, Tick};
-use aliquot_client::{Admission, Client, Clock, Limiter, Reason};
+use aliquot_client::combined::Combine;
+use aliquot_client::{Admission, Client, Clock, Decision, Limiter, Reason};
 use aliquot_core::budget::BudgetDraft;
 use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome, RetryPolicy, Route};
 use aliquot_core::share::Kind;
@@ -179,6 +180,65 @@ async fn two_permits_go_round_among_six_clients() {
         let aloft = flights.iter().filter(|of| of.0 <= begin && begin < of.1);
         assert!(aloft.count() <= 2, "more than two at {begin:?}");
     }
+}
+
+/// The rest of the running period of this length in seconds, by this host's clock: all nodes have the same.
+fn rest_of(length: u64) -> f64 {
+    let now = HostClock.wall_ms();
+    length as f64 - (now as f64 / 1e3).rem_euclid(length as f64)
+}
+
+/// Only the home node decides, and it tells each client when the period ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_home_tells_that_a_spent_quota_comes_back_with_the_next_period() {
+    // One of them does not end during the test.
+    const LENGTHS: [(u64, &str); 2] = [(86_400, "2 per day"), (126_000, "2 per 35h")];
+    let longer = |one: &(u64, _), other: &(u64, _)| rest_of(one.0).total_cmp(&rest_of(other.0));
+    let (length, quota) = LENGTHS.into_iter().max_by(longer).unwrap();
+    let cluster = Cluster::of(|draft| draft.quota = Some(quota.into())).await;
+    let clients = cluster.clients(18);
+    let limiters = limiters(&clients);
+    // More than the quota: it is wanted by all, and nothing is spent.
+    let want = || {
+        for limiter in &limiters {
+            assert!(limiter.try_acquire(3).is_err());
+        }
+    };
+    let is_central = |limiter: &Limiter| {
+        let told = limiter.info_at(HostClock.now());
+        limiter.whole_limit().is_some() && told.is_none()
+    };
+    wait_for("central mode", async || {
+        want();
+        limiters.iter().all(is_central).then_some(())
+    })
+    .await;
+    let mut admitted = 0;
+    for limiter in &limiters {
+        let info = wait_for("the end of the period is told", async || {
+            want();
+            let Decision { outcome, info } = limiter.decide_within(1, Duration::MAX).await;
+            let Err(refused) = outcome else {
+                admitted += 1;
+                return None;
+            };
+            let wait = refused.retry_after?.as_secs_f64();
+            // Until everything is known to be given away, more may come within a second.
+            (refused.reason == Reason::Quota && wait > 5.0).then_some(())?;
+            // Longer by at most three times the drift bound, and by the time that messages took.
+            let rest = rest_of(length);
+            let most = rest * 1.003 + 5.0;
+            assert!((rest - 0.01..most).contains(&wait), "{wait} s of {rest} s");
+            info
+        })
+        .await;
+        assert!(is_central(limiter));
+        assert_eq!((info.limit, info.window), (2, Some(length)));
+        assert_eq!(info.remaining, 0);
+        let reset = info.reset.unwrap().as_secs_f64();
+        assert!(reset > 5.0 && reset < rest_of(length) * 1.003 + 5.0);
+    }
+    assert_eq!(admitted, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
