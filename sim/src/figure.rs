@@ -307,11 +307,9 @@ fn worst_second(bins: &[Bin]) -> Option<f64> {
 /// seconds follow each other from one of ten instants, that of the earliest return.
 fn back_after(bins: &[Bin]) -> f64 {
     let from = |offset: usize| {
-        let seconds = bins.get(offset..).unwrap_or_default().chunks_exact(10);
-        let last = seconds
-            .enumerate()
-            .filter(|(_, second)| used(second) < 0.99);
-        offset + last.last().map_or(0, |(index, _)| 10 * (index + 1))
+        let mut seconds = bins.get(offset..).unwrap_or_default().chunks_exact(10);
+        let last = seconds.rposition(|second| used(second) < 0.99);
+        offset + last.map_or(0, |index| 10 * (index + 1))
     };
     let first = (0..10).map(from).min();
     first.unwrap_or(0) as f64 / 10.0

@@ -267,7 +267,7 @@ async fn a_client_that_is_sent_away_hands_back_first_and_goes() {
     assert_eq!(client.status().edge.map(|edge| edge.parent), Some(edge));
 }
 
-/// What a client does not return when it leaves is idle until the lease of its session ends.
+/// A part that a client does not return when it leaves is idle until the lease of its session ends.
 #[tokio::test]
 async fn a_grant_that_crosses_the_hand_back_is_returned_too() {
     let budgets = || vec![rate("a", 1_000), rate("b", 1_000)];

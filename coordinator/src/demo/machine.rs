@@ -1,4 +1,4 @@
-//! How late this machine does what is due: a thread that only waits.
+//! Lateness of this machine with what is due, as a thread that only waits sees it.
 //!
 //! A run on a machine that is busy with something else may miss a bound although nothing is wrong. Late answers do not
 //! tell that: they may be late because of the software that is judged. A thread without work is late only if the
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Time between two timers of the thread.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// How late each timer fired, with the time at which it was due, in the order of time.
+/// Lateness of each timer, with the time at which it was due, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lateness(Vec<(Tick, Span)>);
 

@@ -356,7 +356,7 @@ impl Runner {
 struct Run {
     timeline: Timeline,
     victim: Option<usize>,
-    /// How late the machine was meanwhile.
+    /// Lateness of the machine meanwhile.
     lateness: Lateness,
 }
 

@@ -59,7 +59,7 @@ pub struct Evidence {
     pub drift: Drift,
     /// The key whose utilisation is measured, if any.
     pub shared: Option<String>,
-    /// How late the machine was while the load lasted.
+    /// Lateness of the machine while the load lasted.
     pub lateness: Lateness,
     /// Number of messages of the services' sessions, both ways, if they were counted.
     pub messages: Option<u64>,

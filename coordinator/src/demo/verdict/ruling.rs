@@ -195,7 +195,7 @@ pub(super) fn of_phases(phases: &Phases, run: &Timeline) -> Vec<Criterion> {
 
 const TOO_SHORT: &str = "the run was too short";
 
-/// How late nine tenths of the timers of a thread without work are at most on a machine that keeps up.
+/// Maximum lateness of nine tenths of the timers of a thread without work, on a machine that keeps up.
 ///
 /// They are late by much less than a millisecond if a processor is free, and by 11 ms where ten threads want two
 /// processors. A part of the limit that moves from one service to another passes through about ten threads. If each
