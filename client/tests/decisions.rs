@@ -292,7 +292,7 @@ fn each_decision_has_the_figures_that_it_left_itself() {
     each_remaining_is_told_once(TOKENS, || log.decide_at(1, START).map(|_| ()));
 }
 
-/// What is in flight and what remains are the permits, and a refusal finds none.
+/// Permits in flight and those that remain are all there are, and a refusal finds none.
 #[test]
 fn a_decision_on_a_permit_tells_what_it_left() {
     let limiter = Limiter::local_permits(3).expect("permits");

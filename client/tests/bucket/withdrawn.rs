@@ -1,4 +1,4 @@
-//! What threads hold in their caches when a part is withdrawn: real threads, and a clock that the test sets.
+//! Tokens in thread caches when a part is withdrawn: real threads, and a clock that the test sets.
 //!
 //! The budget makes nothing, so each of its tokens is admitted once, given back once, or void.
 
@@ -19,7 +19,7 @@ use std::thread;
 const BURST: u64 = 10_000;
 const THREADS: usize = 4;
 
-/// What the deciding threads share.
+/// State that the deciding threads share.
 struct Shared {
     key_state: Arc<KeyState>,
     clock: AtomicU64,
