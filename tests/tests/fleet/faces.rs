@@ -20,6 +20,8 @@ const SHARED: &str = "
 - { key: shared, rate: 1000/s, burst: 200 }
 - { key: cold/*, rate: 10/s, burst: 10 }
 - { key: jobs, concurrency: 2, max_hold: 1m }
+- { key: minute, rate: 100/min, burst: 20 }
+- { key: day, quota: 1000 per day }
 ";
 
 /// A connection to an HTTP face.
@@ -352,6 +354,28 @@ async fn the_first_use_of_a_key_is_answered_and_permits_are_shared() {
         said["id"].as_str().map(drop)
     })
     .await;
+}
+
+/// From the log to the leader, to a node, to its client: the words of the author arrive at each face.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_and_agents_tell_limits_as_they_were_written() {
+    let _machine = together().await;
+    let (fleet, mut paths, _sockets) = faced().await;
+    let socket = fleet.dir().join("agent.sock");
+    let _agent = Agent::start(&fleet, &socket, &[]);
+    paths.push(socket);
+    for path in &paths {
+        for (key, limit, window) in [("minute", 100, 60), ("day", 1_000, 86_400)] {
+            let said = until("a face admits", SOON, async || {
+                let body = json!({ "key": key, "within_ms": 2_000 });
+                let (_, said) = ask(path, "/v1/check", &body).await?;
+                (said["allowed"] == json!(true)).then_some(said)
+            })
+            .await;
+            assert_eq!(said["limit"], json!(limit), "{said}");
+            assert_eq!(said["window_s"], json!(window), "{said}");
+        }
+    }
 }
 
 async fn admitted(path: &Path, token: &str, body: &Value) -> Option<()> {
