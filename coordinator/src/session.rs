@@ -7,7 +7,6 @@
 //! | [`refused`] | reasons why a stream ends |
 //! | [`stream`] | the task of one stream, which checks a client's messages |
 //! | [`registry`] | the actor's table of sessions and of the names of their keys |
-//! | [`rebalance`] | balancing of sessions between nodes |
 //!
 //! A stream's task sends [`Event`]s to the node's actor through a bounded channel, and waits while that
 //! is full. A client's messages are therefore read no faster than they are handled. The actor never
@@ -23,14 +22,12 @@
 
 pub mod event;
 pub mod outbox;
-pub mod rebalance;
 pub mod refused;
 pub mod registry;
 pub mod stream;
 
 pub use event::{Caller, Event, Opening, Remote, StreamId};
 pub use outbox::{Outbox, Outgoing};
-pub use rebalance::{Rebalancer, Redirect, ServingNode};
 pub use refused::Refused;
 pub use registry::{Name, Registry, Session};
 pub use stream::{Gate, GateLimits};

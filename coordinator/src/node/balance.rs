@@ -3,7 +3,8 @@
 use super::context::Context;
 use super::presence::latest_presences;
 use crate::gossip::Book;
-use crate::session::{Rebalancer, Registry, ServingNode};
+use crate::session::Registry;
+use aliquot_core::rebalance::{Rebalancer, ServingNode};
 use aliquot_core::state::State;
 use aliquot_core::unit::{Incarnation, Span, Tick};
 
@@ -72,7 +73,7 @@ impl Balance {
 
     fn rebalance(
         &mut self,
-        others: &[ServingNode],
+        others: &[ServingNode<String>],
         registry: &mut Registry,
         context: &mut Context,
     ) {
@@ -86,11 +87,16 @@ impl Balance {
     }
 
     /// Returns the other nodes that take clients now and were heard from lately.
-    fn serving_nodes(&self, book: &Book, state: &State, context: &Context) -> Vec<ServingNode> {
+    fn serving_nodes(
+        &self,
+        book: &Book,
+        state: &State,
+        context: &Context,
+    ) -> Vec<ServingNode<String>> {
         let mut latest = latest_presences(book, state);
         latest.remove(&context.options.node);
         let nodes = latest.into_values();
-        let mut nodes: Vec<ServingNode> = nodes
+        let mut nodes: Vec<ServingNode<String>> = nodes
             .filter(|presence| !presence.address.is_empty())
             .filter(|presence| self.rebalancer.hears(presence.incarnation, context.now))
             .map(|presence| ServingNode {
@@ -105,7 +111,7 @@ impl Balance {
 }
 
 /// Asks the clients of a leaving node to move, spread over the other nodes.
-fn redirect(nodes: &[ServingNode], registry: &mut Registry, now: Tick) {
+fn redirect(nodes: &[ServingNode<String>], registry: &mut Registry, now: Tick) {
     let batch = (registry.connected() / LEAVE_ONE_IN).max(4);
     for node in nodes {
         let count = batch.div_ceil(nodes.len());

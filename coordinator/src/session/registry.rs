@@ -4,6 +4,7 @@ use super::event::{Caller, Remote, StreamId};
 use super::outbox::Outbox;
 use super::refused::Refused;
 use aliquot_core::budget::{Key, Labels};
+use aliquot_core::rebalance::Rebalancer;
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tick};
 use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage};
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,10 +114,10 @@ impl Session {
 
 impl Registry {
     /// Time for which a client that was asked to move, and stayed, is not asked again.
-    pub const ASK_AGAIN: Span = Span::from_secs(30);
+    pub const ASK_AGAIN: Span = Rebalancer::ASK_AGAIN;
 
     /// Time after which a client that was asked to move counts as staying: it could not move.
-    pub const GOES_WITHIN: Span = Span::from_secs(3);
+    pub const GOES_WITHIN: Span = Rebalancer::GOES_WITHIN;
 
     /// Creates an empty table of sessions with at most `keys_max` keys each.
     #[must_use]

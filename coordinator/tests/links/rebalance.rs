@@ -1,6 +1,6 @@
 //! Sessions are balanced from any start, and with outdated counts.
 
-use aliquot_coordinator::session::{Rebalancer, ServingNode};
+use aliquot_core::rebalance::{Rebalancer, ServingNode};
 use aliquot_core::unit::{Incarnation, Span, Tick};
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ impl Fleet {
     }
 
     /// Returns the other nodes as a node sees them.
-    fn others(&mut self, node: usize) -> Vec<ServingNode> {
+    fn others(&mut self, node: usize) -> Vec<ServingNode<String>> {
         let mut others = Vec::new();
         for other in (0..self.counts.len()).filter(|other| *other != node) {
             let age = self.ages[self.looks % self.ages.len()];
@@ -140,7 +140,7 @@ fn a_node_that_returns_fills_within_half_a_minute() {
 fn round_of_two(
     rebalancers: &mut [Rebalancer; 2],
     counts: [u64; 2],
-    third: Option<&ServingNode>,
+    third: Option<&ServingNode<String>>,
 ) -> u64 {
     let nodes_seen = [1, 2].map(|incarnation| ServingNode {
         incarnation: Incarnation::new(incarnation),
@@ -149,7 +149,7 @@ fn round_of_two(
     });
     let mut left = 0;
     for (node, rebalancer) in rebalancers.iter_mut().enumerate() {
-        let others: Vec<ServingNode> = [Some(&nodes_seen[1 - node]), third]
+        let others: Vec<ServingNode<String>> = [Some(&nodes_seen[1 - node]), third]
             .into_iter()
             .flatten()
             .cloned()

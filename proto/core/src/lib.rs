@@ -28,6 +28,7 @@
 //! | [`leader`] | the parent of the nodes: leadership, a ledger, and the term's pools |
 //! | [`node`] | a coordinator node: child of the leader, parent of its clients |
 //! | [`decision_requests`] | the client's side of central mode |
+//! | [`rebalance`] | balancing of sessions between nodes |
 //! | [`node_selection`] | the client's choice of a node, and the change to another |
 //! | [`client`] | the client's side: a holder with allotments that decide |
 //! | [`check`] | the invariants as functions |
@@ -80,5 +81,6 @@ pub mod decision_requests;
 pub mod leader;
 pub mod node;
 pub mod node_selection;
+pub mod rebalance;
 
 pub mod check;

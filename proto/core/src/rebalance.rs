@@ -1,24 +1,25 @@
 //! Balancing of sessions between nodes.
 
-use aliquot_core::unit::{Incarnation, Span, Tick};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::unit::{Incarnation, Span, Tick};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 /// A node that takes clients, as it described itself last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServingNode {
+pub struct ServingNode<A> {
     /// Incarnation of the node.
     pub incarnation: Incarnation,
     /// Address at which clients reach it.
-    pub address: String,
+    pub address: A,
     /// Number of its sessions.
     pub sessions: u64,
 }
 
 /// A number of clients to move to another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redirect {
+pub struct Redirect<A> {
     /// Client address of the other node.
-    pub address: String,
+    pub address: A,
     /// Number of clients.
     pub sessions: u64,
 }
@@ -78,6 +79,12 @@ impl Rebalancer {
     /// In a round, a node moves at most one in this many of its sessions.
     pub const AT_MOST_ONE_IN: u64 = 10;
 
+    /// Time after which a client that was asked to move counts as staying: it could not move.
+    pub const GOES_WITHIN: Span = Span::from_secs(3);
+
+    /// Time for which a client that was asked to move, and stayed, is not asked again.
+    pub const ASK_AGAIN: Span = Span::from_secs(30);
+
     /// A node is out of balance if it is further from the mean than one in this many.
     pub const BAND_ONE_IN: u64 = 20;
 
@@ -107,15 +114,15 @@ impl Rebalancer {
         heard.is_some_and(|at| now.since(*at) < Self::SILENCE)
     }
 
-    /// Decides one round. `own` is the number of sessions here that are not about to move
-    /// ([`Registry::staying`](super::Registry::staying)). `others` are the other nodes that take
-    /// clients, as they described themselves.
+    /// Decides one round. `own` is the number of sessions here that are not about to move:
+    /// those asked to move in the last [`Rebalancer::GOES_WITHIN`] are left out. `others` are the other nodes
+    /// that take clients, as they described themselves.
     #[must_use]
-    pub fn round(&mut self, own: u64, others: &[ServingNode]) -> Vec<Redirect> {
-        let addresses: BTreeMap<Incarnation, &str> = others
+    pub fn round<A: Clone>(&mut self, own: u64, others: &[ServingNode<A>]) -> Vec<Redirect<A>> {
+        let addresses: BTreeMap<Incarnation, &A> = others
             .iter()
             .filter(|node| node.incarnation != self.incarnation)
-            .map(|node| (node.incarnation, node.address.as_str()))
+            .map(|node| (node.incarnation, &node.address))
             .collect();
         self.follow(others);
         let total = self.total(own, others);
@@ -129,10 +136,11 @@ impl Rebalancer {
             .filter(|(from, ..)| *from == self.incarnation);
         let mine: Vec<(Incarnation, u64)> = mine.map(|(_, to, sessions)| (to, sessions)).collect();
         let surplus: u64 = mine.iter().map(|(_, sessions)| sessions).sum();
-        let most = (own / Self::AT_MOST_ONE_IN).min(surplus / Self::SURPLUS_ONE_IN);
+        let part = |of: u64, one_in: u64| of.checked_div(one_in).unwrap_or(0);
+        let most = part(own, Self::AT_MOST_ONE_IN).min(part(surplus, Self::SURPLUS_ONE_IN));
         let asked = in_proportion(&mine, most.max(1).min(surplus).into());
         let redirects = asked.iter().filter_map(|(to, sessions)| {
-            let address = (*addresses.get(to)?).to_owned();
+            let address = (*addresses.get(to)?).clone();
             let sessions = *sessions;
             Some(Redirect { address, sessions })
         });
@@ -142,7 +150,7 @@ impl Rebalancer {
     }
 
     /// Drops the remembered sums if the set of other nodes has changed.
-    fn follow(&mut self, others: &[ServingNode]) {
+    fn follow<A>(&mut self, others: &[ServingNode<A>]) {
         let others: BTreeSet<Incarnation> = others.iter().map(|node| node.incarnation).collect();
         if others != self.others {
             self.others = others;
@@ -151,16 +159,16 @@ impl Rebalancer {
     }
 
     /// Returns the number of all sessions, including those that are moving.
-    fn total(&mut self, own: u64, others: &[ServingNode]) -> u128 {
+    fn total<A>(&mut self, own: u64, others: &[ServingNode<A>]) -> u128 {
         let others = others.iter().map(|node| u128::from(node.sessions));
-        let total = u128::from(own) + others.sum::<u128>();
+        let total = u128::from(own).saturating_add(others.sum::<u128>());
         remember(&mut self.totals, total, Self::TOTALS);
         self.totals.iter().copied().max().unwrap_or_default()
     }
 
     /// Returns the number of sessions of each node once the clients that were asked to move have
     /// arrived.
-    fn counts(&self, own: u64, others: &[ServingNode]) -> BTreeMap<Incarnation, u64> {
+    fn counts<A>(&self, own: u64, others: &[ServingNode<A>]) -> BTreeMap<Incarnation, u64> {
         let others = others.iter().map(|node| (node.incarnation, node.sessions));
         let mut counts: BTreeMap<Incarnation, u64> = others.collect();
         for (to, sessions) in self.asked.iter().flatten() {
@@ -214,9 +222,9 @@ fn flows(
         {
             let sessions = surplus.min(room);
             flows.push((from, to, sessions));
-            surplus -= sessions;
+            surplus = surplus.saturating_sub(sessions);
             place = if room > sessions {
-                Some((to, room - sessions))
+                Some((to, room.saturating_sub(sessions)))
             } else {
                 places.next()
             };
@@ -235,9 +243,11 @@ fn in_proportion(amounts: &[(Incarnation, u64)], whole: u128) -> Vec<(Incarnatio
     let all = sum(amounts).max(1);
     let (mut before, mut given) = (0_u128, 0);
     let scaled = amounts.iter().map(|&(incarnation, amount)| {
-        before += u128::from(amount);
-        let here = before.saturating_mul(whole).saturating_add(all / 2) / all;
-        let share = here - given;
+        before = before.saturating_add(u128::from(amount));
+        let half = all.div_euclid(2);
+        let here = before.saturating_mul(whole).saturating_add(half);
+        let here = here.checked_div(all).unwrap_or(0);
+        let share = here.saturating_sub(given);
         given = here;
         (incarnation, u64::try_from(share).unwrap_or(u64::MAX))
     });
@@ -246,23 +256,32 @@ fn in_proportion(amounts: &[(Incarnation, u64)], whole: u128) -> Vec<(Incarnatio
 
 /// Returns the fair part of each node, in the order of the incarnations.
 fn parts(counts: &BTreeMap<Incarnation, u64>, total: u128) -> Vec<u64> {
-    let nodes = counts.len() as u128;
-    let (part, more) = (total / nodes.max(1), total % nodes.max(1));
-    let mut ranked: Vec<(usize, u64)> = counts.values().copied().enumerate().collect();
-    ranked.sort_by_key(|&(index, count)| (u64::MAX - count, index));
-    let mut parts = vec![0; counts.len()];
-    for (rank, (index, _)) in ranked.into_iter().enumerate() {
-        let part = part + u128::from((rank as u128) < more);
-        // A mean of 64-bit counts fits into 64 bits.
-        parts[index] = u64::try_from(part).unwrap_or(u64::MAX);
-    }
-    parts
+    let nodes = number_of(counts);
+    let part = total.checked_div(nodes).unwrap_or(0);
+    let more = total.checked_rem(nodes).unwrap_or(0);
+    let mut ranked: Vec<(Incarnation, u64)> =
+        counts.iter().map(|(of, count)| (*of, *count)).collect();
+    ranked.sort_by_key(|&(of, count)| (core::cmp::Reverse(count), of));
+    let ranked = ranked.into_iter().zip(0_u128..);
+    let parts: BTreeMap<Incarnation, u64> = ranked
+        .map(|((of, _), rank)| {
+            let part = part.saturating_add(u128::from(rank < more));
+            // A mean of 64-bit counts fits into 64 bits.
+            (of, u64::try_from(part).unwrap_or(u64::MAX))
+        })
+        .collect();
+    parts.into_values().collect()
 }
 
 /// Returns true if all nodes are within `max(1, 5 %)` of the mean. Both sides are multiplied by `n`.
 fn is_even(counts: &BTreeMap<Incarnation, u64>, total: u128) -> bool {
-    let nodes = counts.len() as u128;
-    let band = nodes.max(total / u128::from(Rebalancer::BAND_ONE_IN));
+    let nodes = number_of(counts);
+    let one_in = u128::from(Rebalancer::BAND_ONE_IN);
+    let band = nodes.max(total.checked_div(one_in).unwrap_or(0));
     let mut counts = counts.values().copied().map(u128::from);
-    counts.all(|count| (count * nodes).abs_diff(total) <= band)
+    counts.all(|count| count.saturating_mul(nodes).abs_diff(total) <= band)
+}
+
+fn number_of(counts: &BTreeMap<Incarnation, u64>) -> u128 {
+    u128::try_from(counts.len()).unwrap_or(u128::MAX)
 }
