@@ -103,10 +103,12 @@ impl KeyState {
     pub(crate) fn drain(&self, grains_per_token: u64) -> Observed {
         let grains = |tokens: u64| tokens.saturating_mul(grains_per_token);
         let [admitted, denied] = self.tally.drain().map(grains);
+        let once = self.costs.once();
         Observed {
             admitted,
             denied,
-            waiting: grains(self.tally.waiting()),
+            waiting: grains(self.tally.waiting().saturating_sub(once)),
+            waiting_once: grains(once),
             waiting_largest: grains(self.costs.largest()),
         }
     }

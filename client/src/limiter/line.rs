@@ -131,7 +131,7 @@ impl Limiter {
             return Err(self.refuse(n, late));
         }
         let outcome = {
-            let _waiting = Waiting::of(&self.key_state, n);
+            let _waiting = Waiting::of(&self.key_state, n, wait.retry_policy);
             self.handle.shared.want_and_wait();
             let local = || local(self.now());
             self.stand_in_line_for(wait, local, remote).await
@@ -152,7 +152,8 @@ impl Limiter {
             }
         }
         let outcome = {
-            let _waiting = Waiting::of(&self.key_state, 1);
+            // Permits are wanted for as long as they are waited for.
+            let _waiting = Waiting::of(&self.key_state, 1, RetryPolicy::Waits);
             let local = || {
                 let now = self.now();
                 let (decided, view) = self.take_permit_at(now);

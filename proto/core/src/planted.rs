@@ -187,6 +187,9 @@ bugs! {
     LastFloorUnasked,
     /// The estimate of a stream that ended falls as slowly as after a small change.
     EndedStreamLingers,
+    /// A request that waits for at most a moment counts in each tick in which it waits, and again when it is
+    /// decided: clients whose callers ask once want more than they can use.
+    WaitsCountedAgain,
     /// A repeated central request is decided again, and its cost is taken again.
     RepeatDecidedAgain,
     /// A client accepts a central reply after the end of the lease under which it was requested.

@@ -1,36 +1,57 @@
 //! Callers that wait for tokens of a key, counted by cost.
 
 use super::KeyState;
+use aliquot_core::central::RetryPolicy;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Number of waiting callers for each cost. Only waiting callers and reports take the lock.
+/// Callers that wait. Only they and reports take the lock.
 #[derive(Debug, Default)]
-pub(super) struct Costs(Mutex<BTreeMap<u64, u64>>);
+pub(super) struct Costs(Mutex<Line>);
+
+#[derive(Debug, Default)]
+struct Line {
+    /// Number of callers for each cost.
+    costs: BTreeMap<u64, u64>,
+    /// Tokens of the callers that ask once.
+    once: u64,
+}
 
 impl Costs {
     /// Returns the largest cost; zero if no caller waits.
     pub(super) fn largest(&self) -> u64 {
-        let costs = self.lock();
-        costs.last_key_value().map_or(0, |(&cost, _)| cost)
+        let line = self.lock();
+        line.costs.last_key_value().map_or(0, |(&cost, _)| cost)
     }
 
-    fn add(&self, cost: u64) {
-        *self.lock().entry(cost).or_default() += 1;
+    /// Returns the tokens of the callers that ask once.
+    pub(super) fn once(&self) -> u64 {
+        self.lock().once
     }
 
-    fn remove(&self, cost: u64) {
-        let mut costs = self.lock();
-        match costs.get_mut(&cost) {
+    fn add(&self, cost: u64, retry_policy: RetryPolicy) {
+        let mut line = self.lock();
+        *line.costs.entry(cost).or_default() += 1;
+        if retry_policy == RetryPolicy::Once {
+            line.once = line.once.saturating_add(cost);
+        }
+    }
+
+    fn remove(&self, cost: u64, retry_policy: RetryPolicy) {
+        let mut line = self.lock();
+        match line.costs.get_mut(&cost) {
             Some(count) if *count > 1 => *count -= 1,
             _ => {
-                costs.remove(&cost);
+                line.costs.remove(&cost);
             }
+        }
+        if retry_policy == RetryPolicy::Once {
+            line.once = line.once.saturating_sub(cost);
         }
     }
 
     /// A panic leaves nothing half-written.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+    fn lock(&self) -> MutexGuard<'_, Line> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -40,21 +61,26 @@ impl Costs {
 pub(crate) struct Waiting<'a> {
     key_state: &'a KeyState,
     n: u64,
+    retry_policy: RetryPolicy,
 }
 
 impl<'a> Waiting<'a> {
-    pub(crate) fn of(key_state: &'a KeyState, n: u64) -> Self {
+    pub(crate) fn of(key_state: &'a KeyState, n: u64, retry_policy: RetryPolicy) -> Self {
         key_state.tally.wait(n);
-        key_state.costs.add(n);
+        key_state.costs.add(n, retry_policy);
         key_state.tally.touch();
-        Self { key_state, n }
+        Self {
+            key_state,
+            n,
+            retry_policy,
+        }
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.key_state.tally.wait_no_more(self.n);
-        self.key_state.costs.remove(self.n);
+        self.key_state.costs.remove(self.n, self.retry_policy);
         self.key_state.tally.touch();
     }
 }

@@ -42,6 +42,23 @@ impl Client {
         decision
     }
 
+    /// Decides again on `n` tokens whose demand was counted when they were refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial`]; nothing was taken.
+    pub fn retry_acquire_at(
+        &mut self,
+        budget: BudgetId,
+        n: Tokens,
+        now: Tick,
+    ) -> Result<PeriodId, Denial> {
+        let leased = self.look_at_lease(now);
+        let allotment = self.allotments.get_mut(&budget).ok_or(Denial::Unknown)?;
+        self.queue.touch(budget);
+        allotment.try_acquire_at(n, now, leased)
+    }
+
     /// Returns true if the lease holds at the decision's own clock reading.
     fn look_at_lease(&mut self, now: Tick) -> bool {
         if planted::is(Bug::LeaseUnchecked) {

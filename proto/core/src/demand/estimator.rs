@@ -3,6 +3,7 @@
 mod ahead;
 
 use super::regime::Regime;
+use crate::planted::{self, Bug};
 use crate::unit::{Span, Tick};
 
 /// Demand of callers since the last observation, in units.
@@ -12,8 +13,10 @@ pub struct Observed {
     pub admitted: u64,
     /// Denied units.
     pub denied: u64,
-    /// Units that wait at this moment.
+    /// Units that wait at this moment, until they are admitted. They count in each tick in which they wait.
     pub waiting: u64,
+    /// Units that wait for a moment, and are then admitted or denied. They count once, when they come.
+    pub waiting_once: u64,
     /// The greatest single cost that waits.
     pub waiting_largest: u64,
 }
@@ -41,6 +44,8 @@ pub struct Estimator {
     /// Units admitted and denied since `began`.
     wanted: u64,
     waiting: u64,
+    /// Units that wait for a moment, and were counted.
+    waiting_once: u64,
     /// The greatest cost that waits now.
     waiting_largest: u64,
     largest: u64,
@@ -77,6 +82,7 @@ impl Estimator {
             asked: None,
             wanted: 0,
             waiting: 0,
+            waiting_once: 0,
             waiting_largest: 0,
             largest: 0,
             largest_before: 0,
@@ -95,18 +101,19 @@ impl Estimator {
     /// Adds what happened at `now`.
     pub fn observe(&mut self, observed: Observed, now: Tick) {
         self.advance(now);
-        self.take(observed);
+        let new = self.new_of(observed);
+        self.take(new, observed);
     }
 
     /// Adds what happened since the last observation at unknown times, spread evenly over that time.
     pub fn observe_since(&mut self, observed: Observed, now: Tick) {
         let (ticks, seen) = (self.ticks_until(now), self.seen.max(self.began));
         self.seen = self.seen.max(now);
+        let new = self.new_of(observed);
         if ticks == 0 {
-            return self.take(observed);
+            return self.take(new, observed);
         }
         let elapsed = now.since(seen).nanos();
-        let new = observed.admitted.saturating_add(observed.denied);
         let in_span = |span: Span| crate::unit::mul_div_floor(new, span.nanos(), elapsed);
         let to_end = self.began.after(self.tick).since(seen);
         let first = in_span(to_end).unwrap_or(new);
@@ -114,7 +121,7 @@ impl Estimator {
         let rest = new.saturating_sub(first);
         let rest = rest.saturating_sub(later.saturating_mul(ticks.saturating_sub(1)));
         let before = self.wanted.saturating_add(first);
-        self.take(observed);
+        self.take(new, observed);
         let Observed {
             waiting,
             waiting_largest,
@@ -136,6 +143,7 @@ impl Estimator {
         if self.seen < now {
             let same = Observed {
                 waiting: self.waiting,
+                waiting_once: self.waiting_once,
                 waiting_largest: self.waiting_largest,
                 ..Observed::default()
             };
@@ -168,11 +176,21 @@ impl Estimator {
         if now < over { then.min(over) } else { then }
     }
 
-    fn take(&mut self, observed: Observed) {
-        self.wanted = self
-            .wanted
-            .saturating_add(observed.admitted)
-            .saturating_add(observed.denied);
+    /// Returns the units that came since the last observation. Those decided now that have waited for a moment were
+    /// counted before.
+    fn new_of(&mut self, observed: Observed) -> u64 {
+        let decided = observed.admitted.saturating_add(observed.denied);
+        let waiting = observed.waiting_once;
+        let before = core::mem::replace(&mut self.waiting_once, waiting);
+        let counted = match planted::is(Bug::WaitsCountedAgain) {
+            true => 0,
+            false => before,
+        };
+        decided.saturating_add(waiting).saturating_sub(counted)
+    }
+
+    fn take(&mut self, new: u64, observed: Observed) {
+        self.wanted = self.wanted.saturating_add(new);
         self.waiting = observed.waiting;
         self.waiting_largest = observed.waiting_largest;
         if self.sample() > 0 {
@@ -249,7 +267,6 @@ impl Estimator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planted::{self, Bug};
 
     const TICK: Span = Span::from_millis(100);
 
@@ -262,6 +279,7 @@ mod tests {
             admitted,
             denied,
             waiting,
+            waiting_once: 0,
             waiting_largest: waiting,
         }
     }
@@ -435,6 +453,40 @@ mod tests {
         assert_eq!(estimator.largest_waiting_at(at(600)), 80);
         assert_eq!(estimator.largest_waiting_at(at(700)), 0);
         assert_eq!(estimator.rate_at(at(700)), 0);
+    }
+
+    /// The estimate of a stream of 40 per tick of which 60 wait for a moment at any time.
+    fn with_a_line_of_60(observe: fn(&mut Estimator, Observed, Tick)) -> u64 {
+        let mut estimator = fresh();
+        for tick in 0..40 {
+            let observed = Observed {
+                admitted: if tick == 0 { 0 } else { 40 },
+                waiting_once: 60,
+                ..Observed::default()
+            };
+            observe(&mut estimator, observed, at(tick * 100));
+        }
+        estimator.rate_at(at(3_900))
+    }
+
+    #[test]
+    fn those_who_wait_for_a_moment_count_once() {
+        for observe in [Estimator::observe, Estimator::observe_since] {
+            let once = with_a_line_of_60(observe);
+            assert!((400..=410).contains(&once), "{once}");
+            let again = || with_a_line_of_60(observe);
+            let again = planted::with(Some(Bug::WaitsCountedAgain), again);
+            assert!(again > 900, "{again}");
+        }
+        let mut estimator = fresh();
+        let first = Observed {
+            waiting_once: 30,
+            waiting_largest: 30,
+            ..Observed::default()
+        };
+        estimator.observe(first, at(10));
+        assert!(estimator.rate_at(at(10)) > 0, "it is wanted at once");
+        assert_eq!(estimator.largest_waiting_at(at(10)), 30);
     }
 
     #[test]
