@@ -57,6 +57,13 @@ pub enum Event {
         /// The peer.
         peer: NodeId,
     },
+    /// A message to the peer was answered.
+    RoundTrip {
+        /// The peer.
+        peer: NodeId,
+        /// Time from the message to its answer.
+        took: Span,
+    },
     /// A message arrived on the stream that the peer opened. Call [`Book::handle`].
     Message {
         /// The peer.

@@ -152,6 +152,7 @@ fn announce(config: &Config, node: u64, is_new: bool) {
         metrics = %config.metrics_listen.map_or_else(|| "off".to_owned(), |at| at.to_string()),
         "starting"
     );
+    tracing::info!("{}", config.pace);
     if config.security == Security::Insecure {
         tracing::warn!(
             "insecure = true: anyone who can connect to this node's ports controls the cluster"
@@ -188,6 +189,7 @@ fn actor_options(
         seed,
         report_every: config.pace.report_every,
         client_report_every: config.pace.report_every.min(CLIENT_REPORT),
+        round_trip: config.pace.round_trip,
         pace: Pace {
             report: config.pace.report_every,
             urgent: Span::from_millis(1),

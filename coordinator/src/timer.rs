@@ -4,6 +4,7 @@
 //! whole process, how to find the host that runs at the moment ([`simulate`]). Waits are then counted
 //! on that host's own skewed clock. Without a simulation, this costs one read of a static.
 
+use crate::clock::{Clock, HostClock};
 use futures_util::future::{BoxFuture, Either};
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -35,6 +36,14 @@ pub fn simulate(find: Find) -> bool {
 /// Returns the simulated host that runs at the moment, or `None` outside of simulations.
 pub(crate) fn host() -> Option<Arc<dyn Host>> {
     FIND.get().and_then(|find| find())
+}
+
+/// Returns the time since some instant long ago. It never goes back.
+pub(crate) fn uptime() -> Duration {
+    match host() {
+        None => Duration::from_nanos(HostClock.now().nanos()),
+        Some(host) => host.uptime(),
+    }
 }
 
 /// A timer.
@@ -85,7 +94,6 @@ pub async fn timeout<F: Future>(span: Duration, future: F) -> Result<F::Output, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{Clock, HostClock};
     use aliquot_core::unit::Tick;
 
     fn since(began: Tick) -> Duration {

@@ -26,7 +26,7 @@
 
 mod assert;
 #[cfg(feature = "network")]
-mod cluster;
+pub(crate) mod cluster;
 mod fault;
 mod fields;
 pub mod format;

@@ -18,8 +18,8 @@ use tonic::{Request, Response, Status, Streaming};
 /// seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Receives the messages of peers of this cluster and passes them to the actor. It never answers on the
-/// same stream, because this node has a stream of its own to each peer.
+/// Receives the messages of peers of this cluster and passes them to the actor. On the same stream it answers
+/// nothing but echoes, because this node has a stream of its own to each peer.
 #[derive(Clone, Debug)]
 pub struct GossipApi {
     cluster: String,
@@ -80,7 +80,7 @@ impl Gossip for GossipApi {
         tokio::spawn(async move {
             tokio::select! {
                 biased;
-                ended = listen(peer, messages, events) => {
+                ended = listen(peer, messages, events, &answers) => {
                     tracing::debug!(%peer, ?ended, "the peer's gossip stream ended");
                     if let Err(status) = ended {
                         // A peer that is gone needs no reason.
@@ -99,6 +99,7 @@ async fn listen(
     peer: NodeId,
     mut messages: Streaming<pb::GossipMessage>,
     events: mpsc::Sender<Event>,
+    answers: &mpsc::Sender<Result<pb::GossipMessage, Status>>,
 ) -> Result<(), Status> {
     if events.send(Event::Called { peer }).await.is_err() {
         return Err(stopping());
@@ -116,6 +117,14 @@ async fn listen(
         let Some(message) = next? else {
             return Ok(());
         };
+        if message.echo > 0 {
+            let echo = pb::GossipMessage {
+                echo: message.echo,
+                ..pb::GossipMessage::default()
+            };
+            // A peer that has not taken the last one measures nothing this time.
+            let _ = answers.try_send(Ok(echo));
+        }
         let message = match GossipMessage::from_message(message) {
             Ok(message) => message,
             Err(error) => return Err(Status::invalid_argument(error.to_string())),

@@ -2,7 +2,7 @@
 //!
 //! The actor's state is published as a [`Snapshot`] in a watch channel, about once a second. Requests
 //! are answered from the latest one, so that a scrape costs the actor nothing. The output has a bounded
-//! number of lines: the only labels are the version, ports, the causes of refused connections, and the
+//! number of lines: the only labels are the version, ports, the causes of refused connections, peers, and the
 //! [`TOP_KEYS`] keys with the highest rates of admission.
 
 use super::connections::{Cause, Connections};
@@ -63,6 +63,8 @@ pub struct Snapshot {
     pub held: u64,
     /// Peers to which a gossip stream is open.
     pub peers: u64,
+    /// Least round trip of the last seconds to each peer, in seconds, by the peer's id.
+    pub round_trips_s: Vec<(u64, f64)>,
     /// Gossip records that were received.
     pub records: u64,
     /// Longest turn of the actor's loop, which renews leases, within the last one to two minutes, in
@@ -262,6 +264,16 @@ impl Collector for Figures {
         info.encode_family(&build)?.encode_gauge(&1_u64)?;
         encode_ports(&self.0.ports, &mut encoder)?;
         encode_descriptors(&mut encoder)?;
+        let (name, help) = (
+            "peer_round_trip_seconds",
+            "Least round trip to a peer in the last seconds",
+        );
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (peer, seconds) in &self.0.round_trips_s {
+            family
+                .encode_family(&[("peer", *peer)])?
+                .encode_gauge(seconds)?;
+        }
         let top = top(&self.0.keys);
         for (name, help, value) in KEYS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

@@ -128,6 +128,11 @@ fn look(view: &View<'_>) -> Snapshot {
         budgets: view.state.budgets().len() as u64,
         held: 0,
         peers: view.links_up as u64,
+        round_trips_s: view
+            .round_trips
+            .iter()
+            .map(|(peer, span)| (peer.get(), span.nanos() as f64 / 1e9))
+            .collect(),
         records: counts.records,
         loop_held_s: view.longest_turn.nanos() as f64 / 1e9,
         keys_waiting: view.keys_waiting as u64,
@@ -232,7 +237,7 @@ async fn scan(handle: &NodeHandle, mut scan: Scan, found: &mut Scan) -> Result<S
 mod tests {
     use super::*;
     use crate::gossip::Book;
-    use crate::node::{Counts, Traffic};
+    use crate::node::{Counts, RoundTrips, Traffic};
     use crate::session::Registry;
     use aliquot_core::leader::{Leader, Pace};
     use aliquot_core::state::State;
@@ -264,6 +269,7 @@ mod tests {
             sessions: &Registry::new(1),
             book: &Book::new(Incarnation::default()),
             links_up: 12,
+            round_trips: &RoundTrips::default(),
             counts: &counts,
             traffic: &Traffic::default(),
             status: &status,

@@ -81,9 +81,9 @@ settings! {
     "heartbeat" One "" "SPAN"
         "Interval between two heartbeats of a leader to its followers. Default: 150ms, or 4/3 of `round_trip` if that is longer.";
     "election_min" One "" "SPAN"
-        "Minimum time that a follower waits for its leader before it starts an election. Default: twice `heartbeat`.";
+        "Minimum random wait of a follower before it starts an election. It begins once nothing was heard of the leader for `election_max`. Default: twice `heartbeat`.";
     "election_max" One "" "SPAN"
-        "Maximum time that a follower waits for its leader before it starts an election. Default: twice `election_min`.";
+        "Silence of a leader after which followers may replace it, and the maximum of the random wait that follows. Default: twice `election_min`.";
     "round_trip" One "50ms" "SPAN"
         "Slowest round trip between nodes, disk flush included, that must do no harm. Set it for nodes in several regions; the settings of the lease and of elections follow it.";
     "snapshot_every" One "20000" "ENTRIES"

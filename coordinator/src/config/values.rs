@@ -5,6 +5,7 @@ use super::skip::SkipEntry;
 use aliquot_core::unit::{Drift, Span};
 use aliquot_faces::{Face, KeyRules};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -71,12 +72,31 @@ pub struct PaceConfig {
     pub drift: Drift,
     /// Interval between two heartbeats of a leader.
     pub heartbeat: Span,
-    /// Minimum time that a follower waits for a leader before it starts an election.
+    /// Minimum random wait of a follower before it starts an election, after `election_max` without its leader.
     pub election_min: Span,
-    /// Maximum time that a follower waits for a leader before it starts an election.
+    /// Silence of a leader after which followers may replace it, and the maximum of the random wait that follows.
     pub election_max: Span,
     /// Slowest round trip between nodes, flush included, that an ordinary leader change must allow for.
     pub round_trip: Span,
+}
+
+impl fmt::Display for PaceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            lease,
+            report_every,
+            drift: _,
+            heartbeat,
+            election_min,
+            election_max,
+            round_trip,
+        } = self;
+        write!(
+            f,
+            "round trip {round_trip}: heartbeat {heartbeat}, elections {election_min} to {election_max}, \
+             lease {lease}, reports {report_every}"
+        )
+    }
 }
 
 /// Limits for client sessions of a node.

@@ -3,7 +3,7 @@
 use super::{CLUSTER_METADATA, Event, NODE_METADATA, TARGET_METADATA};
 use crate::timer;
 use aliquot_client::ConnectionError;
-use aliquot_core::unit::NodeId;
+use aliquot_core::unit::{NodeId, Span};
 use aliquot_wire::Wire;
 use aliquot_wire::gossip::GossipMessage;
 use aliquot_wire::limits::MESSAGE_BYTES_MAX;
@@ -74,6 +74,8 @@ impl Link {
             connect,
             events,
             waiting,
+            echoes: 0,
+            measured: None,
             lost: false,
         };
         let task = tokio::spawn(link.run());
@@ -123,6 +125,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 /// Maximum time for the peer to answer a call, or to take a message.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Interval at which the round trip to the peer is measured.
+const MEASURE: Duration = Duration::from_secs(1);
+
 struct LinkTask {
     settings: LinkSettings,
     connect: Connector,
@@ -132,6 +137,10 @@ struct LinkTask {
     again: Arc<Notify>,
     /// True while a stream is open.
     up: Arc<AtomicBool>,
+    /// Number of the last echo that was requested.
+    echoes: u64,
+    /// Time at which it was requested.
+    measured: Option<Duration>,
     /// True once it was logged that the peer is unreachable.
     lost: bool,
 }
@@ -198,19 +207,47 @@ impl LinkTask {
             tokio::select! {
                 biased;
                 answer = answers.message() => match answer {
-                    // The peer sends its messages on the stream that it opens itself.
-                    Ok(Some(_)) => {}
+                    Ok(Some(answer)) => self.echoed(answer.echo).await?,
                     Ok(None) => return Some("the peer ended the stream".into()),
                     Err(status) => return Some(told(&status)),
                 },
                 message = self.waiting.recv() => {
-                    let sent = stream.send_timeout(message?.to_message(), PATIENCE).await;
+                    let mut message = message?.to_message();
+                    message.echo = self.echo();
+                    let sent = stream.send_timeout(message, PATIENCE).await;
                     if sent.is_err() {
                         return Some(format!("the peer took nothing for {PATIENCE:?}"));
                     }
                 }
             }
         }
+    }
+
+    /// Returns the number by which the peer is to answer the next message; zero if the round trip was measured a
+    /// moment ago.
+    fn echo(&mut self) -> u64 {
+        let now = timer::uptime();
+        if self
+            .measured
+            .is_some_and(|at| now.saturating_sub(at) < MEASURE)
+        {
+            return 0;
+        }
+        self.measured = Some(now);
+        self.echoes += 1;
+        self.echoes
+    }
+
+    /// Tells the actor how long the peer's answer took. The peer sends its own messages on the stream that it opens
+    /// itself. Returns `None` once the actor is gone.
+    async fn echoed(&self, echo: u64) -> Option<()> {
+        let Some(at) = self.measured.filter(|_| echo == self.echoes) else {
+            return Some(());
+        };
+        let took = timer::uptime().saturating_sub(at).as_nanos();
+        let took = Span::from_nanos(u64::try_from(took).unwrap_or(u64::MAX));
+        let peer = self.settings.peer;
+        self.events.send(Event::RoundTrip { peer, took }).await.ok()
     }
 
     fn call(

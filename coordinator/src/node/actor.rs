@@ -238,6 +238,7 @@ impl Actor {
             sessions: self.sessions.registry(),
             book: self.peers.book(),
             links_up: self.peers.links_up(),
+            round_trips: self.peers.round_trips(),
             counts: &self.context.counts,
             traffic: self.leadership.traffic(),
             status: &self.context.status,
@@ -410,7 +411,7 @@ impl Actor {
     /// Handles an event of gossip, and takes in a peer's records: reports if this node leads, and answers to
     /// this incarnation.
     fn handle_gossip(&mut self, event: gossip::Event) {
-        let Some((peer, records)) = self.peers.handle(event) else {
+        let Some((peer, records)) = self.peers.handle(event, &self.context) else {
             return;
         };
         for record in records {

@@ -29,6 +29,8 @@ pub struct Options {
     pub report_every: Span,
     /// Interval at which clients are told to report.
     pub client_report_every: Span,
+    /// The slowest round trip to a peer for which the lease and elections were set.
+    pub round_trip: Span,
     /// Pacing of a leader's rounds.
     pub pace: Pace,
     /// Initial contents of a new cluster, proposed by its first leader.
@@ -92,6 +94,7 @@ pub(super) mod tests {
             seed: 1,
             report_every: Span::from_millis(250),
             client_report_every: Span::from_secs(1),
+            round_trip: Span::from_millis(50),
             pace: Pace::default(),
             initial_contents: InitialContents {
                 drift: Drift::from_ppm(500).unwrap(),

@@ -1,6 +1,7 @@
 //! Gossip with peers: the links to them, and the records that are published or arrive.
 
 use super::context::Context;
+use super::round_trips::RoundTrips;
 use crate::gossip::{self, Book, Link, LinkSettings};
 use aliquot_core::unit::{Incarnation, NodeId, Tick};
 use aliquot_wire::Sealed;
@@ -13,6 +14,7 @@ use tokio::sync::mpsc;
 pub(super) struct Peers {
     book: Book,
     links: BTreeMap<NodeId, Link>,
+    round_trips: RoundTrips,
     /// Given to each link, for its events.
     events: mpsc::Sender<gossip::Event>,
     last_round: Tick,
@@ -23,6 +25,7 @@ impl Peers {
         Self {
             book: Book::new(Incarnation::default()),
             links: BTreeMap::new(),
+            round_trips: RoundTrips::default(),
             events,
             last_round: now,
         }
@@ -36,6 +39,11 @@ impl Peers {
     /// Returns the number of peers to which a stream is open.
     pub(super) fn links_up(&self) -> usize {
         self.links.values().filter(|link| link.is_up()).count()
+    }
+
+    /// Returns the round trips to peers.
+    pub(super) const fn round_trips(&self) -> &RoundTrips {
+        &self.round_trips
     }
 
     /// Publishes the records of this node as those of another incarnation.
@@ -62,8 +70,20 @@ impl Peers {
 
     /// Handles an event of a link or of a peer's stream. Returns the peer and its new records, if it sent
     /// a message.
-    pub(super) fn handle(&mut self, event: gossip::Event) -> Option<(NodeId, Vec<Sealed<Record>>)> {
+    pub(super) fn handle(
+        &mut self,
+        event: gossip::Event,
+        context: &Context,
+    ) -> Option<(NodeId, Vec<Sealed<Record>>)> {
         match event {
+            gossip::Event::RoundTrip { peer, took } => {
+                if let Some(slow) =
+                    self.round_trips
+                        .measured(peer, took, context.options.round_trip)
+                {
+                    slow.warn();
+                }
+            }
             gossip::Event::Up { peer } => self.book.join(peer),
             // The link reconnects by itself, and sends `Up` once it is connected.
             gossip::Event::Down { peer, reason } => {
@@ -108,11 +128,12 @@ impl Peers {
             .flatten()
             .map(|(&id, address)| (id, address.clone()))
             .collect();
-        let book = &mut self.book;
+        let (book, round_trips) = (&mut self.book, &mut self.round_trips);
         self.links.retain(|peer, _| {
             let stays = members.contains_key(&peer.get());
             if !stays {
                 book.leave(*peer);
+                round_trips.forget(*peer);
             }
             stays
         });

@@ -1,6 +1,7 @@
 //! Read access to the actor's state for the API.
 
 use super::counts::Counts;
+use super::round_trips::RoundTrips;
 use super::traffic::Traffic;
 use crate::gossip::Book;
 use crate::raft::Status;
@@ -27,6 +28,8 @@ pub struct View<'a> {
     pub book: &'a Book,
     /// Number of peers to which a gossip stream is open.
     pub links_up: usize,
+    /// The round trips to peers.
+    pub round_trips: &'a RoundTrips,
     /// Counters of this node since it started.
     pub counts: &'a Counts,
     /// Recent rates of admitted and denied requests.

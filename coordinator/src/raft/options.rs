@@ -55,9 +55,10 @@ pub struct Options {
 pub struct Timing {
     /// Interval of a leader's heartbeats. At least 1 ms.
     pub heartbeat: Duration,
-    /// Shortest silence after which a follower starts an election. Greater than the heartbeat interval.
+    /// Shortest random wait before an election. Greater than the heartbeat interval.
     pub election_min: Duration,
-    /// Longest such silence. Greater than the shortest.
+    /// Silence after which followers may replace their leader, and the longest random wait. Greater than the
+    /// shortest.
     pub election_max: Duration,
 }
 

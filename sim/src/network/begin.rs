@@ -12,7 +12,7 @@ use crate::hosts::Hosts;
 use crate::net::Net;
 use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, cluster};
 use crate::trace::Tracer;
 use crate::world::begin::{clock_of, keys_of};
 use aliquot_coordinator::node::InitialContents;
@@ -120,6 +120,7 @@ fn node_hosts(
             ..Pace::default()
         },
         report_every: Span::from_nanos(lease.report_every),
+        round_trip: cluster::round_trip(&scenario.topology),
         client_report_every: Span::from_nanos(lease.client_report_every),
         flush: Duration::from_nanos(scenario.topology.commit_delay).max(STEP),
         // Low enough that every seed takes snapshots and purges its log.

@@ -43,6 +43,9 @@ pub(super) struct NodeSnapshot {
     pub(super) pool: Vec<(BudgetId, Share)>,
     pub(super) edge: Option<Edge>,
     pub(super) counters: Vec<(BudgetId, Counters)>,
+    /// The round trips to peers that the node has measured.
+    #[expect(dead_code, reason = "traces show it")]
+    pub(super) round_trips: Vec<(NodeId, Span)>,
 }
 
 /// A request to a running node from outside.
@@ -88,6 +91,7 @@ pub(super) struct Settings {
     pub(super) timing: raft::Timing,
     pub(super) pace: Pace,
     pub(super) report_every: Span,
+    pub(super) round_trip: Span,
     pub(super) client_report_every: Span,
     pub(super) flush: Duration,
     /// Number of entries after which a snapshot is made.
@@ -118,6 +122,7 @@ impl NodeHost {
             clock: Arc::new(HostClock(Arc::clone(host))),
             seed,
             report_every: settings.report_every,
+            round_trip: settings.round_trip,
             client_report_every: settings.client_report_every,
             pace: settings.pace,
             initial_contents: settings.initial_contents.clone(),
@@ -304,6 +309,7 @@ fn snapshot_of(view: &View<'_>) -> NodeSnapshot {
                 .map(|(budget, counters)| (budget, *counters))
                 .collect()
         }),
+        round_trips: view.round_trips.iter().collect(),
     }
 }
 

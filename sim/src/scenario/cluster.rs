@@ -46,7 +46,7 @@ pub(super) fn refused(lease: &Lease, topology: &Topology) -> Vec<Refused> {
 }
 
 /// Returns the slowest usual round trip between two nodes, with the time in which an entry is made durable.
-fn round_trip(topology: &Topology) -> Span {
+pub(crate) fn round_trip(topology: &Topology) -> Span {
     let zone = match topology.zones.len() {
         1 => 0,
         _ => topology.zone_delay,
