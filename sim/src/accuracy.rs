@@ -8,9 +8,11 @@ mod table;
 mod text;
 
 use crate::figure::{Figures, Window};
+use crate::judge::Asked;
 use crate::library;
 use crate::plan::Plan;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Tier};
+use crate::subprocess;
 use crate::tier::{self, Observe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use table::{Column, Goal, Look, Results, Row, Table, Unit};
@@ -94,10 +96,11 @@ fn figures_of(table: &Table, row: &Row, seed: u64) -> Vec<Option<f64>> {
         result: &result,
     };
     let nanos = |seconds: f64| (seconds * 1e9) as u64;
+    let end = |look: Look| look.to.map_or(drawn.run.duration, nanos);
     let value = |(column, look): (&Column, Look)| {
         let window = Window {
             from: nanos(look.from),
-            to: look.to.map_or(drawn.run.duration, nanos),
+            to: end(look),
             group: None,
             key: None,
         };
@@ -107,12 +110,25 @@ fn figures_of(table: &Table, row: &Row, seed: u64) -> Vec<Option<f64>> {
             _ => value,
         })
     };
-    table
+    let mut values: Vec<Option<f64>> = table
         .columns
         .iter()
         .zip(table.windows(row))
         .map(value)
-        .collect()
+        .collect();
+    if let (true, Some(column), Some(look)) =
+        (table.real, table.columns.first(), table.windows(row).next())
+    {
+        let asked = Asked {
+            name: column.name.to_owned(),
+            from: nanos(look.from),
+            to: end(look),
+        };
+        let real = scenario(row.scenario).on(Tier::Network);
+        let real = real.map(|real| subprocess::measure(&real, seed, &[asked]));
+        values.extend(real.unwrap_or_else(|_| vec![None]));
+    }
+    values
 }
 
 /// Returns the worse of two values with respect to the goal. A missing value is worse than any other.

@@ -155,6 +155,38 @@ pub fn judge_plan(plan: Plan, asserts: &[Assert], bytes: bool) -> SeedResult {
     }
 }
 
+/// A figure to compute, with the begin and the end of its window in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Name of the figure.
+    pub name: String,
+    /// Begin of the window.
+    pub from: u64,
+    /// End of the window.
+    pub to: u64,
+}
+
+/// Runs a seed for some figures alone.
+#[must_use]
+pub fn measure(scenario: &Scenario, seed: u64, asked: &[Asked]) -> Vec<Option<f64>> {
+    let plan = Plan::draw(scenario, seed);
+    let drawn = plan.scenario.clone();
+    let result = tier::live(plan, Observe::default());
+    let figures = Figures {
+        scenario: &drawn,
+        result: &result,
+    };
+    let window = |asked: &Asked| Window {
+        from: asked.from,
+        to: asked.to,
+        group: None,
+        key: None,
+    };
+    let all = asked.iter();
+    all.map(|asked| figures.figure(&asked.name, window(asked)))
+        .collect()
+}
+
 enum Checked {
     Holds,
     Fails(String),

@@ -65,6 +65,7 @@ marks! {
     SessionMoved "session-moved" "A client dropped its edge and went on at another node.",
     SessionClosed "session-closed" "A node closed a client's edge." kernel,
     ClientAskedToMove "client-asked-to-move" "A node that leaves asked a client to move." kernel,
+    ClientRedirected "client-redirected" "A node with more clients than others asked one to move." kernel,
     NodeLeft "node-left" "A node had handed everything back." kernel,
     NodeSilent "node-silent" "A client heard nothing of its node for so long that it tried another." kernel,
     NodeTrustedAgain "node-trusted-again" "A client heard its node again before another was of use." kernel,

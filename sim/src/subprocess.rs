@@ -4,12 +4,15 @@
 //! maps. With one process per seed, a seed gives the same result whatever ran before it. The process is
 //! another instance of this program.
 
-use crate::judge::{KeyFigures, SeedResult, Verdict, judge as judge_here};
+use crate::judge::{
+    Asked, KeyFigures, SeedResult, Verdict, judge as judge_here, measure as measure_here,
+};
 use crate::mark::{Mark, Marks};
 use crate::scenario::Scenario;
 use crate::scenario::format::METRICS;
 use serde_json::{Map, Value, json};
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The command of the program that judges one seed.
@@ -21,17 +24,10 @@ pub const COMMAND: &str = "judge-one";
 /// differ.
 #[must_use]
 pub fn judge(scenario: &Scenario, seed: u64) -> SeedResult {
-    let program = std::env::current_exe().ok();
-    let own =
-        |path: &std::path::PathBuf| path.file_stem().is_some_and(|name| name == "aliquot-sim");
-    let Some(program) = program.filter(own) else {
+    let Some(program) = own_program() else {
         return judge_here(scenario, seed, true);
     };
-    let mut command = Command::new(program);
-    command.args([COMMAND, &scenario.name, "--seed", &seed.to_string()]);
-    if let Some(beside) = &scenario.beside {
-        command.arg("--beside").arg(beside);
-    }
+    let mut command = command_of(program, scenario, seed);
     let (said, why) = match ask(&mut command, &scenario.text) {
         Ok(said) => (read(&said, seed), said),
         Err(why) => (None, why),
@@ -51,6 +47,35 @@ pub fn judge(scenario: &Scenario, seed: u64) -> SeedResult {
             broke: Vec::new(),
         }
     })
+}
+
+/// Computes figures of a seed in another process of this program, as [`judge`] does.
+#[must_use]
+pub fn measure(scenario: &Scenario, seed: u64, asked: &[Asked]) -> Vec<Option<f64>> {
+    let Some(program) = own_program() else {
+        return measure_here(scenario, seed, asked);
+    };
+    let mut command = command_of(program, scenario, seed);
+    for Asked { name, from, to } in asked {
+        command.arg("--figure").arg(format!("{name}:{from}:{to}"));
+    }
+    let said = ask(&mut command, &scenario.text).unwrap_or_default();
+    serde_json::from_str(&said).unwrap_or_else(|_| vec![None; asked.len()])
+}
+
+/// Returns this program, if it is `aliquot-sim`.
+fn own_program() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok();
+    program.filter(|path| path.file_stem().is_some_and(|name| name == "aliquot-sim"))
+}
+
+fn command_of(program: PathBuf, scenario: &Scenario, seed: u64) -> Command {
+    let mut command = Command::new(program);
+    command.args([COMMAND, &scenario.name, "--seed", &seed.to_string()]);
+    if let Some(beside) = &scenario.beside {
+        command.arg("--beside").arg(beside);
+    }
+    command
 }
 
 /// Returns the standard output of the process, or the reason for which it is empty.

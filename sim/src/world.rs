@@ -12,6 +12,7 @@
 //! | `host` | the types of hosts: processes, nodes, services and callers |
 //! | `coordinator`, `leadership`, `sessions` | a node: its shell, its work as leader, and its clients |
 //! | `relay` | reports and answers that nodes send to all others, and relay |
+//! | `balance` | nodes that send clients to nodes with fewer |
 //! | `service`, `dial`, `asks` | a service instance: its session, its connection, and its requests for central decisions |
 //! | `callers`, `load` | the callers of a service, and how much they request |
 //! | `fleet` | hosts and links, as faults affect them |
@@ -20,6 +21,7 @@
 //! | `marking`, `lease_diff` | counts the marks of this tier |
 
 mod asks;
+mod balance;
 pub(crate) mod begin;
 mod callers;
 mod coordinator;
@@ -111,6 +113,8 @@ pub struct World {
     incarnations: BTreeMap<Incarnation, usize>,
     /// Set if the last attempt sent its request to a node instead of refusing it.
     just_asked: bool,
+    /// True after a refusal if the caller may wait for what is moved here, though it asks only once.
+    may_come: bool,
     retry_after: u64,
     /// The faults that last.
     lasting: Lasting,

@@ -353,6 +353,23 @@ fn a_gap_at_a_low_rate_does_not_outlast_it() {
 }
 
 #[test]
+fn nodes_measure_the_round_trips_to_their_peers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let far = "[topology]\nnodes = 3\nlink_delay = \"20ms\"\n";
+    let (_, said) = run(
+        folder.path(),
+        "far",
+        far,
+        &["replay", "--seed", "0", "--only", "state,n1"],
+    );
+    let last = said.lines().rfind(|line| line.contains("round_trips: [("));
+    let last = last.unwrap_or_else(|| panic!("no node measured anything: {said}"));
+    for peer in ["n2, 4", "n3, 4"] {
+        assert!(last.contains(&format!("({peer}")), "{last}");
+    }
+}
+
+#[test]
 fn the_tiers_agree_or_a_file_says_why_not() {
     let calm = HEAD.replace("tier = \"network\"\n", "") + "arrivals = \"constant\"\n";
     let (agree, said) = run_whole("calm", &calm, &["tiers"]);
@@ -363,6 +380,11 @@ fn the_tiers_agree_or_a_file_says_why_not() {
         !agree && said.contains("leave out run.tiers_differ"),
         "{said}"
     );
+    // The reason excuses what fails in the other tier alone.
+    let wrong = format!("{stated}[[assert]]\nmetric = \"utilisation\"\nat_least = 2.0\n");
+    let (agree, said) = run_whole("calm", &wrong, &["tiers"]);
+    assert!(!agree && said.contains("kernel tier, seed 0"), "{said}");
+    assert!(!said.contains("network tier, seed 0"), "{said}");
     let clone =
         format!("{calm}[[fault]]\nkind = \"clone_client\"\nat = \"2s\"\ntarget = \"c-1\"\n");
     let (agree, said) = run_whole("clone", &clone, &["tiers"]);

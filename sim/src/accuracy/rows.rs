@@ -17,6 +17,7 @@ pub(super) const TABLES: &[Table] = &[
             envelope, whatever is cut, but by the policies that trade it\n\
             (keep, local and open).",
         seeds: 2,
+        real: true,
         columns: &[
             column(
                 "used",
@@ -47,6 +48,7 @@ pub(super) const TABLES: &[Table] = &[
             No limiter with a burst is without them: a bucket that has saved `B` may admit `R + B` in one second. \
             What would be wrong is *unsaved*: 0.",
         seeds: 1,
+        real: false,
         columns: &[
             column(
                 "lost",
@@ -80,6 +82,7 @@ pub(super) const TABLES: &[Table] = &[
             Jain's index here is over limiters' max-min shares. The bytes are those of all messages of \
             the nodes, divided by the limiters.",
         seeds: 1,
+        real: false,
         columns: &[
             column(
                 "used",
@@ -105,6 +108,7 @@ pub(super) const TABLES: &[Table] = &[
             ahead of one ideal bucket, *requests* are a client's messages per second beyond the renewals \
             of its lease.",
         seeds: 1,
+        real: true,
         columns: &[
             column(
                 "lost",
@@ -125,6 +129,7 @@ pub(super) const TABLES: &[Table] = &[
             twice that every other second, with a burst of one second's worth, so that one bucket refuses \
             nothing and has nothing left; and arrivals by chance.",
         seeds: 2,
+        real: true,
         columns: &[
             column(
                 "lost",
@@ -143,6 +148,7 @@ pub(super) const TABLES: &[Table] = &[
             not published; they are clients here, of five coordinator\n\
             nodes. Of 64, those that are not cut off want all of a window by themselves.",
         seeds: 2,
+        real: false,
         columns: &[column(
             "used",
             "utilisation",

@@ -65,14 +65,22 @@ pub(super) struct Table {
     pub(super) says: &'static str,
     /// Every row runs with the seeds `0..seeds`.
     pub(super) seeds: u64,
+    /// True if the rows run on the network tier too, for the first column: they have few hosts.
+    pub(super) real: bool,
     pub(super) columns: &'static [Column],
     pub(super) rows: &'static [Row],
 }
 
 impl Table {
+    /// Returns the columns; the first one is the last one too if the rows run on the network tier.
+    pub(super) fn all_columns(&self) -> impl Iterator<Item = &'static Column> + use<> {
+        let again = self.columns.first().filter(|_| self.real);
+        self.columns.iter().chain(again)
+    }
+
     /// Returns the window and the goal of each column in this row.
     pub(super) fn windows<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = Look> + 'a {
-        self.columns.iter().map(|column| {
+        self.all_columns().map(|column| {
             let other = row.but.iter().find(|(of, _)| *of == column.heading);
             other.map_or(column.look, |(_, look)| *look)
         })

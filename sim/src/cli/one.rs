@@ -1,7 +1,7 @@
 //! `judge-one`: judges one seed in a process of its own, for [`crate::subprocess`].
 
 use super::command::{Usage, say};
-use crate::judge::{Verdict, judge};
+use crate::judge::{Asked, Verdict, judge, measure};
 use crate::scenario::Scenario;
 use crate::subprocess::written;
 use std::path::PathBuf;
@@ -16,6 +16,22 @@ pub(super) struct Args {
     /// Folder of the files that the scenario names
     #[arg(long)]
     beside: Option<PathBuf>,
+    /// Print the value of this figure, as JSON, instead of the verdict; FROM and TO in nanoseconds
+    #[arg(long = "figure", value_name = "NAME:FROM:TO", value_parser = asked)]
+    figures: Vec<Asked>,
+}
+
+fn asked(text: &str) -> Result<Asked, String> {
+    let wrong = || format!("{text:?}: must be NAME:FROM:TO");
+    let parts: Vec<&str> = text.split(':').collect();
+    let [name, from, to] = parts[..] else {
+        return Err(wrong());
+    };
+    Ok(Asked {
+        name: name.to_owned(),
+        from: from.parse().map_err(|_| wrong())?,
+        to: to.parse().map_err(|_| wrong())?,
+    })
 }
 
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
@@ -24,6 +40,11 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         text.map_err(|error| Usage::new(format!("standard input cannot be read: {error}")))?;
     let scenario =
         Scenario::parse(&args.name, &text, args.beside.as_deref()).map_err(Usage::new)?;
+    if !args.figures.is_empty() {
+        let values = measure(&scenario, args.seed, &args.figures);
+        say(&serde_json::json!(values).to_string());
+        return Ok(Verdict::Pass);
+    }
     let result = judge(&scenario, args.seed, true);
     say(&written(&result).to_string());
     Ok(result.verdict)

@@ -117,9 +117,12 @@ impl EventLog {
         self.end(|flight| (flight.0, flight.1, flight.2) == (client, process, number));
     }
 
-    /// Returns the client of each permit in flight.
+    /// Returns the client of each permit in flight. Those that have ended do not count, even if their callers still
+    /// work.
     pub(super) fn holders(&self) -> Vec<usize> {
-        self.lock().flights.iter().map(|flight| flight.0).collect()
+        let pages = self.lock();
+        let valid = pages.flights.iter().filter(|flight| flight.3.is_valid());
+        valid.map(|flight| flight.0).collect()
     }
 
     /// Drops all permits of a client, because its process has crashed.

@@ -1,7 +1,7 @@
 //! The hosts, links and budgets of the network tier, as faults affect them.
 
 use super::fabric::Connection;
-use super::node::Job;
+use super::node::{Job, NodeSnapshot};
 use super::{LOOK_EVERY, Network};
 use crate::clock::{Clock, MS};
 use crate::draw::{Draw, Of};
@@ -165,6 +165,8 @@ impl Fleet for Network<'_> {
         self.sim.crash(format!("n{}", host + 1));
         let mut inner = self.node_hosts[host].lock();
         (inner.jobs, inner.failed) = (None, None);
+        // The next process leads nothing, until a look at it shows otherwise.
+        inner.snapshot = NodeSnapshot::default();
         if let Some(disk) = inner.disk.take() {
             // Some of the writes that were not flushed yet reach the disk, the others are lost.
             let mut draw = Draw::of(self.plan.seed, Of::Fault, 2 << 40 | host as u64, self.now);

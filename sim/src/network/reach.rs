@@ -47,6 +47,11 @@ impl Reach {
         })
     }
 
+    /// Returns true if the node's machine runs.
+    pub(super) fn is_up(&self, node: usize) -> bool {
+        self.fabric.is_up(node)
+    }
+
     /// Opens a connection for a session.
     pub(super) async fn session(self, address: String) -> Result<Pipe> {
         let to = address.parse::<Uri>().map_err(Error::other)?;

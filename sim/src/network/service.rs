@@ -167,8 +167,13 @@ impl ClientHost {
 
     /// Begins a process: builds the client, its limiter and its callers.
     fn begin(&self, inner: &mut Inner) {
-        // The home node comes first, as in the configuration of a service that knows its nearest node.
-        let nodes = (0..self.nodes).map(|node| name((self.home + node) % self.nodes, CLIENTS));
+        // The configuration of a service that knows its nearest node, and learns of the others there. Only if that
+        // node is down does it name all of them: a client that nobody answers at first would try no other.
+        let others = match self.reach.is_up(self.home) {
+            true => 0,
+            false => self.nodes - 1,
+        };
+        let nodes = (0..=others).map(|node| name((self.home + node) % self.nodes, CLIENTS));
         let reach = self.reach.clone();
         let built = Client::builder()
             .addresses(nodes)
@@ -335,9 +340,13 @@ impl Request {
     async fn run(self, waits: bool) {
         let client_host = Arc::clone(&self.client_host);
         if client_host.kind == Kind::Concurrency {
-            let permit = match waits {
-                true => self.limiter.permit().await,
-                false => self.limiter.try_permit(),
+            let permit = match (waits, client_host.group.verb) {
+                (true, _) => self.limiter.permit().await,
+                (false, Verb::TryAcquire) => self.limiter.try_permit(),
+                (false, _) => {
+                    let decision = self.limiter.decide_permit_within(Duration::MAX);
+                    decision.await.outcome
+                }
             };
             // A caller of a closed loop comes again at its rate, as soon as it has its permit.
             self.answered(waits);

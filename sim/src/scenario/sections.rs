@@ -167,12 +167,16 @@ impl Lease {
     /// Returns the time within which invariant 8 requires that everything has recovered. A message takes up
     /// to `delay` one way.
     ///
-    /// The sum covers an election with two split votes, the leader's patience, two reports and two round
-    /// trips.
+    /// The sum covers an election with two split votes, the leader's patience, two reports, two round trips, and a
+    /// client's attempt at a node that did not answer before.
     #[must_use]
     pub fn heals_within(&self, delay: u64) -> u64 {
-        4 * self.election_max + self.patience() + 2 * self.report_every + 4 * delay
+        let reports = 2 * self.report_every + 4 * delay;
+        4 * self.election_max + self.patience() + reports + Self::OPEN_WAIT
     }
+
+    /// Time after which a client gives up a node that opens no session.
+    pub const OPEN_WAIT: u64 = 2_000_000_000;
 
     /// Returns the time for which a leader counts the lease of a node that has failed.
     #[must_use]

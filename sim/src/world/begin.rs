@@ -2,7 +2,7 @@
 
 use super::event::{Event, Timer};
 use super::host::{Callers, Coordinator, Service};
-use super::log::{Log, Patience};
+use super::log::Log;
 use super::queue::Queue;
 use super::{Operator, Requests, World};
 use crate::clock::{self, Clock, SEC};
@@ -52,6 +52,7 @@ impl World {
             requests: Requests::default(),
             incarnations: BTreeMap::new(),
             just_asked: false,
+            may_come: false,
             retry_after: 0,
             lasts: 0,
             clones,
@@ -168,12 +169,8 @@ pub(crate) fn clock_of(scenario: &Scenario, hosts: &Hosts, host: usize, seed: u6
 }
 
 fn nodes_of(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Vec<Coordinator> {
-    let bounds = Patience {
-        least: scenario.lease.election_min,
-        most: scenario.lease.election_max,
-    };
     let node = |me| {
-        let log = Log::new(me, hosts.nodes, bounds);
+        let log = Log::new(me, hosts.nodes, scenario.lease.election_max);
         Coordinator::new(clock_of(scenario, hosts, me, seed), log, Pace::default())
     };
     (0..hosts.nodes).map(node).collect()

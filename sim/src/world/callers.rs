@@ -10,9 +10,12 @@ use crate::oracle::{Admission, Flight, Right};
 use crate::scenario::{Shape, Verb};
 use aliquot_core::bucket::Refusal;
 use aliquot_core::central::SMALL_BURST;
-use aliquot_core::client::{Decider, Denial, Mode};
+use aliquot_core::client::{Client, Decider, Denial, Mode};
 use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::{BudgetId, PeriodId, Tick, Tokens};
+use aliquot_core::unit::{BudgetId, PeriodId, Span, Tick, Tokens};
+
+/// A decision of a client on tokens of a budget.
+type Decide = fn(&mut Client, BudgetId, Tokens, Tick) -> Result<PeriodId, Denial>;
 
 /// Interval at which a load is evaluated again if it varies or is zero at present.
 const LOOK: f64 = 50.0 * MS as f64;
@@ -171,6 +174,11 @@ impl World {
             callers.waiting += 1;
             self.observer.marks.hit(Mark::CallerWaited);
             self.try_later(of, self.retry_after);
+        } else if self.may_come && self.waits_once(of) {
+            let gives_up = self.now + Self::ONCE_WAIT;
+            self.services[of].callers.once.push_back(gives_up);
+            self.observer.marks.hit(Mark::CallerWaited);
+            self.try_later(of, self.retry_after);
         } else {
             self.observer.marks.hit_if(most > 0, Mark::QueueFull);
         }
@@ -179,6 +187,7 @@ impl World {
     /// Retries the waiting callers one after the other, until one is refused.
     pub(super) fn retry(&mut self, of: usize) {
         self.services[of].callers.retrying = false;
+        self.retry_once(of);
         let closed = self.plan.scenario.clients[self.services[of].group]
             .flows
             .is_some();
@@ -198,7 +207,8 @@ impl World {
 
     pub(super) fn try_later(&mut self, of: usize, local: u64) {
         let service = &mut self.services[of];
-        if service.callers.waiting > 0 && !service.callers.retrying {
+        let waits = service.callers.waiting > 0 || !service.callers.once.is_empty();
+        if waits && !service.callers.retrying {
             service.callers.retrying = true;
             let wait = service.clock.true_span(local).clamp(MS / 10, 250 * MS);
             self.set(self.hosts.nodes + of, wait, Timer::Retry);
@@ -208,8 +218,17 @@ impl World {
     /// Tries to decide one request. After a refusal, `retry_after` says when to try again, and `just_asked`
     /// whether a node decides instead.
     fn try_once(&mut self, of: usize) -> bool {
+        self.attempt(of, Client::try_acquire_at)
+    }
+
+    /// Tries again to decide the request of a caller who asked once. Its demand was counted when it came.
+    fn try_again(&mut self, of: usize) -> bool {
+        self.attempt(of, Client::retry_acquire_at)
+    }
+
+    fn attempt(&mut self, of: usize, decide: Decide) -> bool {
         self.events += 1;
-        (self.just_asked, self.retry_after) = (false, 50 * MS);
+        (self.just_asked, self.may_come, self.retry_after) = (false, false, 50 * MS);
         let cost = self.cost_of(of);
         let service = &mut self.services[of];
         let Some((budget, scale)) = service.budget.filter(|_| !service.leaving) else {
@@ -229,7 +248,7 @@ impl World {
             };
         }
         let grains = Tokens::from_grains(scale.grains_per_token().saturating_mul(cost));
-        match service.client.try_acquire_at(budget, grains, now) {
+        match decide(&mut service.client, budget, grains, now) {
             Ok(period) => {
                 let admission = admission(service, budget, grains, period, now);
                 let admission = Admission {
@@ -257,7 +276,9 @@ impl World {
             denial,
             Denial::NoShare | Denial::Bucket(Refusal::ExceedsBurst { .. })
         );
-        if large && cost > 1 && (group.flows.is_some() || group.waiting > 0) {
+        let waits = group.flows.is_some() || group.waiting > 0;
+        self.may_come = self.may_come(of, budget, kind, denial, cost);
+        if large && cost > 1 && (waits || self.may_come) {
             // A caller waits for more tokens than this client's part holds. The next report says how many, so
             // that the leader can assign a larger part.
             let service = &mut self.services[of];
@@ -278,7 +299,9 @@ impl World {
         };
         self.want(of);
         let asks = self.plan.scenario.clients[self.services[of].group].verb != Verb::TryAcquire;
-        if waits || !asks || !self.ask_node(of, budget, kind, cost) {
+        let here = matches!(denial, Denial::Escrow | Denial::Permits)
+            && !self.is_decided_elsewhere(of, budget);
+        if waits || here || !asks || !self.ask_node(of, budget, kind, cost) {
             self.refused(of, Some(budget), cost);
         } else {
             self.just_asked = true;
@@ -288,6 +311,104 @@ impl World {
 }
 
 impl World {
+    /// Maximum wait of a caller that asks once.
+    const ONCE_WAIT: u64 = 250 * MS;
+
+    /// Time after the end of a lease in which callers still wait for the next one.
+    const LAPSED_WAIT: Span = Span::from_secs(1);
+
+    /// Time for which others are refused at once after one waited in vain.
+    const IN_VAIN: u64 = SEC;
+
+    /// Returns true if only a node can decide: nothing is held here, or the budget is in central mode.
+    fn is_decided_elsewhere(&self, of: usize, budget: BudgetId) -> bool {
+        let client = &self.services[of].client;
+        let held = client.holder().map(|holder| holder.holding(budget));
+        let mut allotments = client.allotments();
+        let found = allotments.find(|&(id, _)| id == budget);
+        let terms = found.and_then(|(_, allotment)| allotment.terms());
+        held.is_none_or(|held| held.is_zero()) || terms.is_some_and(|terms| terms.central_mode)
+    }
+
+    /// Returns true if more of the budget may be moved to this client, so that a caller who asks once waits, as the
+    /// client library's `check` does.
+    fn may_come(&self, of: usize, budget: BudgetId, kind: Kind, denial: Denial, cost: u64) -> bool {
+        let service = &self.services[of];
+        let group = &self.plan.scenario.clients[service.group];
+        if group.verb != Verb::Check {
+            return false;
+        }
+        let now = service.clock.read(self.now);
+        match denial {
+            Denial::Lapsed => {
+                let holder = service.client.holder();
+                return holder.is_some_and(|of| now.since(of.lease().until()) < Self::LAPSED_WAIT);
+            }
+            Denial::Permits | Denial::Bucket(Refusal::NotYet { .. }) => {}
+            _ => return true,
+        }
+        let mut allotments = service.client.allotments();
+        let found = allotments.find(|&(id, _)| id == budget);
+        let Some(((_, allotment), (_, scale))) = found.zip(service.budget) else {
+            return false;
+        };
+        let share = Decider::share_at(allotment.decider(), now);
+        let held = match kind {
+            Kind::Concurrency => service
+                .client
+                .holder()
+                .map_or(Tokens::ZERO, |holder| holder.holding(budget).capacity(kind)),
+            _ => share.burst,
+        };
+        let largest = allotment.terms().map_or(Tokens::ZERO, |of| of.largest);
+        let elsewhere = scale.whole(largest).saturating_sub(scale.whole(held));
+        let waiting = cost * service.callers.once.len() as u64;
+        match kind {
+            Kind::Concurrency => elsewhere > 0,
+            _ => matches!(allotment.mode(), Mode::Leased) && waiting + cost <= elsewhere,
+        }
+    }
+
+    /// Returns true if a caller who asks once waits now: not soon after another one waited in vain. Then one waits
+    /// again, and the others do once tokens have come.
+    fn waits_once(&mut self, of: usize) -> bool {
+        let now = self.now;
+        let in_vain = &mut self.services[of].callers.in_vain;
+        match *in_vain {
+            Some(until) if now < until => false,
+            Some(until) if now < until + Self::IN_VAIN => {
+                *in_vain = Some(now + Self::ONCE_WAIT);
+                true
+            }
+            _ => {
+                *in_vain = None;
+                true
+            }
+        }
+    }
+
+    /// Retries the callers who asked once, until one is refused, and lets those go who have waited for too long.
+    fn retry_once(&mut self, of: usize) {
+        while let Some(&gives_up) = self.services[of].callers.once.front() {
+            let over = gives_up <= self.now;
+            // The wait was reported when it began.
+            let wanted = std::mem::replace(&mut self.services[of].wanted, true);
+            let served = self.try_again(of);
+            self.services[of].wanted = wanted;
+            let callers = &mut self.services[of].callers;
+            if !served && !over && !self.just_asked {
+                return self.try_later(of, self.retry_after);
+            }
+            callers.once.pop_front();
+            if served {
+                callers.in_vain = None;
+                self.observer.marks.hit(Mark::WaiterServed);
+            } else if over {
+                callers.in_vain = Some(self.now + Self::IN_VAIN);
+            }
+        }
+    }
+
     /// Returns true if the client's part is so small that a caller who may wait asks a node.
     fn has_small_part(&self, of: usize, budget: BudgetId) -> bool {
         let service = &self.services[of];

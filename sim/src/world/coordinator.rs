@@ -2,6 +2,7 @@
 //! it has joined. The shell handles the consequences of an input at once, as the real process does.
 
 use super::World;
+use super::balance::Balance;
 use super::event::{Message, Timer};
 use super::log::AGAIN;
 use crate::clock::MS;
@@ -38,7 +39,11 @@ impl World {
     /// Starts a process on a node's disk. It replays the end of the log, which must change nothing.
     pub(super) fn start_node(&mut self, node: usize) {
         let (now, pace) = (self.now, self.pace());
-        let patience = self.log_patience(node);
+        let patience = match (node, now) {
+            // The first node forms the cluster, and leads it.
+            (0, 0) => 0,
+            _ => self.log_patience(node),
+        };
         self.mark_start(node);
         let host = &mut self.nodes[node];
         host.process.start();
@@ -53,6 +58,7 @@ impl World {
         host.reports.clear();
         host.wanted.clear();
         host.heard.clear();
+        host.balance = Balance::default();
         let applied = host.state.applied();
         let mut again = Vec::new();
         for index in applied.saturating_sub(8) + 1..=applied {
@@ -120,6 +126,7 @@ impl World {
                 self.instantiate(node, key);
             }
         }
+        self.balance(node, now);
         self.keep_leaving(node);
     }
 
@@ -161,7 +168,13 @@ impl World {
             Message::Log(message) => {
                 // Messages between members of the log concern only the log. The rest of the node is affected
                 // only if leadership changes, entries are committed or a quorum has answered.
-                self.nodes[node].log.handle(from, &message, now.nanos());
+                let host = &mut self.nodes[node];
+                let hint = host.log.hint;
+                host.log.handle(from, &message, now.nanos());
+                if host.log.hint != hint {
+                    // What a former leader was asked for is asked of the new one at the next tick.
+                    host.asked = None;
+                }
                 if !self.follow_log(node) {
                     self.flush_log(node);
                     return;
@@ -170,8 +183,12 @@ impl World {
             Message::Propose(command) => {
                 self.nodes[node].log.propose((*command).clone());
             }
-            Message::Report { report, relayed } => {
-                self.node_receives_report(node, report, relayed, now);
+            Message::Report {
+                report,
+                sessions,
+                relayed,
+            } => {
+                self.node_receives_report(node, (report, sessions), relayed, now);
                 if self.nodes[node].leads.is_none() {
                     return;
                 }
@@ -248,6 +265,7 @@ impl World {
         let (child, seq) = (report.edge.child, report.seq);
         let patience = &mut self.observer.oracle.patience;
         patience.reported(self.now, child, seq);
+        let sessions = self.nodes[node].announced(now);
         for to in 0..self.hosts.nodes {
             if to != node {
                 let report = Rc::clone(&report);
@@ -256,12 +274,13 @@ impl World {
                     to,
                     Message::Report {
                         report,
+                        sessions,
                         relayed: false,
                     },
                 );
             }
         }
-        self.node_receives_report(node, report, true, now);
+        self.node_receives_report(node, (report, sessions), true, now);
         self.drain_to(node, None);
     }
 

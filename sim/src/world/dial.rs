@@ -4,6 +4,7 @@ use super::World;
 use super::event::Message;
 use super::host::Dialled;
 use crate::mark::Mark;
+use crate::scenario::Lease;
 use aliquot_core::node_selection::{
     Attempt, Connection, DialReason, Held, Phase, Step, closing_report,
 };
@@ -14,7 +15,7 @@ impl World {
     /// Number of attempts that a client without a session makes at its home node before it tries others.
     const HOME_TRIES: u32 = 8;
 
-    const OPEN_WAIT: Span = Span::from_millis(500);
+    const OPEN_WAIT: Span = Span::from_nanos(Lease::OPEN_WAIT);
     /// Maximum time that a client waits, before it moves, for the old node to take what it hands back.
     const LEAVE_WAIT: Span = Span::from_millis(200);
 

@@ -14,9 +14,11 @@ pub(crate) enum Message {
     Log(LogMessage),
     /// A command for the leader.
     Propose(Rc<Command>),
-    /// A node's report, on its way to the leader. Other nodes may relay it.
+    /// A node's report, on its way to the leader. Other nodes may relay it. With it goes the number of the node's
+    /// sessions, if it takes clients.
     Report {
         report: Rc<Report>,
+        sessions: Option<u64>,
         relayed: bool,
     },
     /// A leader's answer, on its way to a node.
@@ -45,8 +47,10 @@ pub(crate) enum Message {
     },
     ClientReport(Rc<Report>),
     ClientAnswer(Rc<Answer>),
-    /// The node is leaving, and asks the client to move to another one.
-    Move,
+    /// The node asks the client to move to another one; to any other if it names none, because it is leaving.
+    Move {
+        to: Option<usize>,
+    },
     /// The connection is lost.
     Reset,
     DecisionRequest(DecisionRequest),
@@ -73,7 +77,7 @@ impl Message {
             Self::Named { .. } => "named",
             Self::ClientReport(_) => "client report",
             Self::ClientAnswer(_) => "client answer",
-            Self::Move => "move",
+            Self::Move { .. } => "move",
             Self::Reset => "reset",
             Self::DecisionRequest(_) => "ask",
             Self::DecisionReply(_) => "told",

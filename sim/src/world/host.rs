@@ -1,5 +1,6 @@
 //! The hosts of this tier: a process, a coordinator node, and a service with its client and its callers.
 
+use super::balance::Balance;
 use super::log::Log;
 use crate::clock::{Clock, MS};
 use crate::oracle::Flight;
@@ -14,7 +15,7 @@ use aliquot_core::node::Node;
 use aliquot_core::node_selection::{Connection, NodeSelection, Times};
 use aliquot_core::state::State;
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, RequestId, Scale, Seq, Span, Tick};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// A process on a host.
@@ -67,6 +68,7 @@ pub(crate) struct Coordinator {
     pub(super) heard: BTreeMap<Incarnation, Rc<Report>>,
     pub(super) reported: Tick,
     pub(super) report_urgent: bool,
+    pub(super) balance: Balance,
     /// Set if the node is leaving and hands everything back.
     pub(crate) departs: bool,
     /// Time at which a leaving node last asked its clients to move.
@@ -98,6 +100,7 @@ impl Coordinator {
             heard: BTreeMap::new(),
             reported: Tick::from_nanos(0),
             report_urgent: true,
+            balance: Balance::default(),
             departs: false,
             sent_away: Tick::from_nanos(0),
             jumps: None,
@@ -230,6 +233,10 @@ pub(crate) struct Callers {
     /// Number of callers that wait for tokens.
     pub(crate) waiting: u64,
     pub(super) retrying: bool,
+    /// Callers that asked once and wait for what may be moved here: the true time at which each gives up.
+    pub(super) once: VecDeque<u64>,
+    /// Set after one of them waited in vain: true time until which no other waits for as much.
+    pub(super) in_vain: Option<u64>,
     /// Permits in flight, each with the true time of its release.
     pub(crate) flights: Vec<(u64, Flight)>,
     /// Number of requests that wait for a node's answer.

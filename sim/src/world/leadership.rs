@@ -196,6 +196,7 @@ impl World {
                 machine.set_lease(host.state.lease());
                 host.node = Some(machine);
                 (host.join, host.report_urgent) = (None, true);
+                host.balance.begin_incarnation(*incarnation);
                 host.sessions.clear();
             }
         }

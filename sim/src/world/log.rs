@@ -76,13 +76,6 @@ pub(super) enum Role {
     Leader(Peers),
 }
 
-/// Bounds of the election timeout, in nanoseconds of a node's own clock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
-    pub(crate) least: u64,
-    pub(crate) most: u64,
-}
-
 /// Events of a log, for marks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Noted {
@@ -111,7 +104,9 @@ pub(crate) struct Log {
     /// Answers of the other nodes about earlier leaders, while this node leads.
     pub(super) earlier: EarlierTerms,
     pub(super) heard: u64,
-    pub(super) bounds: Patience,
+    /// Silence of a leader after which a follower begins its random wait before an election, in nanoseconds of its
+    /// own clock. For as long, as in openraft, it supports no other candidate.
+    pub(super) silence_max: u64,
     pub(super) patience: u64,
     /// Set while the disk fails all writes.
     pub(crate) broken: bool,
@@ -123,7 +118,7 @@ pub(crate) struct Log {
 impl Log {
     const BATCH: usize = 64;
 
-    pub(crate) fn new(me: usize, size: usize, bounds: Patience) -> Self {
+    pub(crate) fn new(me: usize, size: usize, silence_max: u64) -> Self {
         Self {
             me,
             size,
@@ -137,8 +132,8 @@ impl Log {
             calls: AcknowledgedTerms::new(Tick::from_nanos(0)),
             earlier: EarlierTerms::default(),
             heard: 0,
-            bounds,
-            patience: bounds.most,
+            silence_max,
+            patience: silence_max,
             broken: false,
             noted: Noted {
                 conflict: false,
@@ -249,9 +244,9 @@ impl Log {
     pub(crate) fn tick(&mut self, now: u64, draw: u64) {
         if let Role::Leader(peers) = &mut self.role {
             // If the other node has not taken over by then, the request was lost, and the leader goes on.
-            let waits = |since: &u64| now.saturating_sub(*since) < self.bounds.most;
+            let waits = |since: &u64| now.saturating_sub(*since) < self.silence_max;
             peers.handing = peers.handing.filter(waits);
-            let (me, doubt) = (self.me, 2 * self.bounds.most);
+            let (me, doubt) = (self.me, 2 * self.silence_max);
             let fresh = |heard: &u64| now.saturating_sub(*heard) < doubt;
             let heard = peers.heard.iter().enumerate();
             let heard_from = heard
@@ -262,13 +257,18 @@ impl Log {
                 return;
             }
             self.replicate();
-        } else if now.saturating_sub(self.heard) > self.patience {
+        } else if now.saturating_sub(self.heard) > self.silence() + self.patience {
             self.patience = draw;
             self.heard = now;
             self.hint = None;
             self.noted.lost |= matches!(self.role, Role::Candidate { .. });
             self.stand(true);
         }
+    }
+
+    /// Returns the silence of a leader after which the random wait begins.
+    pub(super) fn silence(&self) -> u64 {
+        self.hint.map_or(0, |_| self.silence_max)
     }
 
     pub(super) fn replicate(&mut self) {

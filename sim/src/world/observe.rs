@@ -163,9 +163,15 @@ impl World {
     fn look_at_callers(&mut self) {
         let (now, span) = (self.now, Self::INSPECT_EVERY);
         let up = |service: &&Service| service.process.up;
-        let flights = self.services.iter().filter(up);
-        let flights = flights.map(|service| (service.key, service.callers.flights.len()));
-        self.observer.held(now, flights, span);
+        let over = permit_over(&self.services, now);
+        let flights = self.services.iter().enumerate().filter(|(_, of)| up(of));
+        let flights = flights.map(|(of, service)| {
+            let flights = service.callers.flights.iter();
+            let flown = flights.map(|(_, flight)| (of, service.process.number, *flight));
+            (service.key, flown.filter(|flown| !over(flown)).count())
+        });
+        let flights: Vec<(usize, usize)> = flights.collect();
+        self.observer.held(now, flights.into_iter(), span);
         for (of, service) in self.services.iter().enumerate().filter(|(_, of)| up(of)) {
             let waiting = service.callers.waiting;
             if waiting > 0 {
@@ -346,7 +352,7 @@ fn size(message: &Message) -> u64 {
         | Message::Opened { .. }
         | Message::Name { .. }
         | Message::Named { .. } => 32,
-        Message::Move | Message::Reset => 0,
+        Message::Move { .. } | Message::Reset => 0,
     };
     bytes as u64
 }

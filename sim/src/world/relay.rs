@@ -28,11 +28,13 @@ impl World {
     pub(super) fn node_receives_report(
         &mut self,
         node: usize,
-        report: Rc<Report>,
+        (report, sessions): (Rc<Report>, Option<u64>),
         relayed: bool,
         now: Tick,
     ) {
         let host = &mut self.nodes[node];
+        host.balance
+            .hear((report.edge.child, report.seq), sessions, now);
         let incarnation = report.edge.child;
         let known = host.heard.get(&incarnation).map(|known| known.seq);
         let newer = known < Some(report.seq);
@@ -53,7 +55,12 @@ impl World {
             let origin = self.incarnations.get(&incarnation).copied();
             if origin.is_none_or(|origin| !self.net.is_faultless(origin, to)) {
                 let relayed = true;
-                self.send(node, to, Message::Report { report, relayed });
+                let message = Message::Report {
+                    report,
+                    sessions,
+                    relayed,
+                };
+                self.send(node, to, message);
             }
         }
     }

@@ -18,7 +18,7 @@ impl World {
     const LOOK_AGAIN: Span = Span::from_millis(20);
     const LOOK_EVERY: Span = Span::from_millis(250);
     const NAME_AGAIN: Span = Span::from_millis(20);
-    const ASK_AGAIN: Span = Span::from_millis(200);
+    const ASK_AGAIN: Span = Span::from_millis(600);
     const JUMP_MS: i64 = 1_000;
 
     /// Starts a new process, which holds nothing and knows nothing.
@@ -260,7 +260,12 @@ impl World {
                     self.go_on(of);
                 }
             }
-            Message::Move if service.link() == Some(from) => self.send_away(of, from, now),
+            Message::Move { to: None } if service.link() == Some(from) => {
+                self.send_away(of, from, now);
+            }
+            Message::Move { to: Some(to) } if service.link() == Some(from) => {
+                self.redirected(of, to, now);
+            }
             Message::Reset if service.link() == Some(from) => {
                 self.observer.marks.hit(Mark::ConnectionReset);
                 self.lose_link(of, now);

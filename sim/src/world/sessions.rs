@@ -197,7 +197,7 @@ impl World {
         host.sent_away = now;
         let clients: Vec<usize> = host.sessions.values().copied().collect();
         for client in clients {
-            self.send(node, client, Message::Move);
+            self.send(node, client, Message::Move { to: None });
         }
     }
 }

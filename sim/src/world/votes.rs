@@ -32,7 +32,7 @@ impl Log {
         now: u64,
     ) {
         // A node that hears a leader rejects pre-votes.
-        let has_leader = self.hint.is_some() && now.saturating_sub(self.heard) < self.bounds.least;
+        let has_leader = self.hint.is_some() && now.saturating_sub(self.heard) < self.silence();
         let content = trial && (self.is_leader() || has_leader);
         // A rejected pre-vote must tell its candidate of a newer term as well. Otherwise a candidate with the
         // best log that never hears of that term would try forever, and no other node could win.
@@ -52,7 +52,7 @@ impl Log {
         self.sees(term);
         if fresh && !self.is_leader() && self.voted.is_none_or(|voted| voted == from) {
             self.voted = Some(from);
-            self.heard = now;
+            (self.heard, self.hint) = (now, None);
             self.out.push((from, LogMessage::Vote { term, trial }));
         }
     }
@@ -122,7 +122,6 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use super::super::log::Patience;
     use super::*;
 
     /// Delivers messages until no log has any left to send.
@@ -148,11 +147,7 @@ mod tests {
     /// other log has heard. The third is down, so both others are needed for a quorum.
     #[test]
     fn the_best_log_wins_though_another_has_a_higher_term() {
-        let bounds = Patience {
-            least: 10,
-            most: 20,
-        };
-        let mut logs = [0, 1].map(|me| Log::new(me, 3, bounds));
+        let mut logs = [0, 1].map(|me| Log::new(me, 3, 20));
         for log in &mut logs {
             log.term = 5;
         }

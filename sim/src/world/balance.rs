@@ -1,0 +1,157 @@
+//! Balancing of clients between nodes: the core's rule, fed by what nodes tell of their sessions.
+//!
+//! The number of a node's sessions goes with its reports. A real node publishes it once a second, and when it
+//! changes, by the same gossip.
+
+use super::World;
+use super::event::Message;
+use super::host::Coordinator;
+use crate::clock::MS;
+use crate::mark::Mark;
+use aliquot_core::rebalance::{Rebalancer, ServingNode};
+use aliquot_core::unit::{Incarnation, NodeId, Seq, Span, Tick};
+use std::collections::BTreeMap;
+
+/// A node's knowledge of sessions, its own and those of other nodes.
+#[derive(Debug)]
+pub(crate) struct Balance {
+    rebalancer: Rebalancer,
+    /// Time of the last round.
+    rebalanced: Option<Tick>,
+    /// Clients that were asked to move, by session, and when.
+    asked: BTreeMap<Incarnation, Tick>,
+    /// The sessions of each incarnation that takes clients, and the report that told so.
+    told: BTreeMap<Incarnation, (Seq, Option<u64>)>,
+}
+
+impl Default for Balance {
+    fn default() -> Self {
+        Self {
+            rebalancer: Rebalancer::new(Incarnation::default()),
+            rebalanced: None,
+            asked: BTreeMap::new(),
+            told: BTreeMap::new(),
+        }
+    }
+}
+
+impl Balance {
+    /// Starts anew for another incarnation of the node, which has no sessions yet.
+    pub(super) fn begin_incarnation(&mut self, incarnation: Incarnation) {
+        self.rebalancer = Rebalancer::new(incarnation);
+        self.asked.clear();
+    }
+
+    /// Notes what a report told of its node's sessions.
+    pub(super) fn hear(
+        &mut self,
+        (incarnation, seq): (Incarnation, Seq),
+        sessions: Option<u64>,
+        now: Tick,
+    ) {
+        let known = self.told.get(&incarnation);
+        if known.is_none_or(|(known, _)| *known < seq) {
+            self.told.insert(incarnation, (seq, sessions));
+            self.rebalancer.hear(incarnation, now);
+        }
+    }
+}
+
+impl Coordinator {
+    /// Returns the number of sessions that this node tells other nodes; `None` while it takes no clients.
+    pub(super) fn announced(&self, now: Tick) -> Option<u64> {
+        let machine = self.node.as_ref()?;
+        let takes = machine.is_leased(now) && !self.departs;
+        takes.then(|| self.connected().count() as u64)
+    }
+
+    /// Returns the sessions that are in use, each with its client.
+    fn connected(&self) -> impl Iterator<Item = (Incarnation, usize)> {
+        let ledger = self.node.as_ref().map(|machine| machine.ledger());
+        let sessions = self
+            .sessions
+            .iter()
+            .map(|(child, client)| (*child, *client));
+        sessions.filter(move |(child, _)| {
+            let child = ledger.and_then(|ledger| ledger.child(*child));
+            child.is_some_and(|child| !child.is_leaving() && !child.is_fenced())
+        })
+    }
+
+    /// Returns the sessions of clients that were not asked to move within `span`.
+    fn staying(&self, now: Tick, span: Span) -> impl Iterator<Item = (Incarnation, usize)> {
+        let stays = move |(child, _): &(Incarnation, usize)| {
+            let asked = self.balance.asked.get(child);
+            asked.is_none_or(|at| now.since(*at) >= span)
+        };
+        self.connected().filter(stays)
+    }
+
+    /// Returns the other nodes that take clients and were heard from lately, each in its latest incarnation.
+    fn serving_nodes(&self, own: Incarnation, now: Tick) -> Vec<ServingNode<usize>> {
+        let node_of = |incarnation| Some(self.state.member(incarnation)?.node);
+        let mut latest: BTreeMap<NodeId, (Incarnation, Option<u64>)> = BTreeMap::new();
+        for (incarnation, (_, sessions)) in &self.balance.told {
+            if let Some(node) = node_of(*incarnation) {
+                latest.insert(node, (*incarnation, *sessions));
+            }
+        }
+        let own = node_of(own);
+        let others = latest.into_iter().filter(|(node, _)| Some(*node) != own);
+        let mut serving: Vec<ServingNode<usize>> = others
+            .filter(|(_, (incarnation, _))| self.balance.rebalancer.hears(*incarnation, now))
+            .filter_map(|(node, (incarnation, sessions))| {
+                Some(ServingNode {
+                    incarnation,
+                    address: node.get() as usize - 1,
+                    sessions: sessions?,
+                })
+            })
+            .collect();
+        serving.sort_unstable_by_key(|node| node.incarnation);
+        serving
+    }
+}
+
+impl World {
+    /// Interval at which a node balances its sessions.
+    const REBALANCE: Span = Span::from_secs(1);
+
+    /// A client that is asked to move begins to within this time, at a random instant.
+    const MOVE_SPREAD: u64 = 200 * MS;
+
+    /// Asks clients to move to nodes that have fewer, once a second.
+    pub(super) fn balance(&mut self, node: usize, now: Tick) {
+        let host = &mut self.nodes[node];
+        let last = host.balance.rebalanced;
+        let due = last.is_none_or(|last| now.since(last) >= Self::REBALANCE);
+        let Some(machine) = host.node.as_ref().filter(|_| due && !host.departs) else {
+            return;
+        };
+        let own = machine.incarnation();
+        let others = host.serving_nodes(own, now);
+        let sessions = host.staying(now, Rebalancer::GOES_WITHIN).count();
+        host.balance.rebalanced = Some(now);
+        let redirects = host.balance.rebalancer.round(sessions as u64, &others);
+        for redirect in redirects {
+            let host = &mut self.nodes[node];
+            let stays = host.staying(now, Rebalancer::ASK_AGAIN);
+            let chosen: Vec<(Incarnation, usize)> =
+                stays.take(redirect.sessions as usize).collect();
+            for (child, client) in chosen {
+                self.nodes[node].balance.asked.insert(child, now);
+                let to = Some(redirect.address);
+                self.send(node, client, Message::Move { to });
+            }
+        }
+    }
+
+    /// Handles a node's request to move to another one.
+    pub(super) fn redirected(&mut self, of: usize, to: usize, now: Tick) {
+        self.observer.marks.hit(Mark::ClientRedirected);
+        let spread = self.choice(of).range(0, Self::MOVE_SPREAD);
+        let when = now.after(Span::from_nanos(spread));
+        self.services[of].selection.redirect(to, when);
+        self.look_within(of, spread);
+    }
+}
