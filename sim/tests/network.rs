@@ -266,7 +266,7 @@ sometimes = "admitted-centrally"
 # The admissions of nodes are judged: without them the whole burst would seem to be left.
 [[assert]]
 metric = "slack"
-at_most = 1.5
+at_most = 2
 [[assert]]
 metric = "utilisation"
 from = "5s"

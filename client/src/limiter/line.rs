@@ -22,6 +22,8 @@ pub(super) struct Wait {
     began: Tick,
     /// When the budget became known, if the wait began before.
     known: Tick,
+    /// True if the wait began before the budget was known.
+    began_cold: bool,
     most: Option<Duration>,
     /// Maximum time for a budget that is not known.
     cold: Duration,
@@ -84,6 +86,7 @@ impl Limiter {
             n,
             began: now,
             known: now,
+            began_cold: false,
             most,
             cold: most.unwrap_or(self.handle.shared.cold_wait),
             retry_policy,
@@ -219,7 +222,7 @@ impl Limiter {
                 Err(no) => no,
             };
             if cold && no != No::Cold {
-                wait.known = self.now();
+                (wait.known, wait.began_cold) = (self.now(), true);
             }
             cold = no == No::Cold;
             let nap = match self.asks(no) {
@@ -278,8 +281,9 @@ impl Limiter {
         let Some(again) = last.again else {
             return Err(last.refused);
         };
-        // If the budget is dealt, a share may still arrive; in central mode none does.
-        if wait.asks_once() && central {
+        // If the budget is dealt, a share may still arrive; in central mode none does. But tokens of a budget that
+        // became known during the wait may be on their way back to the home, from a client that has used it before.
+        if wait.asks_once() && central && !wait.began_cold {
             return Err(last.refused);
         }
         let own = match last.refused.reason {

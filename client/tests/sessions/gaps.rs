@@ -348,3 +348,18 @@ fn callers_of_a_spent_rate_are_refused_at_once() {
     });
     assert!(late <= 6, "{late} callers waited");
 }
+
+/// A client that has forgotten a key asks for it when nearly all of the bucket is at another client, and its home has to
+/// recall it.
+#[test]
+fn a_forgotten_key_whose_tokens_are_elsewhere_is_served() {
+    for verb in 0..TOKENS.len() {
+        let outcome = simulate(run(vec![
+            (1_000, 1, [0, 1, 0, 0], 21),
+            (4_608, 2, [1, 2, 1, 0], 2),
+            (69_164, 1, [3, 2, 1, 0], 13),
+            (2_817, 2, [0, verb, 1, 0], 8),
+        ]));
+        assert_eq!(outcome, Ok(()), "{verb}");
+    }
+}
