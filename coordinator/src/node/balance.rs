@@ -37,7 +37,7 @@ impl Balance {
 
     /// Notes that an incarnation announced its number of sessions.
     pub(super) fn hear(&mut self, incarnation: Incarnation, now: Tick) {
-        self.rebalancer.hear(incarnation, now);
+        self.rebalancer.note_announced(incarnation, now);
     }
 
     /// Asks clients to move: some if other nodes have fewer, and all of them while this node leaves.
@@ -98,7 +98,10 @@ impl Balance {
         let nodes = latest.into_values();
         let mut nodes: Vec<ServingNode<String>> = nodes
             .filter(|presence| !presence.address.is_empty())
-            .filter(|presence| self.rebalancer.hears(presence.incarnation, context.now))
+            .filter(|presence| {
+                self.rebalancer
+                    .is_reachable(presence.incarnation, context.now)
+            })
             .map(|presence| ServingNode {
                 incarnation: presence.incarnation,
                 address: presence.address,

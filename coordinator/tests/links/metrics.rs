@@ -73,6 +73,7 @@ fn distinct() -> Snapshot {
         budgets: 14,
         held: 15,
         peers: 16,
+        round_trips_s: vec![(2, 0.042)],
         records: 17,
         loop_held_s: 18.5,
         keys_waiting: 19,
@@ -110,6 +111,7 @@ fn every_figure_has_its_own_value() {
         ("leader_changes_total", "3"),
         ("lease_left_seconds", "7.5"),
         ("loop_held_seconds_max", "18.5"),
+        ("peer_round_trip_seconds{peer=\"2\"}", "0.042"),
         ("peers", "16.0"),
         ("ready", "0.0"),
         ("removed", "1.0"),
@@ -153,9 +155,11 @@ fn connections_are_counted_by_port_and_cause() {
     connections.refuse(Cause::NoRequest, remote);
     let page = render(&Arc::new(Snapshot {
         ports: vec![connections],
+        round_trips_s: vec![(2, 0.042)],
         ..Snapshot::default()
     }));
     for line in [
+        "aliquot_peer_round_trip_seconds{peer=\"2\"} 0.042",
         "aliquot_connections{port=\"peers\"} 1",
         "aliquot_connections_refused_total{port=\"peers\",cause=\"no_request\"} 1",
         "aliquot_connections_refused_total{port=\"peers\",cause=\"port_full\"} 0",

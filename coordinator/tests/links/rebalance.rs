@@ -196,16 +196,16 @@ fn a_node_that_was_killed_and_is_back_has_its_part_within_seconds() {
 fn a_silent_node_takes_no_clients() {
     let mut rebalancer = Rebalancer::new(Incarnation::new(1));
     let (incarnation, now) = (Incarnation::new(2), Tick::from_nanos(5_000_000_000));
-    assert!(!rebalancer.hears(incarnation, now));
-    rebalancer.hear(incarnation, now);
-    assert!(rebalancer.hears(incarnation, now.after(Span::from_secs(2))));
-    assert!(!rebalancer.hears(incarnation, now.after(Rebalancer::SILENCE)));
+    assert!(!rebalancer.is_reachable(incarnation, now));
+    rebalancer.note_announced(incarnation, now);
+    assert!(rebalancer.is_reachable(incarnation, now.after(Span::from_secs(2))));
+    assert!(!rebalancer.is_reachable(incarnation, now.after(Rebalancer::SILENCE)));
 }
 
 #[test]
 fn no_clients_are_sent_where_none_are_taken() {
     let mut rebalancer = Rebalancer::new(Incarnation::new(1));
-    assert!(rebalancer.round(1_000, &[]).is_empty());
+    assert!(rebalancer.round::<String>(1_000, &[]).is_empty());
 }
 
 /// Checks that sessions are balanced within a minute and do not move from then on. At most a tenth of

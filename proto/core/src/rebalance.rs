@@ -101,7 +101,7 @@ impl Rebalancer {
     }
 
     /// Notes that an incarnation announced its number of sessions.
-    pub fn hear(&mut self, incarnation: Incarnation, now: Tick) {
+    pub fn note_announced(&mut self, incarnation: Incarnation, now: Tick) {
         self.heard
             .retain(|_, at| now.since(*at) < Self::SILENCE.times_or_max(2));
         self.heard.insert(incarnation, now);
@@ -109,7 +109,7 @@ impl Rebalancer {
 
     /// Returns true if an incarnation was heard from lately, so that clients may be sent there.
     #[must_use]
-    pub fn hears(&self, incarnation: Incarnation, now: Tick) -> bool {
+    pub fn is_reachable(&self, incarnation: Incarnation, now: Tick) -> bool {
         let heard = self.heard.get(&incarnation);
         heard.is_some_and(|at| now.since(*at) < Self::SILENCE)
     }

@@ -57,7 +57,7 @@ struct Compared {
     troubles: Vec<String>,
 }
 
-/// What is wrong in one tier.
+/// Findings in one tier.
 #[derive(Default)]
 struct Troubles {
     /// Broken invariants but the ninth, and seeds that were not judged.

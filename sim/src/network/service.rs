@@ -168,7 +168,7 @@ impl ClientHost {
     /// Begins a process: builds the client, its limiter and its callers.
     fn begin(&self, inner: &mut Inner) {
         // The configuration of a service that knows its nearest node, and learns of the others there. Only if that
-        // node is down does it name all of them: a client that nobody answers at first would try no other.
+        // node is down does it name all of them: a client that no node has answered knows no other.
         let others = match self.reach.is_up(self.home) {
             true => 0,
             false => self.nodes - 1,

@@ -9,53 +9,8 @@ use super::host::Coordinator;
 use crate::clock::MS;
 use crate::mark::Mark;
 use aliquot_core::rebalance::{Rebalancer, ServingNode};
-use aliquot_core::unit::{Incarnation, NodeId, Seq, Span, Tick};
+use aliquot_core::unit::{Incarnation, NodeId, Span, Tick};
 use std::collections::BTreeMap;
-
-/// A node's knowledge of sessions, its own and those of other nodes.
-#[derive(Debug)]
-pub(crate) struct Balance {
-    rebalancer: Rebalancer,
-    /// Time of the last round.
-    rebalanced: Option<Tick>,
-    /// Clients that were asked to move, by session, and when.
-    asked: BTreeMap<Incarnation, Tick>,
-    /// The sessions of each incarnation that takes clients, and the report that told so.
-    told: BTreeMap<Incarnation, (Seq, Option<u64>)>,
-}
-
-impl Default for Balance {
-    fn default() -> Self {
-        Self {
-            rebalancer: Rebalancer::new(Incarnation::default()),
-            rebalanced: None,
-            asked: BTreeMap::new(),
-            told: BTreeMap::new(),
-        }
-    }
-}
-
-impl Balance {
-    /// Starts anew for another incarnation of the node, which has no sessions yet.
-    pub(super) fn begin_incarnation(&mut self, incarnation: Incarnation) {
-        self.rebalancer = Rebalancer::new(incarnation);
-        self.asked.clear();
-    }
-
-    /// Notes what a report told of its node's sessions.
-    pub(super) fn hear(
-        &mut self,
-        (incarnation, seq): (Incarnation, Seq),
-        sessions: Option<u64>,
-        now: Tick,
-    ) {
-        let known = self.told.get(&incarnation);
-        if known.is_none_or(|(known, _)| *known < seq) {
-            self.told.insert(incarnation, (seq, sessions));
-            self.rebalancer.hear(incarnation, now);
-        }
-    }
-}
 
 impl Coordinator {
     /// Returns the number of sessions that this node tells other nodes; `None` while it takes no clients.
@@ -99,7 +54,7 @@ impl Coordinator {
         let own = node_of(own);
         let others = latest.into_iter().filter(|(node, _)| Some(*node) != own);
         let mut serving: Vec<ServingNode<usize>> = others
-            .filter(|(_, (incarnation, _))| self.balance.rebalancer.hears(*incarnation, now))
+            .filter(|(_, (incarnation, _))| self.balance.rebalancer.is_reachable(*incarnation, now))
             .filter_map(|(node, (incarnation, sessions))| {
                 Some(ServingNode {
                     incarnation,

@@ -2,8 +2,8 @@
 //! it has joined. The shell handles the consequences of an input at once, as the real process does.
 
 use super::World;
-use super::balance::Balance;
 use super::event::{Message, Timer};
+use super::host::Balance;
 use super::log::AGAIN;
 use crate::clock::MS;
 use crate::draw::{Draw, Of};

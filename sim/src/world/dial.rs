@@ -94,14 +94,14 @@ impl World {
         let nonce = self.choice(of).next();
         let there = &self.nodes[node];
         let refused = match there.process.up {
-            true => there.node.is_none(),
+            true => there.node.is_none() || there.departs,
             false => there.process.refuses,
         };
         let service = &mut self.services[of];
         let line = Dialled { node, nonce };
         let until = now.after(Self::OPEN_WAIT);
         service.selection.dialled(line, reason, until);
-        // A machine without the process refuses at once. So does a node that has not joined.
+        // A machine without the process refuses at once. So does a node that has not joined, or that leaves.
         if refused {
             self.observer.marks.hit(Mark::DialRefused);
             self.back_off(of, now);

@@ -1,6 +1,5 @@
 //! The hosts of this tier: a process, a coordinator node, and a service with its client and its callers.
 
-use super::balance::Balance;
 use super::log::Log;
 use crate::clock::{Clock, MS};
 use crate::oracle::Flight;
@@ -13,6 +12,7 @@ use aliquot_core::leadership::Barrier;
 use aliquot_core::message::{Heard, Report};
 use aliquot_core::node::Node;
 use aliquot_core::node_selection::{Connection, NodeSelection, Times};
+use aliquot_core::rebalance::Rebalancer;
 use aliquot_core::state::State;
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, RequestId, Scale, Seq, Span, Tick};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -124,6 +124,51 @@ impl Coordinator {
         let ahead = u64::try_from(wall_ms.saturating_sub(wall_then)).unwrap_or(0);
         let ahead = Span::from_nanos(ahead.saturating_mul(MS));
         ahead.minus_or_zero(now.since(then)) > MOST
+    }
+}
+
+/// A node's knowledge of sessions, its own and those of other nodes.
+#[derive(Debug)]
+pub(crate) struct Balance {
+    pub(super) rebalancer: Rebalancer,
+    /// Time of the last round.
+    pub(super) rebalanced: Option<Tick>,
+    /// Clients that were asked to move, by session, and when.
+    pub(super) asked: BTreeMap<Incarnation, Tick>,
+    /// The sessions of each incarnation that takes clients, and the report that told so.
+    pub(super) told: BTreeMap<Incarnation, (Seq, Option<u64>)>,
+}
+
+impl Default for Balance {
+    fn default() -> Self {
+        Self {
+            rebalancer: Rebalancer::new(Incarnation::default()),
+            rebalanced: None,
+            asked: BTreeMap::new(),
+            told: BTreeMap::new(),
+        }
+    }
+}
+
+impl Balance {
+    /// Starts anew for another incarnation of the node, which has no sessions yet.
+    pub(super) fn begin_incarnation(&mut self, incarnation: Incarnation) {
+        self.rebalancer = Rebalancer::new(incarnation);
+        self.asked.clear();
+    }
+
+    /// Notes what a report told of its node's sessions.
+    pub(super) fn take_report(
+        &mut self,
+        (incarnation, seq): (Incarnation, Seq),
+        sessions: Option<u64>,
+        now: Tick,
+    ) {
+        let known = self.told.get(&incarnation);
+        if known.is_none_or(|(known, _)| *known < seq) {
+            self.told.insert(incarnation, (seq, sessions));
+            self.rebalancer.note_announced(incarnation, now);
+        }
     }
 }
 

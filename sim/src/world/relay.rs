@@ -34,7 +34,7 @@ impl World {
     ) {
         let host = &mut self.nodes[node];
         host.balance
-            .hear((report.edge.child, report.seq), sessions, now);
+            .take_report((report.edge.child, report.seq), sessions, now);
         let incarnation = report.edge.child;
         let known = host.heard.get(&incarnation).map(|known| known.seq);
         let newer = known < Some(report.seq);
