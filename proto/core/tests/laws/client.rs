@@ -316,22 +316,27 @@ impl Parent {
 /// The longest time for which one machine may be urgent before the other is.
 const LATE: u64 = 100;
 
-/// Asks both machines for their urgency. One of them may have `missed` it since the last examination.
+/// Asks both machines for their urgency. One of them may have `missed` it since the last examination. A rise is urgent
+/// for the eager machine alone if the lazy one has `told_more` before it.
 fn look(
     machines: &mut [Machine; 2],
     now: u64,
     missed: &mut Option<u64>,
+    told_more: bool,
 ) -> Result<(), TestCaseError> {
     let tick = Tick::from_nanos(now * 1_000_000);
     let [lazy, eager] = machines.each_mut().map(|machine| {
         machine.prepare();
         machine.client.is_urgent(tick)
     });
-    if lazy == eager || lazy {
+    if lazy == eager || lazy || told_more {
         *missed = None;
     }
     let since = *missed.get_or_insert(now);
-    prop_assert!(lazy == eager || now - since < LATE, "late at {now}");
+    prop_assert!(
+        lazy == eager || told_more || now - since < LATE,
+        "late at {now}"
+    );
     Ok(())
 }
 
@@ -380,8 +385,9 @@ impl Comparison {
         for id in 0..KEYS {
             let (lazy, eager) = (lazy_lines.get(&id), eager_lines.get(&id));
             let [lazy_told, eager_told] = self.told.each_ref().map(|told| total(told.get(&id)));
+            // A line may keep a sparse demand that fell by less than half since, and each machine keeps its own.
             prop_assert!(
-                lazy_told * 4 >= eager_told * 3,
+                lazy_told * 2 >= eager_told,
                 "b{} at {}: {} told, not {}",
                 id,
                 now,
@@ -416,6 +422,14 @@ impl Comparison {
         self.before = now;
         self.used.clear();
         Ok(())
+    }
+
+    /// Returns true if the last line of some budget tells more at the lazy machine, which looked at it earlier.
+    fn lazy_told_more(&self) -> bool {
+        (0..KEYS).any(|id| {
+            let [lazy, eager] = self.told.each_ref().map(|told| total(told.get(&id)));
+            lazy > eager
+        })
     }
 
     /// Compares what was told in the end.
@@ -459,7 +473,7 @@ fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
         let tick = at(now);
         match deed {
             Deed::Pass(millis) => now += millis,
-            Deed::Look => look(&mut machines, now, &mut missed)?,
+            Deed::Look => look(&mut machines, now, &mut missed, comparison.lazy_told_more())?,
             Deed::Report => {
                 let reports = machines.each_mut().map(|machine| {
                     machine.prepare();
