@@ -108,7 +108,7 @@ impl Plan {
     }
 
     /// Returns the longest that a message usually takes one way.
-    const fn delay(&self) -> u64 {
+    pub(crate) const fn delay(&self) -> u64 {
         let topology = &self.scenario.topology;
         topology.delay + topology.zone_delay + 2 * topology.spread
     }

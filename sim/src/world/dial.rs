@@ -17,7 +17,7 @@ impl World {
 
     const OPEN_WAIT: Span = Span::from_nanos(Lease::OPEN_WAIT);
     /// Maximum time that a client waits, before it moves, for the old node to take what it hands back.
-    const LEAVE_WAIT: Span = Span::from_millis(200);
+    pub(super) const LEAVE_WAIT: Span = Span::from_millis(200);
 
     /// Takes all steps that are due: leaves a node, connects to one, or changes over.
     pub(super) fn roam(&mut self, of: usize, now: Tick) {
@@ -49,6 +49,7 @@ impl World {
                 Step::HandBack => {
                     let service = &mut self.services[of];
                     service.moves_at = Some(now.after(Self::LEAVE_WAIT));
+                    service.moved = service.client.is_leased(now).then_some(self.now);
                     service.client.leave(now);
                     if let Some(old) = service.link() {
                         self.report_now(of, old, now);

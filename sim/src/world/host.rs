@@ -198,6 +198,8 @@ pub(crate) struct Service {
     pub(super) choices: u64,
     pub(crate) leaving: bool,
     pub(crate) had_lease: bool,
+    /// True time at which it last began to move to another node, from one under whose lease it was.
+    pub(super) moved: Option<u64>,
     /// The edge of the lease that ended last.
     pub(super) lapsed: Option<Edge>,
     /// The edge of the last answer, and that answer's number.
@@ -234,6 +236,7 @@ impl Service {
             choices: 0,
             leaving: false,
             had_lease: false,
+            moved: None,
             lapsed: None,
             answered: None,
             callers,

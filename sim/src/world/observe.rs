@@ -252,9 +252,13 @@ impl World {
         let clients = self.services[..self.services.len() - self.clones]
             .iter()
             .enumerate();
+        // A client that moves hands back what it has, and gets its next lease by the first answer of its new node.
+        let answered = Self::LEAVE_WAIT.nanos() + 6 * self.plan.delay() + MS;
         let unleased = clients.filter(|(_, service)| {
             let now = service.clock.read(self.now);
-            service.process.up && !service.leaving && !service.client.is_leased(now)
+            let moves = service.moved.is_some_and(|at| self.now < at + answered);
+            let serves = service.process.up && !service.leaving;
+            serves && !service.client.is_leased(now) && !moves
         });
         Health {
             leaders: nodes()
