@@ -380,7 +380,7 @@ impl Session {
                 if self.machine.edge().is_none() {
                     self.closed(now);
                 } else if self.leaving.is_some() && self.machine.owes_report() {
-                    // The leave was not the last word: a grant crossed it, or it had no room for every key. What is not
+                    // The leave did not return everything: a grant crossed it, or it had no room for every key. What is not
                     // returned stays booked until the lease of this session ends.
                     self.report(now);
                 }

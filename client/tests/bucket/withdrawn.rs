@@ -142,7 +142,7 @@ impl Bed {
     fn drain(&self) -> u64 {
         let mut admitted = 0;
         loop {
-            // What idle threads hold is taken back after a while.
+            // Tokens of idle threads are taken back after a while.
             self.shared.clock.fetch_add(10_000_000, Ordering::AcqRel);
             match self.ask(BURST) {
                 0 => return admitted,
@@ -155,7 +155,7 @@ impl Bed {
         self.shared.now()
     }
 
-    /// Withdraws so many tokens of capacity, and returns the tokens that are given back with it.
+    /// Withdraws capacity, in tokens, and returns the tokens that come back with it.
     fn withdraw(&mut self, burst: u64) -> u64 {
         let burst = Tokens::from_grains(burst);
         let part = self.decider.withdraw(Rate::ZERO, burst, self.now());

@@ -91,7 +91,7 @@ async fn told(layer: &RateLimitLayer<Problems>) -> (StatusCode, [Option<String>;
     )
 }
 
-/// A hundred a minute and a thousand a day, whatever is held of them here.
+/// A hundred a minute and a thousand a day, with different parts of them held here.
 #[tokio::test]
 async fn the_policy_of_a_leased_limit_is_what_its_author_wrote() {
     let minute = budget("minute", |draft| {

@@ -281,7 +281,7 @@ impl From<&GossipMessage> for pb::GossipMessage {
             sender: message.sender.get(),
             digest: message.digest.iter().map(Into::into).collect(),
             records: records.map(|record| record.bytes().clone()).collect(),
-            // The streams at both ends set and answer it; it is no part of what is gossiped.
+            // The streams at both ends set and answer it; it is not gossiped.
             echo: 0,
         }
     }

@@ -89,7 +89,7 @@ fn count(evidence: &mut Evidence) {
     }
 }
 
-/// Returns timers every 5 ms of the run, each late by so many milliseconds at its second.
+/// Returns timers every 5 ms of the run, each late by the milliseconds that are given for its second.
 fn late(millis: impl Fn(u64) -> u64) -> Lateness {
     let timers = (0..2_000).map(|n| {
         let due = 1_000 + 5 * n;

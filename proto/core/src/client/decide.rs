@@ -27,18 +27,15 @@ impl Client {
         n: Tokens,
         now: Tick,
     ) -> Result<PeriodId, Denial> {
-        let leased = self.look_at_lease(now);
-        let allotment = self.allotments.get_mut(&budget).ok_or(Denial::Unknown)?;
-        self.queue.touch(budget);
-        let decision = allotment.try_acquire_at(n, now, leased);
-        allotment.observe(
-            Observed {
+        let decision = self.retry_acquire_at(budget, n, now);
+        if let Some(allotment) = self.allotments.get_mut(&budget) {
+            let observed = Observed {
                 admitted: if decision.is_ok() { n.grains() } else { 0 },
                 denied: if decision.is_ok() { 0 } else { n.grains() },
                 ..Observed::default()
-            },
-            now,
-        );
+            };
+            allotment.observe(observed, now);
+        }
         decision
     }
 

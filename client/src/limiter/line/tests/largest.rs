@@ -45,7 +45,7 @@ fn a_caller_is_told_the_limit_of_the_budget_and_what_is_left_of_the_share() {
     // Four tokens of the share, at 100/s, up to what its rate loses by rounding.
     let reset = info.reset.expect("a time").as_nanos();
     assert!((40_000_000..40_001_000).contains(&reset), "{reset}");
-    // A node that tells the rate alone, and one that tells nothing of it.
+    // A node that sends the rate alone, and a node that sends none.
     part.agree(Terms {
         written: None,
         ..terms()
