@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 pub(crate) enum Harm {
     /// Loses everything.
     Cut,
-    /// Loses this fraction of messages. The transport may send them again.
+    /// Loses this fraction of messages, or of a connection's packets, which TCP sends again.
     Loss(f64),
     /// Loses this fraction of messages for good, whatever the transport.
     MessageLoss(f64),
     /// Delivers this fraction of messages twice.
     Duplicate(f64),
-    /// Delays a fraction of messages by a fixed time.
+    /// Delays a fraction of messages or packets by a fixed time.
     Delay(f64, u64),
-    /// Delays a fraction of messages, each by its own random time up to this one.
+    /// Delays a fraction of messages or packets, each by its own random time up to this one.
     Reorder(f64, u64),
 }
 
@@ -40,16 +40,42 @@ impl Harmed {
     }
 }
 
-/// The fate of a message: the delay of each copy.
+/// The fate of a message that travels by itself: the delay of each copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fate {
     pub(crate) copies: [Option<u64>; 2],
     pub(crate) cut: bool,
     pub(crate) lost: bool,
-    /// If set, the message is lost for good, even where the transport sends lost data again.
-    pub(crate) gone: bool,
     pub(crate) late: bool,
     pub(crate) overtaken: bool,
+}
+
+/// The fate of a packet of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Packet {
+    Arrives { delay: u64, late: bool },
+    Lost,
+    Cut,
+}
+
+/// The fate of a message on a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Message {
+    Once,
+    /// A second copy follows after this delay.
+    Twice(u64),
+    Gone,
+}
+
+/// Effects of all faults of a link on something that is sent on it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drawn {
+    cut: bool,
+    lost: bool,
+    gone: bool,
+    twice: bool,
+    /// Additional delay of each copy.
+    more: [u64; 2],
 }
 
 /// The messages of a link in one direction.
@@ -135,7 +161,7 @@ impl Net {
         !self.harms.is_empty()
     }
 
-    /// Decides the fate of a message that is sent now.
+    /// Decides the fate of a message that is sent now, and travels by itself.
     pub(crate) fn send(&mut self, now: u64, from: usize, to: usize) -> Fate {
         if from == to {
             let copies = [Some(crate::clock::QUANTUM), None];
@@ -144,27 +170,83 @@ impl Net {
                 ..Fate::default()
             };
         }
+        let mut draw = self.draw(from, to);
+        let drawn = self.drawn(from, to, &mut draw);
+        let mut fate = Fate::default();
+        if drawn.lost || drawn.cut || drawn.gone {
+            (fate.cut, fate.lost) = (drawn.cut, !drawn.cut);
+            return fate;
+        }
+        fate.late = drawn.more[0] > 0;
+        let takes = self.delay(from, to, &mut draw) + quantised(drawn.more[0]);
+        fate.copies[0] = Some(takes);
+        let index = self.link(from, to);
+        let last = &mut self.links[index].last;
+        fate.overtaken = now + takes < *last;
+        *last = (*last).max(now + takes);
+        if drawn.twice {
+            fate.copies[1] = Some(self.delay(from, to, &mut draw) + quantised(drawn.more[1]));
+        }
+        fate
+    }
+
+    /// Decides the fate of a packet of a connection: when it arrives, unless it is lost.
+    pub(crate) fn packet(&mut self, from: usize, to: usize) -> Packet {
+        let mut draw = self.draw(from, to);
+        let drawn = self.drawn(from, to, &mut draw);
+        if drawn.cut {
+            return Packet::Cut;
+        }
+        if drawn.lost {
+            return Packet::Lost;
+        }
+        Packet::Arrives {
+            delay: self.delay(from, to, &mut draw) + quantised(drawn.more[0]),
+            late: drawn.more[0] > 0,
+        }
+    }
+
+    /// Decides the fate of a message whose packets arrive: the faults that affect whole messages, whatever the transport.
+    pub(crate) fn message(&mut self, from: usize, to: usize) -> Message {
+        let mut draw = self.draw(from, to);
+        let drawn = self.drawn(from, to, &mut draw);
+        match drawn {
+            Drawn { gone: true, .. } => Message::Gone,
+            Drawn { twice: true, .. } => {
+                Message::Twice(self.delay(from, to, &mut draw) + quantised(drawn.more[1]))
+            }
+            _ => Message::Once,
+        }
+    }
+
+    /// Returns the random numbers of what is sent on a link next.
+    fn draw(&mut self, from: usize, to: usize) -> Draw {
         let index = self.link(from, to);
         self.links[index].count += 1;
         let owner = (from as u64) << 32 | to as u64;
-        let mut draw = Draw::of(self.seed, Of::Message, owner, self.links[index].count);
-        let mut lost = draw.chance(self.usual.loss);
-        let mut twice = draw.chance(self.usual.duplicate);
-        let mut fate = Fate::default();
-        let mut more = [0; 2];
+        Draw::of(self.seed, Of::Message, owner, self.links[index].count)
+    }
+
+    /// Draws what each fault of a link does to something that is sent on it.
+    fn drawn(&self, from: usize, to: usize, draw: &mut Draw) -> Drawn {
+        let mut drawn = Drawn {
+            lost: draw.chance(self.usual.loss),
+            twice: draw.chance(self.usual.duplicate),
+            ..Drawn::default()
+        };
         for harmed in self.meeting(from, to) {
             match harmed.harm {
-                Harm::Cut => (lost, fate.cut) = (true, true),
-                Harm::Loss(part) => lost |= draw.chance(part),
-                Harm::MessageLoss(part) => fate.gone |= draw.chance(part),
-                Harm::Duplicate(part) => twice |= draw.chance(part),
+                Harm::Cut => drawn.cut = true,
+                Harm::Loss(part) => drawn.lost |= draw.chance(part),
+                Harm::MessageLoss(part) => drawn.gone |= draw.chance(part),
+                Harm::Duplicate(part) => drawn.twice |= draw.chance(part),
                 Harm::Delay(part, by) => {
                     if draw.chance(part) {
-                        more = more.map(|more| more + by);
+                        drawn.more = drawn.more.map(|more| more + by);
                     }
                 }
                 Harm::Reorder(part, by) => {
-                    for more in &mut more {
+                    for more in &mut drawn.more {
                         if draw.chance(part) {
                             *more += draw.range(0, by);
                         }
@@ -172,20 +254,7 @@ impl Net {
                 }
             }
         }
-        if lost || fate.gone {
-            fate.lost = !fate.cut;
-            return fate;
-        }
-        fate.late = more[0] > 0;
-        let takes = self.delay(from, to, &mut draw) + quantised(more[0]);
-        fate.copies[0] = Some(takes);
-        let last = &mut self.links[index].last;
-        fate.overtaken = now + takes < *last;
-        *last = (*last).max(now + takes);
-        if twice {
-            fate.copies[1] = Some(self.delay(from, to, &mut draw) + quantised(more[1]));
-        }
-        fate
+        drawn
     }
 
     /// Draws the delay of a copy. Copies are delayed independently, so they may overtake each other.

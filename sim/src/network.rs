@@ -24,6 +24,7 @@ mod host;
 mod ingest;
 mod node;
 mod observe;
+mod packets;
 mod pipe;
 mod reach;
 mod service;

@@ -6,7 +6,7 @@
 
 use super::host::{Host, now};
 use crate::clock::MS;
-use crate::net::Net;
+use crate::net::{Message, Net, Packet};
 use crate::timeline::Traffic;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -72,14 +72,6 @@ pub(super) struct Fabric {
     /// Notified when a link has recovered: connection attempts that wait are repeated.
     pub(super) recovered: Notify,
     pub(super) pieces: AtomicU64,
-}
-
-/// The fate of a piece: the true times at which its copies arrive.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Fate {
-    Arrives(u64),
-    Lost(u64),
-    Twice(u64, u64),
 }
 
 impl Fabric {
@@ -178,8 +170,8 @@ impl Fabric {
             .retain(|_, connection| !Arc::ptr_eq(connection, gone));
     }
 
-    /// Decides when a piece that arrived just now may be read, and how often.
-    pub(super) fn fate(&self, from: usize, to: usize) -> Fate {
+    /// Decides when a packet that was sent just now arrives. TCP sends a lost one again.
+    pub(super) fn packet(&self, from: usize, to: usize) -> u64 {
         /// The time after which TCP probes for lost data.
         const PROBE: u64 = 10 * MS;
         /// The time after which it sends the data again if the probe is lost; each further time, after twice as long.
@@ -187,38 +179,42 @@ impl Fabric {
         /// Times that data is sent again before it gets through whatever the loss.
         const TIMES: u32 = 6;
         let mut inner = self.lock();
-        let (mut fate, mut waited) = (inner.net.send(now(), from, to), 0);
+        let (mut packet, mut waited) = (inner.net.packet(from, to), 0);
         for time in 0..TIMES {
-            if !fate.lost || fate.gone {
+            if !matches!(packet, Packet::Lost) {
                 break;
             }
             waited += match time {
                 0 => PROBE,
                 _ => AGAIN << (time - 1),
             };
-            fate = inner.net.send(now(), from, to);
-            fate.late = true;
+            packet = inner.net.packet(from, to);
         }
-        let slow = inner.net.slowness(to) + waited;
-        let due = |delay: u64| now() + delay.saturating_sub(SOCKET) + slow;
-        inner.counts.late += u64::from(fate.late);
-        match fate.copies {
+        let delay = match packet {
+            Packet::Arrives { delay, late } => {
+                inner.counts.late += u64::from(late || waited > 0);
+                delay.saturating_sub(SOCKET)
+            }
+            Packet::Lost => 0,
             // On a cut link data waits until the link recovers.
-            [None, _] if fate.cut => {
+            Packet::Cut => {
                 inner.counts.cut += 1;
-                Fate::Arrives(due(SOCKET))
+                0
             }
-            [None, _] if fate.gone => {
-                inner.counts.lost += 1;
-                Fate::Lost(due(AGAIN))
-            }
-            [None, _] => Fate::Arrives(due(SOCKET)),
-            [Some(delay), None] => Fate::Arrives(due(delay)),
-            [Some(first), Some(second)] => {
-                inner.counts.twice += 1;
-                Fate::Twice(due(first), due(second.max(first)))
-            }
+        };
+        now() + delay + inner.net.slowness(to) + waited
+    }
+
+    /// Decides how often a message is read.
+    pub(super) fn message(&self, from: usize, to: usize) -> Message {
+        let mut inner = self.lock();
+        let message = inner.net.message(from, to);
+        match message {
+            Message::Once => {}
+            Message::Twice(_) => inner.counts.twice += 1,
+            Message::Gone => inner.counts.lost += 1,
         }
+        message
     }
 
     /// Counts a piece that was read.

@@ -1,8 +1,7 @@
 //! The data on a connection: HTTP/2 frames, and gRPC messages within them.
 //!
-//! The bytes of a connection are split into whole frames, so that each frame has its own time and fate. Only
-//! a frame that holds whole messages may be lost or doubled. Losing anything else would break the connection
-//! in a way that no real network can.
+//! The bytes of a connection are split into whole frames. Only a frame that holds whole messages may be lost or
+//! doubled. Losing anything else would break the connection in a way that no real network can.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use std::collections::BTreeMap;
@@ -22,6 +21,20 @@ pub(super) enum Piece {
     Messages { frame: Bytes, later: bool },
     /// Any other data, which arrives exactly once.
     Other(Bytes),
+}
+
+impl Piece {
+    pub(super) const fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Messages { frame, .. } | Self::Other(frame) => frame,
+        }
+    }
+
+    pub(super) fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Messages { frame, .. } | Self::Other(frame) => frame,
+        }
+    }
 }
 
 /// The position of a stream within its messages.

@@ -1,8 +1,10 @@
 //! Sockets for the real code: turmoil's sockets, with the faults of the network injected above them.
 
-use super::fabric::{Connection, Delivery, Fabric, Fate};
+use super::fabric::{Connection, Delivery, Fabric};
 use super::frames::{self, Frames, Piece};
 use super::host::now;
+use super::packets::Packets;
+use crate::net::Message;
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -29,7 +31,7 @@ pub(super) struct Pipe {
     frames: Frames,
     /// Data that has arrived, with the true time from which it may be read.
     arrived: VecDeque<(u64, Bytes)>,
-    due: u64,
+    packets: Packets,
     over: bool,
     nap: Option<Pin<Box<tokio::time::Sleep>>>,
 }
@@ -68,7 +70,7 @@ impl Pipe {
             connection: None,
             frames: Frames::default(),
             arrived: VecDeque::new(),
-            due: 0,
+            packets: Packets::default(),
             over: false,
             nap: None,
         }
@@ -112,6 +114,7 @@ impl Pipe {
                 Poll::Ready(read) => read?,
             }
             self.over = buffer.filled().is_empty();
+            self.packets.end_write();
             self.frames.feed(buffer.filled());
             while let Some(piece) = self.frames.next() {
                 self.place(piece);
@@ -120,7 +123,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Decides when a piece may be read, and queues it.
+    /// Decides when a piece may be read, and queues it. A piece that needs several packets is there with the last one.
     fn place(&mut self, piece: Piece) {
         let me = self.me;
         let Some((connection, end)) = self.connection() else {
@@ -128,20 +131,25 @@ impl Pipe {
         };
         let from = connection.ends[1 - end];
         let fabric = Arc::clone(&self.fabric);
-        let mut at = |due: u64, bytes: Bytes| {
-            self.due = self.due.max(due);
-            self.arrived.push_back((self.due, bytes));
+        let len = piece.bytes().len();
+        let due = self.packets.carry(len, || fabric.packet(from, me));
+        let Piece::Messages { frame, later } = piece else {
+            return self.arrive(due, piece.into_bytes());
         };
-        match (fabric.fate(from, me), piece) {
-            (Fate::Lost(_), Piece::Messages { frame, .. }) => at(0, frames::lost(&frame)),
-            (Fate::Twice(first, second), Piece::Messages { frame, later: true }) => {
-                at(first, frames::doubled(&frame));
-                at(second, frame);
+        match fabric.message(from, me) {
+            Message::Gone => self.arrive(due, frames::lost(&frame)),
+            Message::Twice(after) if later => {
+                self.arrive(due, frames::doubled(&frame));
+                self.arrive(due.max(now() + after), frame);
             }
-            (Fate::Arrives(due) | Fate::Lost(due) | Fate::Twice(due, _), piece) => match piece {
-                Piece::Messages { frame, .. } | Piece::Other(frame) => at(due, frame),
-            },
+            Message::Once | Message::Twice(_) => self.arrive(due, frame),
         }
+    }
+
+    /// Queues data that may be read from then on, and nothing behind it earlier.
+    fn arrive(&mut self, due: u64, bytes: Bytes) {
+        self.packets.hold(due);
+        self.arrived.push_back((due, bytes));
     }
 
     /// Gives the reader the data that may be read now.

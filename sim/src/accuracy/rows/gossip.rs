@@ -22,7 +22,7 @@ pub(super) const GOSSIP: &[Row] = &[
     )
     .note("in 16 seeds, 0.98 R and more while messages are lost. A client that hears nothing for a second, five reports' time, tries another node: one \
         time in thirty it was chance. It goes on reporting to its own meanwhile, and stays if its lease is renewed before it is over, as it nearly always is. For the real code a lost message is a lost \
-        packet: TCP sends it again, and all that follows on the connection waits; at 30 % leases end.")
+        packet: TCP sends it again, and all that follows on the connection waits; at 30 % leaders change and leases end.")
     .but(&[
         ("used", within(10.0, 50.0, at_least(0.0))),
         ("settled", from(50.0, REPORTED)),
