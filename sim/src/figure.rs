@@ -1,8 +1,9 @@
 //! Figures of a run, over any window of it.
 
 use crate::observer::RunResult;
-use crate::scenario::Scenario;
+use crate::scenario::{Group, Scenario};
 use crate::timeline::{BIN, Bin, KeyTimeline};
+use aliquot_core::budget::{Claim, Key};
 
 const SEC: u64 = 1_000_000_000;
 
@@ -40,7 +41,7 @@ impl Figures<'_> {
     /// | `loss_against_ideal` | fraction by which the admissions fall short of those of one ideal limiter |
     /// | `availability` | least part of what one ideal limiter would have used that was used in any window without faults, of all keys, over the whole run |
     /// | `availability_through_faults` | the same over the whole run at once, with its faults |
-    /// | `jain` | Jain's index over the clients' admissions, each divided by its max-min share |
+    /// | `jain` | Jain's index over the clients' admissions, each divided by its max-min share, by weight and band |
     /// | `deviation` | greatest distance of a client from its max-min share, as a fraction of the limit |
     /// | `seconds_over` | whole seconds that admitted more than 1.01 times the limit |
     /// | `seconds_unsaved` | those of them whose surplus exceeds the tokens saved in the window so far, at most one burst |
@@ -203,7 +204,11 @@ impl Figures<'_> {
             })
             .collect();
         let got: f64 = all.iter().map(|(_, admitted)| admitted).sum();
-        let fair = max_min(&wants, got);
+        let claims: Vec<Claim> = clients
+            .iter()
+            .map(|&client| self.claim(key, client))
+            .collect();
+        let fair = max_min(&wants, &claims, got);
         let pairs = all
             .iter()
             .zip(fair)
@@ -216,15 +221,30 @@ impl Figures<'_> {
     /// Returns the requests per second of a client's closed-loop callers if every request were admitted at
     /// once.
     fn would_ask(&self, client: usize) -> f64 {
-        let mut first = 0;
-        for group in &self.scenario.clients {
-            if client < first + group.count {
-                let flows = group.flows.unwrap_or(0) as f64;
-                return flows * group.rate * group.times;
-            }
-            first += group.count;
-        }
-        0.0
+        self.group(client).map_or(0.0, |group| {
+            group.flows.unwrap_or(0) as f64 * group.rate * group.times
+        })
+    }
+
+    /// Returns weight and band of a client in the budget of a key.
+    fn claim(&self, key: &KeyTimeline, client: usize) -> Claim {
+        let budget = Key::try_from(key.key.as_str()).ok();
+        let budget = budget.and_then(|key| self.scenario.budget_of(&key));
+        let group = self.group(client);
+        budget
+            .zip(group)
+            .map_or_else(Claim::default, |(budget, group)| {
+                budget.claim(&group.labels)
+            })
+    }
+
+    /// Returns the group of a client.
+    fn group(&self, client: usize) -> Option<&Group> {
+        let mut last = 0;
+        self.scenario.clients.iter().find(|group| {
+            last += group.count;
+            client < last
+        })
     }
 
     fn jain(&self, key: &KeyTimeline, window: Window<'_>) -> Option<f64> {
@@ -329,17 +349,25 @@ fn settled(bins: &[Bin]) -> f64 {
     last as f64 / 10.0
 }
 
-/// Returns the max-min fair shares of `total` for the given demands.
-#[must_use]
-pub fn max_min(wants: &[f64], total: f64) -> Vec<f64> {
+/// Returns the max-min fair shares of `total` for the given demands: a higher band has what it wants before a lower
+/// one gets any, and within a band what is divided is in proportion to the weights.
+fn max_min(wants: &[f64], claims: &[Claim], total: f64) -> Vec<f64> {
+    let weight = |index: usize| f64::from(claims[index].weight.get());
+    // The lowest ratio of demand to weight is served first, since it needs the lowest level.
     let mut order: Vec<usize> = (0..wants.len()).collect();
-    order.sort_by(|&a, &b| wants[a].total_cmp(&wants[b]));
+    order.sort_by(|&a, &b| {
+        let ratios = (wants[a] / weight(a)).total_cmp(&(wants[b] / weight(b)));
+        claims[b].band.cmp(&claims[a].band).then(ratios)
+    });
     let mut shares = vec![0.0; wants.len()];
     let mut left = total;
-    for (served, &index) in order.iter().enumerate() {
-        let level = left / (wants.len() - served) as f64;
-        shares[index] = wants[index].min(level);
-        left -= shares[index];
+    for band in order.chunk_by(|&a, &b| claims[a].band == claims[b].band) {
+        let mut weights: f64 = band.iter().map(|&index| weight(index)).sum();
+        for &index in band {
+            shares[index] = wants[index].min(left * weight(index) / weights);
+            left -= shares[index];
+            weights -= weight(index);
+        }
     }
     shares
 }
@@ -347,12 +375,28 @@ pub fn max_min(wants: &[f64], total: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aliquot_core::unit::{Band, Weight};
 
     #[test]
     fn the_small_are_served_first_and_the_rest_alike() {
-        assert_eq!(max_min(&[1.0, 10.0, 10.0], 9.0), [1.0, 4.0, 4.0]);
-        assert_eq!(max_min(&[1.0, 2.0], 9.0), [1.0, 2.0]);
-        assert!(max_min(&[], 9.0).is_empty());
+        let alike = [Claim::default(); 3];
+        assert_eq!(max_min(&[1.0, 10.0, 10.0], &alike, 9.0), [1.0, 4.0, 4.0]);
+        assert_eq!(max_min(&[1.0, 2.0], &alike[..2], 9.0), [1.0, 2.0]);
+        assert!(max_min(&[], &[], 9.0).is_empty());
+    }
+
+    #[test]
+    fn shares_follow_weights_within_a_band_and_the_higher_band_comes_first() {
+        let claim = |weight, band| Claim {
+            weight: Weight::new(weight).unwrap_or_default(),
+            band: Band::new(band).unwrap_or_default(),
+        };
+        let claims = [claim(1, 5), claim(3, 5), claim(1, 5)];
+        // The third wants less than its part, which the others divide 1 to 3.
+        assert_eq!(max_min(&[9.0, 9.0, 0.5], &claims, 8.5), [2.0, 6.0, 0.5]);
+        let claims = [claim(1, 5), claim(1, 9), claim(100, 5)];
+        assert_eq!(max_min(&[9.0, 6.0, 0.0], &claims, 8.0), [2.0, 6.0, 0.0]);
+        assert_eq!(max_min(&[9.0, 9.0, 9.0], &claims, 8.0), [0.0, 8.0, 0.0]);
     }
 
     #[test]

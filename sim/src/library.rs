@@ -121,6 +121,7 @@ library! {
     "template-forgotten"
     "templates"
     "waves"
+    "weighted"
 }
 
 /// Iterates over the names of the scenarios that this build can run, in order.

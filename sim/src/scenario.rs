@@ -44,7 +44,7 @@ pub use problem::{Problem, Problems};
 pub use sections::{ClockRule, Lease, Run, Spread, Tier, Topology};
 
 use aliquot_budgets::draft_of;
-use aliquot_core::budget::{Budget, BudgetDraft};
+use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use std::path::PathBuf;
 use toml::{Table, Value};
 
@@ -148,6 +148,13 @@ impl Scenario {
             }
             false => Ok(()),
         }
+    }
+
+    /// Returns the budget that applies to a key: its own, or else the first template that it matches.
+    pub(crate) fn budget_of(&self, key: &Key) -> Option<&Budget> {
+        let budgets = || self.budgets.iter().map(|(_, budget)| budget);
+        let exact = budgets().find(|budget| budget.key().as_str() == key.as_str());
+        exact.or_else(|| budgets().find(|budget| budget.key().matches(key)))
     }
 
     /// Returns the number of clients in all groups.

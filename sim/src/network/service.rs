@@ -175,7 +175,11 @@ impl ClientHost {
         };
         let nodes = (0..=others).map(|node| name((self.home + node) % self.nodes, CLIENTS));
         let reach = self.reach.clone();
-        let built = Client::builder()
+        let labels = self.group.labels.clone().into_iter();
+        let builder = labels.fold(Client::builder(), |builder, (name, text)| {
+            builder.label(name, text)
+        });
+        let built = builder
             .addresses(nodes)
             .clock(Arc::new(HostClock(Arc::clone(&self.host))))
             .seed(self.host.boot())

@@ -3,7 +3,7 @@
 use super::format::{Default, Key, Section, Shape};
 use super::problem::Problems;
 use aliquot_budgets::nearest;
-use aliquot_core::budget::grammar;
+use aliquot_core::budget::{Labels, WeightRule, grammar};
 use std::cell::RefCell;
 use toml::{Table, Value};
 
@@ -196,6 +196,13 @@ impl<'a> Fields<'a> {
         }
     }
 
+    pub(super) fn labels(&self, name: &str) -> Labels {
+        let table = self.table(name).into_iter();
+        table
+            .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+            .collect()
+    }
+
     pub(super) fn table(&self, name: &str) -> Table {
         match self.read(name) {
             Some(Read::Table(table)) => table,
@@ -261,6 +268,11 @@ pub(super) fn read(shape: &Shape, value: &Value) -> Option<Read> {
         Shape::Flag => value.as_bool().map(Read::Flag),
         Shape::Points => points(value).map(Read::Points),
         Shape::Budget => value.as_table().cloned().map(Read::Table),
+        Shape::Labels => value
+            .as_table()
+            .filter(|table| are_labels(table))
+            .cloned()
+            .map(Read::Table),
     }
 }
 
@@ -334,6 +346,16 @@ fn texts(value: &Value) -> Option<Vec<String>> {
         Value::Array(values) => values.iter().map(text).collect(),
         one => Some(vec![text(one)?]),
     }
+}
+
+fn are_labels(table: &Table) -> bool {
+    let is_label = |(name, value): (&String, &Value)| {
+        let text = value.as_str();
+        text.is_some_and(|text| {
+            name.len() <= WeightRule::BYTES_MAX && text.len() <= WeightRule::BYTES_MAX
+        })
+    };
+    table.len() <= 32 && table.iter().all(is_label)
 }
 
 fn points(value: &Value) -> Option<Vec<(u64, f64)>> {

@@ -55,6 +55,8 @@ pub enum Shape {
     Points,
     /// A table of fields of a budget.
     Budget,
+    /// A table of names and texts.
+    Labels,
 }
 
 /// The default of a key.
@@ -119,6 +121,9 @@ impl Shape {
                     .into()
             }
             Self::Budget => "a table of a budget's fields, such as { rate = \"500/s\" }".into(),
+            Self::Labels => {
+                "a table of at most 32 names and texts of up to 128 bytes, such as { tier = \"gold\" }".into()
+            }
         }
     }
 }

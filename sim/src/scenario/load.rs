@@ -2,6 +2,7 @@
 
 use super::fields::{Fields, rate};
 use super::format::LOADS;
+use aliquot_core::budget::Labels;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -127,6 +128,8 @@ pub struct Group {
     pub home: Option<usize>,
     /// The key that the clients use; the first budget's if `None`.
     pub key: Option<String>,
+    /// Labels of the clients, by which budgets give them weights and bands.
+    pub labels: Labels,
     /// The shape of the load.
     pub shape: Shape,
     /// Requests per second and client.
@@ -188,6 +191,7 @@ impl Group {
             zone: fields.maybe_word("zone"),
             home: number.flatten(),
             key: fields.maybe_word("key"),
+            labels: fields.labels("labels"),
             shape: Shape::read(fields, beside),
             rate: fields.number("rate"),
             times: fields.number("times"),

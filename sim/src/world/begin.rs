@@ -107,8 +107,8 @@ impl World {
 
 /// Returns the keys that clients use, the budget of each, and the index of each client's key.
 pub(crate) fn keys_of(scenario: &Scenario, hosts: &Hosts) -> (Vec<Key>, Vec<Budget>, Vec<usize>) {
-    let budgets = &scenario.budgets;
-    let first = budgets
+    let first = scenario
+        .budgets
         .first()
         .map(|(_, budget)| budget.key().as_str().to_owned());
     let (mut keys, mut claims, mut of_group): (Vec<Key>, Vec<Budget>, Vec<usize>) =
@@ -125,15 +125,7 @@ pub(crate) fn keys_of(scenario: &Scenario, hosts: &Hosts) -> (Vec<Key>, Vec<Budg
         };
         let known = keys.iter().position(|known| known.as_str() == key.as_str());
         of_group.push(known.unwrap_or(keys.len()));
-        let exact = budgets
-            .iter()
-            .find(|(_, budget)| budget.key().as_str() == key.as_str());
-        let found = exact.or_else(|| {
-            budgets
-                .iter()
-                .find(|(_, budget)| budget.key().matches(&key))
-        });
-        if let (None, Some((_, budget))) = (known, found) {
+        if let (None, Some(budget)) = (known, scenario.budget_of(&key)) {
             keys.push(key);
             claims.push(budget.clone());
         }

@@ -10,7 +10,6 @@ use super::lease_diff::LeaseBefore;
 use crate::clock::MS;
 use crate::draw::{Draw, Of};
 use crate::mark::Mark;
-use aliquot_core::budget::Labels;
 use aliquot_core::unit::{Span, Tick};
 
 impl World {
@@ -234,7 +233,8 @@ impl World {
                     && service.budget.is_none_or(|(known, _)| known != budget) =>
             {
                 service.budget = Some((budget, scale));
-                let claim = self.claims[service.key].claim(&Labels::default());
+                let labels = &self.plan.scenario.clients[service.group].labels;
+                let claim = self.claims[service.key].claim(labels);
                 service.client.claim(budget, claim, now);
                 self.go_on(of);
             }

@@ -82,6 +82,7 @@ pub const SECTIONS: &[Section] = &[
             "zone": Shape::Text, Nothing("dealt in turn"), "Their zone.";
             "home": Shape::Text, Nothing("spread over all nodes"), "The node they go to first, such as n1.";
             "key": Shape::Text, Nothing("the first budget's key"), "The key they ask for.";
+            "labels": Shape::Labels, Nothing("none"), "Labels of these clients, by which the `weights` of a budget give them their weight and band.";
             "shape": Shape::Word(LOADS), Is("constant"), "How the load of each changes over time.";
             "rate": Shape::Rate, Required, "Requests of each client; of `sine`, `on_off`, `pareto` and `walk` what it begins with or moves about.";
             "to": Shape::Rate, Nothing("rate"), "Where `ramp`, `step`, `spike` and `flash_crowd` go.";
