@@ -83,6 +83,8 @@ pub fn snapshots(
             snapshot.is_removed = *removed.borrow();
             snapshot.clock_ahead_s = *clock_ahead.borrow();
             snapshot.streams = gate.streams() as u64;
+            // A node that is full refuses clients before its actor hears of them.
+            snapshot.refused += gate.refused();
             snapshot
                 .not_ready
                 .clone_from(&readiness.borrow_and_update());

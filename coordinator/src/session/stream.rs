@@ -42,6 +42,8 @@ pub struct Gate {
     limits: GateLimits,
     room: Arc<Semaphore>,
     next: Arc<AtomicU64>,
+    /// Number of streams that were refused because there were too many.
+    refused: Arc<AtomicU64>,
 }
 
 impl Gate {
@@ -55,7 +57,14 @@ impl Gate {
             limits,
             room: Arc::new(Semaphore::new(limits.streams)),
             next: Arc::default(),
+            refused: Arc::default(),
         }
+    }
+
+    /// Returns the number of streams that were refused because there were too many.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// Returns the number of open streams.
@@ -81,7 +90,10 @@ impl Gate {
     {
         let permit = Arc::clone(&self.room).try_acquire_owned();
         let most = self.limits.streams;
-        let permit = permit.map_err(|_| Refused::Full { most })?;
+        let permit = permit.map_err(|_| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            Refused::Full { most }
+        })?;
         let (outbox, outgoing) = Outbox::new();
         let task = Task {
             stream: StreamId::new(self.next.fetch_add(1, Ordering::Relaxed)),

@@ -5,6 +5,7 @@
 //! | `durable` | everything is killed at once |
 //! | `leader` | leaders are killed and stopped under load |
 //! | `cut` | a node is cut off, under each policy |
+//! | `alerts` | what should raise an alert shows in a figure |
 //! | `clients` | clients are killed and closed, limits are lowered |
 //! | `restart` | all nodes are restarted one by one |
 //! | `spread` | clients are spread evenly over the running nodes |
@@ -24,6 +25,7 @@
     reason = "the helpers of tests are tests as well, and tell their figures"
 )]
 
+mod alerts;
 mod clients;
 mod cut;
 mod disk;
