@@ -41,8 +41,8 @@ pub use setting::{SETTINGS, Setting, Shape};
 pub use skip::{SkipEntry, SkipEntryError};
 pub use source::Sources;
 pub use values::{
-    ClientCerts, ClusterConfig, Config, ConnectionsConfig, FacesConfig, LogConfig, LogFormat,
-    PaceConfig, Security, SessionConfig, TlsConfig,
+    ClientCerts, ClientName, ClusterConfig, Config, ConnectionsConfig, FacesConfig, LogConfig,
+    LogFormat, PaceConfig, Security, SessionConfig, TlsConfig,
 };
 
 pub(crate) use check::face_setting;

@@ -1,8 +1,8 @@
 //! The configuration of a node: sources, precedence, and errors.
 
 use aliquot_coordinator::config::{
-    ClientCerts, Config, FaceAddress, Flags, Loaded, Problems, SETTINGS, Security, Sources,
-    lease_needs,
+    ClientCerts, ClientName, Config, FaceAddress, Flags, Loaded, Problems, SETTINGS, Security,
+    Sources, lease_needs,
 };
 use aliquot_core::unit::Span;
 use aliquot_faces::Face;
@@ -217,7 +217,26 @@ fn off_loopback_plaintext_must_be_accepted_in_so_many_words() {
     let tls_read = config.tls.unwrap();
     assert_eq!(tls_read.client_certs, ClientCerts::Required);
     assert_eq!(tls_read.peers, ["127.0.0.1"]);
-    assert_eq!(tls_read.clients, ["*"]);
+    let client = |name: &str, prefixes: &[&str]| ClientName {
+        name: name.to_owned(),
+        prefixes: prefixes.iter().map(|&prefix| prefix.to_owned()).collect(),
+    };
+    assert_eq!(tls_read.clients, [client("*", &[])]);
+    let confined = format!("{tls}clients = [\"ops.example\", \"10.0.0.9  tenant/42 jobs\"]");
+    let confined = load(&confined).unwrap().config.tls.unwrap();
+    assert_eq!(
+        confined.clients,
+        [
+            client("ops.example", &[]),
+            client("10.0.0.9", &["tenant/42", "jobs"])
+        ]
+    );
+    for wrong in ["a b*", "a /b", "not_a-host!", "* tenant/"] {
+        let expect = format!(
+            "tls.clients = {wrong:?} (node.toml:5) must be a DNS name, an IP address, or * for any"
+        );
+        check_refused(&format!("{tls}clients = [{wrong:?}]"), &[&expect]);
+    }
     check_refused(
         "[tls]\ncert = \"c\"",
         &["tls.key = \"\"", "tls.ca = \"\" (default) must be given"],

@@ -19,6 +19,28 @@ impl Scope {
         Self(Some(prefixes.into_iter().collect()))
     }
 
+    /// Confines a caller to the keys under the prefixes that follow a token or a name. Without prefixes, it may ask for
+    /// all keys.
+    #[must_use]
+    pub fn of(prefixes: Vec<String>) -> Self {
+        match prefixes.is_empty() {
+            true => Self::ALL,
+            false => Self::under(prefixes),
+        }
+    }
+
+    /// Covers what either of two covers.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Some(these), Some(those)) => {
+                let both = these.iter().chain(those.iter()).cloned();
+                Self::under(both)
+            }
+            _ => Self::ALL,
+        }
+    }
+
     /// Returns true if it does not cover all keys.
     #[must_use]
     pub const fn is_confined(&self) -> bool {
@@ -62,5 +84,15 @@ mod tests {
         }
         assert!(Scope::ALL.covers("any") && !Scope::ALL.is_confined());
         assert!(!Scope::under([]).covers("any"));
+        assert_eq!(Scope::of(Vec::new()), Scope::ALL);
+    }
+
+    #[test]
+    fn two_scopes_together_cover_what_either_covers() {
+        let one = |prefix: &str| Scope::of(vec![prefix.to_owned()]);
+        let both = one("a").or(one("b"));
+        assert!(both.covers("a/1") && both.covers("b") && !both.covers("c"));
+        assert_eq!(one("a").or(Scope::ALL), Scope::ALL);
+        assert_eq!(Scope::ALL.or(one("a")), Scope::ALL);
     }
 }

@@ -183,8 +183,8 @@ impl Caller for Anyone {
 
     fn begin(&self) {}
 
-    fn must_authenticate(&self) -> bool {
-        false
+    fn without_password(&self) -> Option<Scope> {
+        Some(Scope::ALL)
     }
 
     fn scope(&self, _: &[u8]) -> Option<Scope> {

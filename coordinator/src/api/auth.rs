@@ -9,9 +9,9 @@
 //! | everything on the peer port | with TLS, certificates of `tls.peers`; without, all callers |
 //!
 //! A certificate has the roles of the names that it is valid for (subject alternative names, DNS or
-//! IP). A token has the role that precedes it in the token file, which is read again when it changes. A token may be
-//! confined to the keys under some prefixes, which follow it in the file. Its bearer may ask only at faces, because a
-//! session may use any key.
+//! IP). A token has the role that precedes it in the token file, which is read again when it changes. A name of
+//! `tls.clients` and a token of the role client may be confined to the keys under some prefixes, which follow it. Such
+//! a caller may ask only at faces, because a session may use any key.
 //! If neither TLS nor tokens are configured, every caller is admin. The configuration allows that only
 //! on loopback, or as `insecure`.
 
@@ -50,7 +50,7 @@ struct Tokens {
 #[derive(Clone)]
 struct Names {
     admins: Vec<String>,
-    clients: Vec<String>,
+    clients: Vec<(String, Scope)>,
     peers: Vec<String>,
 }
 
@@ -73,7 +73,11 @@ impl Auth {
     pub fn load(config: &Config) -> Result<(Self, Vec<String>), AuthError> {
         let names = config.tls.as_ref().map(|tls| Names {
             admins: tls.admins.clone(),
-            clients: tls.clients.clone(),
+            clients: tls
+                .clients
+                .iter()
+                .map(|client| (client.name.clone(), Scope::of(client.prefixes.clone())))
+                .collect(),
             peers: tls.peers.clone(),
         });
         let path = config.tokens.as_deref();
@@ -143,14 +147,11 @@ impl Auth {
             return Ok(Scope::ALL);
         }
         let by_name = certificate.map(|certificate| self.roles_of_certificate(certificate));
-        if by_name.iter().flatten().any(|role| role.allows(needed)) {
-            return Ok(Scope::ALL);
-        }
         let by_token = token.map(|token| self.bearer_of(token));
-        if let Some(Some((role, scope))) = &by_token
-            && role.allows(needed)
-        {
-            return Ok(scope.clone());
+        let shown = by_name.iter().flatten().chain(by_token.iter().flatten());
+        let allowing = shown.filter(|(role, _)| role.allows(needed));
+        if let Some(scope) = allowing.map(|(_, scope)| scope.clone()).reduce(Scope::or) {
+            return Ok(scope);
         }
         if matches!(by_token, Some(None)) {
             return Err(Status::unauthenticated(
@@ -163,27 +164,28 @@ impl Auth {
                  --tls-key)",
             ));
         }
-        let of_token = by_token.flatten().map(|(role, _)| role);
-        let roles: Vec<Role> = by_name.into_iter().flatten().chain(of_token).collect();
+        let shown = by_name.into_iter().flatten().chain(by_token.flatten());
+        let roles: Vec<Role> = shown.map(|(role, _)| role).collect();
         Err(denied(needed, &roles))
     }
 
-    fn roles_of_certificate(&self, certificate: &CertificateDer<'_>) -> Vec<Role> {
+    /// Returns the roles of a certificate's names, each with the keys that it may ask for.
+    fn roles_of_certificate(&self, certificate: &CertificateDer<'_>) -> Vec<(Role, Scope)> {
         let Some(names) = &self.names else {
             return Vec::new();
         };
-        let groups = [
-            (Role::Admin, &names.admins),
-            (Role::Client, &names.clients),
-            (Role::Peer, &names.peers),
-        ];
-        let has =
-            |(_, names): &(Role, &Vec<String>)| names.iter().any(|name| bears(certificate, name));
-        groups
-            .into_iter()
-            .filter(has)
-            .map(|(role, _)| role)
-            .collect()
+        let any = |names: &[String]| names.iter().any(|name| bears(certificate, name));
+        let clients = names.clients.iter();
+        let of_clients = clients.filter(|(name, _)| bears(certificate, name));
+        let client = of_clients.map(|(_, scope)| scope.clone()).reduce(Scope::or);
+        [
+            (Role::Admin, any(&names.admins).then_some(Scope::ALL)),
+            (Role::Client, client),
+            (Role::Peer, any(&names.peers).then_some(Scope::ALL)),
+        ]
+        .into_iter()
+        .filter_map(|(role, scope)| Some((role, scope?)))
+        .collect()
     }
 
     /// Returns what the bearer of a token may do. Compares with every token completely, so that the time taken reveals
@@ -268,11 +270,12 @@ impl Guard {
 pub struct FaceGuard(Guard);
 
 impl FaceGuard {
-    /// Returns true if a caller with the certificate in these extensions, and without a token, has the role.
+    /// Returns the keys that a caller with the certificate in these extensions, and without a token, may ask for;
+    /// `None` if it has not the role.
     #[must_use]
-    pub fn admits(&self, extensions: http::Extensions) -> bool {
+    pub fn scope_without_token(&self, extensions: http::Extensions) -> Option<Scope> {
         let request = Request::from_parts(MetadataMap::new(), extensions, ());
-        self.0.scope(&request).is_ok()
+        self.0.scope(&request).ok()
     }
 
     /// Returns the keys that the bearer of a token may ask for; `None` if it has not the role.
@@ -295,7 +298,7 @@ impl Interceptor for Guard {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         match self.scope(&request)? {
             scope if scope.is_confined() => Err(Status::permission_denied(format!(
-                "this token is confined to {scope}: ask at a face, because a session may use any key"
+                "this caller is confined to {scope}: ask at a face, because a session may use any key"
             ))),
             _ => Ok(request),
         }

@@ -6,10 +6,10 @@ use super::problem::Problems;
 use super::skip::{SkipEntry, SkipEntryError};
 use super::source::{Entry, Written};
 use super::values::{
-    ClientCerts, ClusterConfig, Config, ConnectionsConfig, FacesConfig, LogConfig, LogFormat,
-    PaceConfig, Security, SessionConfig, TlsConfig,
+    ClientCerts, ClientName, ClusterConfig, Config, ConnectionsConfig, FacesConfig, LogConfig,
+    LogFormat, PaceConfig, Security, SessionConfig, TlsConfig,
 };
-use aliquot_core::budget::grammar;
+use aliquot_core::budget::{Key, grammar};
 use aliquot_core::unit::{Drift, Span};
 use aliquot_faces::{Face, KeyRules};
 use std::collections::BTreeMap;
@@ -326,6 +326,23 @@ impl Read<'_> {
         })
     }
 
+    /// Reads `tls.clients`: names, each followed by prefixes of keys if it is confined to some.
+    fn client_names(&mut self) -> Vec<ClientName> {
+        let mut clients = Vec::new();
+        for text in self.texts("tls.clients") {
+            let mut words = text.split_whitespace().map(str::to_owned);
+            let (name, prefixes) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
+            let is_key = |prefix: &String| Key::try_from(prefix.as_str()).is_ok();
+            if !is_name(&name) || !prefixes.iter().all(is_key) {
+                let what = "must be a DNS name, an IP address, or * for any, and may be followed by prefixes of keys, \
+                            as whole segments, such as `billing.example tenant/42`";
+                self.refuse("tls.clients", &text, what.to_owned());
+            }
+            clients.push(ClientName { name, prefixes });
+        }
+        clients
+    }
+
     /// Returns `None` if a setting is wrong, and `Some(None)` if TLS is off.
     fn tls(&mut self, peers: &[Address]) -> Option<Option<TlsConfig>> {
         let files = ["tls.cert", "tls.key", "tls.ca"];
@@ -345,14 +362,15 @@ impl Read<'_> {
         if named.is_empty() {
             named = peers.iter().map(|peer| peer.host().to_owned()).collect();
         }
-        for key in ["tls.admins", "tls.clients", "tls.peers"] {
+        for key in ["tls.admins", "tls.peers"] {
             for name in self.texts(key) {
-                if name != "*" && !is_name(&name) {
+                if !is_name(&name) {
                     let what = "must be a DNS name, an IP address, or * for any".to_owned();
                     self.refuse(key, &name, what);
                 }
             }
         }
+        let clients = self.client_names();
         Some(Some(TlsConfig {
             cert: cert.into(),
             key: key.into(),
@@ -363,12 +381,12 @@ impl Read<'_> {
                 ClientCerts::Optional
             },
             admins: self.texts("tls.admins"),
-            clients: self.texts("tls.clients"),
+            clients,
             peers: named,
         }))
     }
 }
 
 fn is_name(text: &str) -> bool {
-    rustls_pki_types::ServerName::try_from(text).is_ok()
+    text == "*" || rustls_pki_types::ServerName::try_from(text).is_ok()
 }

@@ -126,8 +126,8 @@ settings! {
         "Require a certificate of clients and operators. Other nodes always need one.";
     "tls.admins" List "" "NAME"
         "Names (DNS or IP) whose certificates may administer the cluster; `*` is any name.";
-    "tls.clients" List "*" "NAME"
-        "Names whose certificates may open sessions; `*` is any name.";
+    "tls.clients" List "*" "NAME [PREFIX...]"
+        "Names whose certificates may open sessions and ask at faces; `*` is any name. A name with prefixes of keys behind it, such as `billing.example tenant/42`, asks at faces alone, for the keys under these.";
     "tls.peers" List "" "NAME"
         "Names whose certificates belong to the other nodes. Default: the hosts of `cluster.peers`.";
     "tokens" One "" "FILE"

@@ -163,10 +163,19 @@ pub struct TlsConfig {
     pub client_certs: ClientCerts,
     /// Names whose certificates may administer. `*` is any name.
     pub admins: Vec<String>,
-    /// Names whose certificates may open sessions. `*` is any name.
-    pub clients: Vec<String>,
+    /// Names whose certificates have the role client. `*` is any name.
+    pub clients: Vec<ClientName>,
     /// Names whose certificates belong to other nodes.
     pub peers: Vec<String>,
+}
+
+/// A name whose certificates have the role client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientName {
+    /// DNS name or IP address; `*` is any name.
+    pub name: String,
+    /// Prefixes of the keys that such a caller may ask for, at faces. If empty, it may ask for all keys and open sessions.
+    pub prefixes: Vec<String>,
 }
 
 /// Rule for certificates of clients and operators.

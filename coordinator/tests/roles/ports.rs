@@ -6,17 +6,26 @@ use aliquot_coordinator::api::tls::TlsFiles;
 use aliquot_coordinator::config::{Config, Sources};
 use aliquot_coordinator::demo::supervisor::ReservedPort;
 use aliquot_coordinator::serve::{self, Apart};
+use aliquot_wire::pb;
+use aliquot_wire::pb::limits_client::LimitsClient;
 use http::uri::PathAndQuery;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
 use tonic_prost::ProstCodec;
 
 const ADMIN_TOKEN: &str = "abcdef0123456789abcdef0123456789ab";
 const CLIENT_TOKEN: &str = "c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0";
+const JOBS_TOKEN: &str = "d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0";
 
 /// The services of the protocol, and all of their calls.
 fn calls() -> Vec<(String, String)> {
@@ -65,22 +74,28 @@ struct Node {
     clients: ReservedPort,
     peers: ReservedPort,
     face: ReservedPort,
+    http: ReservedPort,
+    redis: ReservedPort,
 }
 
 impl Node {
     async fn start() -> Self {
         let authority = Authority::new();
         let tokens = authority.path("tokens");
-        let text = format!("admin {ADMIN_TOKEN}\nclient {CLIENT_TOKEN}\n");
+        let text =
+            format!("admin {ADMIN_TOKEN}\nclient {CLIENT_TOKEN}\nclient {JOBS_TOKEN} jobs\n");
         std::fs::write(&tokens, text).unwrap();
-        let [clients, peers, face] = [(); 3].map(|()| ReservedPort::reserve().unwrap());
+        let [clients, peers, face, http, redis] =
+            [(); 5].map(|()| ReservedPort::reserve().unwrap());
         let settings = format!(
-            "tls.clients = [\"checkout.example\"]\ntls.peers = [\"127.0.0.1\"]\ntls.require_client_cert = false\n\
+            "tls.clients = [\"checkout.example\", \"billing.example tenant/42\", \"mail.example mail\"]\ntls.peers = [\"127.0.0.1\"]\ntls.require_client_cert = false\n\
              tokens = {tokens:?}\nlisten = \"{}\"\npeer_listen = \"{}\"\nmetrics_listen = \"off\"\n\
-             faces.grpc_listen = \"{}\"\ndata_dir = {:?}\n",
+             faces.grpc_listen = \"{}\"\nfaces.http_listen = \"{}\"\nfaces.redis_listen = \"{}\"\ndata_dir = {:?}\n",
             clients.address(),
             peers.address(),
             face.address(),
+            http.address(),
+            redis.address(),
             authority.path("data"),
         );
         let config = authority.config(&settings);
@@ -97,6 +112,8 @@ impl Node {
             clients,
             peers,
             face,
+            http,
+            redis,
         };
         let ready = async {
             while node.connect(&node.clients, None).await.is_none() {
@@ -122,6 +139,72 @@ impl Node {
         endpoint.connect().await.ok()
     }
 
+    /// Sends bytes to a port, and returns all that comes back until the node closes the connection.
+    async fn exchange(&self, port: &ReservedPort, caller: &Caller, bytes: &str) -> String {
+        let mut roots = RootCertStore::empty();
+        let ca = CertificateDer::from_pem_file(self.authority.path("ca.pem")).unwrap();
+        roots.add(ca).unwrap();
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap();
+        let config = config.with_root_certificates(roots);
+        let config = match &caller.certificate {
+            None => config.with_no_client_auth(),
+            Some((cert, key)) => {
+                let chain = CertificateDer::pem_file_iter(cert).unwrap();
+                let chain = chain.map(Result::unwrap).collect();
+                let key = PrivateKeyDer::from_pem_file(key).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        let socket = TcpStream::connect(port.address()).await.unwrap();
+        let name = "localhost".try_into().unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        let mut stream = connector.connect(name, socket).await.unwrap();
+        stream.write_all(bytes.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // A close without a farewell of TLS is an error after all bytes.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    /// Asks for the keys of confined callers over HTTP.
+    async fn by_http(&self, caller: &Caller) -> Access {
+        let token = caller.token.as_deref();
+        let token = token.map_or_else(String::new, |token| {
+            format!("Authorization: Bearer {token}\r\n")
+        });
+        let mut access = Access::Denied;
+        for key in ["jobs", "tenant%2F42"] {
+            let request = format!(
+                "GET /v1/budgets/{key} HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n"
+            );
+            let answer = self.exchange(&self.http, caller, &request).await;
+            let status = answer.split(' ').nth(1).unwrap_or_default();
+            if !matches!(status, "401" | "403") {
+                assert_eq!(status.len(), 3, "{}: {answer:?}", caller.name);
+                access = Access::Served;
+            }
+        }
+        access
+    }
+
+    /// Asks for the keys of confined callers as a client of Redis.
+    async fn by_redis(&self, caller: &Caller) -> Access {
+        let auth = caller.token.as_deref();
+        let auth = auth.map_or_else(String::new, |token| format!("AUTH {token}\r\n"));
+        let commands = format!("{auth}TTL jobs\r\nTTL tenant/42\r\nQUIT\r\n");
+        let answer = self.exchange(&self.redis, caller, &commands).await;
+        let replies: Vec<&str> = answer.lines().collect();
+        let skipped = usize::from(caller.token.is_some());
+        assert_eq!(replies.len(), skipped + 3, "{}: {answer}", caller.name);
+        let is_denied = |reply: &&str| reply.starts_with("-NOAUTH") || reply.starts_with("-NOPERM");
+        match replies[skipped..skipped + 2].iter().all(is_denied) {
+            true => Access::Denied,
+            false => Access::Served,
+        }
+    }
+
     fn callers(&self) -> Vec<Caller> {
         let caller = |name, certificate: Option<&[&str]>, token: Option<&str>, roles| Caller {
             name,
@@ -131,6 +214,7 @@ impl Node {
         };
         let (prefix, longer) = (&ADMIN_TOKEN[..33], format!("{ADMIN_TOKEN}="));
         let unknown = "f".repeat(34);
+        let billing = Some(&["billing.example"][..]);
         let (service, ops) = (Some(&["checkout.example"][..]), Some(&["ops.example"][..]));
         vec![
             caller("no one", None, None, &[]),
@@ -143,6 +227,14 @@ impl Node {
             caller("a client by name", service, None, &["client"]),
             caller("an admin by name", ops, None, &["admin"]),
             caller("both", service, Some(ADMIN_TOKEN), &["client", "admin"]),
+            caller("a token for some keys", None, Some(JOBS_TOKEN), &["face"]),
+            caller("a name for some keys", billing, None, &["face"]),
+            caller(
+                "a name for some keys, and a token for all",
+                billing,
+                Some(CLIENT_TOKEN),
+                &["client"],
+            ),
             caller("a name without a role", Some(&["other.example"]), None, &[]),
             // Signed last: the files of the node itself have this name.
             caller("a node", Some(&["127.0.0.1"]), None, &["peer"]),
@@ -193,9 +285,10 @@ fn expected_of_clients(service: &str, roles: &[&str]) -> Access {
     }
 }
 
-/// Decisions of a face need what a session needs.
+/// Decisions of a face need what a session needs, or leave to ask for some keys.
 fn expected_of_face(service: &str, roles: &[&str]) -> Access {
     match service {
+        "aliquot.v1.Limits" if roles.contains(&"face") => Access::Served,
         "aliquot.v1.Limits" => expected_of_clients("aliquot.v1.Session", roles),
         _ => Access::Missing,
     }
@@ -234,6 +327,14 @@ async fn every_call_is_open_to_its_roles_and_to_no_other() {
             let expect = expected_of_face(service, caller.roles);
             assert_eq!(access, expect, "{what} on the port of a face");
         }
+        let expect = expected_of_face("aliquot.v1.Limits", caller.roles);
+        assert_eq!(node.by_http(&caller).await, expect, "{}: HTTP", caller.name);
+        assert_eq!(
+            node.by_redis(&caller).await,
+            expect,
+            "{}: Redis",
+            caller.name
+        );
         // A probe needs no identity. A stream, which holds a connection, needs one.
         let probe = call(&clients, "grpc.health.v1.Health", "Check", token).await;
         assert_eq!(probe, Access::Served, "{}: a probe", caller.name);
@@ -245,6 +346,53 @@ async fn every_call_is_open_to_its_roles_and_to_no_other() {
             let reflection = call(&clients, &service, "ServerReflectionInfo", token).await;
             assert_eq!(reflection, expect, "{}: {service}", caller.name);
         }
+    }
+}
+
+/// A caller may ask for the keys of all its names and of its token, and for no others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_or_a_token_asks_for_the_keys_behind_it() {
+    let node = Node::start().await;
+    let keys = [
+        "tenant/42",
+        "tenant/42/reads",
+        "mail",
+        "jobs/1",
+        "tenant/420",
+        "other",
+    ];
+    let callers: [(&[&str], Option<&str>, &[&str]); 5] = [
+        (&["billing.example"], None, &keys[..2]),
+        (&["billing.example", "mail.example"], None, &keys[..3]),
+        (
+            &["billing.example", "mail.example"],
+            Some(JOBS_TOKEN),
+            &keys[..4],
+        ),
+        (&["billing.example", "checkout.example"], None, &keys),
+        (&["billing.example", "ops.example"], None, &keys),
+    ];
+    for (names, token, expect) in callers {
+        let certificate = node.authority.sign(names);
+        let face = node.connect(&node.face, Some(&certificate)).await.unwrap();
+        let mut limits = LimitsClient::new(face);
+        let mut open = Vec::new();
+        for key in keys {
+            let mut request = Request::new(pb::CheckRequest {
+                key: key.to_owned(),
+                ..pb::CheckRequest::default()
+            });
+            if let Some(token) = token {
+                let header = format!("Bearer {token}").parse().unwrap();
+                request.metadata_mut().insert("authorization", header);
+            }
+            match limits.check(request).await {
+                Err(status) if status.code() == Code::PermissionDenied => {}
+                // There is no such budget, or no quorum yet.
+                _ => open.push(key),
+            }
+        }
+        assert_eq!(open, expect, "{names:?} {token:?}");
     }
 }
 

@@ -25,8 +25,8 @@ pub trait Caller: Send + Sync {
     /// Notes the beginning of a request, which lasts until the result is dropped.
     fn begin(&self) -> Self::Open;
 
-    /// Returns true if the client must give a password before it may ask.
-    fn must_authenticate(&self) -> bool;
+    /// Returns the keys that the client may ask for before it gives a password; `None` if it must give one.
+    fn without_password(&self) -> Option<Scope>;
 
     /// Returns the keys that a client with this password may ask for; `None` if the password is not known.
     fn scope(&self, password: &[u8]) -> Option<Scope>;
@@ -99,7 +99,8 @@ impl Server {
     ) -> io::Result<()> {
         let mut stopping = pin!(stopping);
         let (mut reader, mut writer) = tokio::io::split(stream);
-        let mut session = Session::new(self.connections.fetch_add(1, Ordering::Relaxed));
+        let id = self.connections.fetch_add(1, Ordering::Relaxed);
+        let mut session = Session::new(id, caller.without_password());
         let (mut parser, mut input, mut output) =
             (Parser::default(), BytesMut::new(), BytesMut::new());
         loop {
@@ -244,8 +245,8 @@ impl Server {
 struct Here<'a, C>(&'a C);
 
 impl<C: Caller> Host for Here<'_, C> {
-    fn must_authenticate(&self) -> bool {
-        self.0.must_authenticate()
+    fn without_password(&self) -> Option<Scope> {
+        self.0.without_password()
     }
 
     fn scope(&self, password: &[u8]) -> Option<Scope> {

@@ -17,8 +17,8 @@ const REDIS_VERSION: &str = "7.2.0";
 
 /// Surroundings of a session.
 pub(super) trait Host {
-    /// Returns true if clients must authenticate.
-    fn must_authenticate(&self) -> bool;
+    /// Returns the keys that a client may ask for before it gives a password; `None` if it must give one.
+    fn without_password(&self) -> Option<Scope>;
 
     /// Returns the keys that a client with this password may ask for; `None` if the password is not known.
     fn scope(&self, password: &[u8]) -> Option<Scope>;
@@ -32,6 +32,7 @@ pub(super) trait Host {
 pub(super) struct Session {
     id: u64,
     version: Version,
+    must_authenticate: bool,
     authenticated: bool,
     scope: Scope,
     name: Bytes,
@@ -66,12 +67,15 @@ impl Session {
     /// Bytes that a part of a queued command takes besides its text.
     const PART_BYTES: usize = size_of::<Bytes>();
 
-    pub(super) fn new(id: u64) -> Self {
+    /// Begins a session. `scope` has the keys that the client may ask for before it gives a password; `None` if it
+    /// must give one.
+    pub(super) fn new(id: u64, scope: Option<Scope>) -> Self {
         Self {
             id,
             version: Version::Resp2,
+            must_authenticate: scope.is_none(),
             authenticated: false,
-            scope: Scope::ALL,
+            scope: scope.unwrap_or_else(|| Scope::under([])),
             name: Bytes::new(),
             queue: None,
         }
@@ -89,7 +93,7 @@ impl Session {
     /// Carries out a command. `parts` has its name and its arguments.
     pub(super) fn command(&mut self, parts: &[Bytes], host: &impl Host) -> Step {
         let name = name(parts);
-        if host.must_authenticate() && !self.authenticated && !is_open(&name) {
+        if self.must_authenticate && !self.authenticated && !is_open(&name) {
             return Step::Reply(Reply::Error("NOAUTH Authentication required.".into()));
         }
         match (name.as_str(), &mut self.queue) {
@@ -143,7 +147,7 @@ impl Session {
             "HELLO" => self.hello(args, host),
             "AUTH" => self.auth(args, host),
             "RESET" => {
-                *self = Self::new(self.id);
+                *self = Self::new(self.id, host.without_password());
                 Reply::Simple("RESET")
             }
             "SELECT" if args.len() == 1 => match number(&args[0]) {
@@ -191,7 +195,7 @@ impl Session {
             rest = match (option.to_ascii_uppercase().as_slice(), rest) {
                 (b"AUTH", [_, _, password, more @ ..]) => {
                     scope = host.scope(password);
-                    if host.must_authenticate() && scope.is_none() {
+                    if self.must_authenticate && scope.is_none() {
                         return refused();
                     }
                     authenticated = true;
@@ -204,7 +208,7 @@ impl Session {
                 _ => return Reply::err("syntax error in HELLO"),
             };
         }
-        if host.must_authenticate() && !authenticated {
+        if self.must_authenticate && !authenticated {
             return Reply::Error(
                 "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
                  <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
@@ -237,7 +241,7 @@ impl Session {
             (self.authenticated, self.scope) = (true, scope);
             return Reply::OK;
         }
-        match host.must_authenticate() {
+        match self.must_authenticate {
             true => refused(),
             false => {
                 Reply::err("AUTH called, but no password is needed, and this one is not known")

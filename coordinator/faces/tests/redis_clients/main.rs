@@ -49,8 +49,8 @@ impl Caller for Known {
 
     fn begin(&self) {}
 
-    fn must_authenticate(&self) -> bool {
-        self.must_authenticate
+    fn without_password(&self) -> Option<Scope> {
+        (!self.must_authenticate).then_some(Scope::ALL)
     }
 
     fn scope(&self, password: &[u8]) -> Option<Scope> {

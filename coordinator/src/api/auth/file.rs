@@ -76,10 +76,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Token>, AuthError> {
                 "has a prefix that is no key: it must be whole segments, such as tenant/42",
             ));
         }
-        let scope = match prefixes.is_empty() {
-            true => Scope::ALL,
-            false => Scope::under(prefixes),
-        };
+        let scope = Scope::of(prefixes);
         if token.len() < TOKEN_MIN || !token.chars().all(|c| c.is_ascii_graphic()) {
             return Err(wrong(
                 "has a token that is not 32 or more printable characters: make one with `openssl rand -hex 32`",

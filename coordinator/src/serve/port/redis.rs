@@ -20,8 +20,8 @@ pub(in crate::serve) struct Redis {
 /// The caller of one connection.
 struct Known<'a> {
     guard: &'a FaceGuard,
-    /// False if its certificate allows it to ask, or if callers need no role.
-    must_authenticate: bool,
+    /// Keys that it may ask for by its certificate, or because callers need no role.
+    without_password: Option<Scope>,
     connection: &'a Connection,
 }
 
@@ -32,8 +32,8 @@ impl Caller for Known<'_> {
         self.connection.begin()
     }
 
-    fn must_authenticate(&self) -> bool {
-        self.must_authenticate
+    fn without_password(&self) -> Option<Scope> {
+        self.without_password.clone()
     }
 
     fn scope(&self, password: &[u8]) -> Option<Scope> {
@@ -53,7 +53,7 @@ impl Exchange for Redis {
         extensions.insert(info);
         let caller = Known {
             guard: &self.guard,
-            must_authenticate: !self.guard.admits(extensions),
+            without_password: self.guard.scope_without_token(extensions),
             connection,
         };
         let (mut stop, mut cut) = (self.stopping.clone(), self.stopping.clone());

@@ -43,8 +43,8 @@ impl Caller for Anyone {
 
     fn begin(&self) {}
 
-    fn must_authenticate(&self) -> bool {
-        false
+    fn without_password(&self) -> Option<Scope> {
+        Some(Scope::ALL)
     }
 
     fn scope(&self, password: &[u8]) -> Option<Scope> {

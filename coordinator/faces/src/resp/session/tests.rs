@@ -9,8 +9,8 @@ struct Door {
 }
 
 impl Host for Door {
-    fn must_authenticate(&self) -> bool {
-        self.closed
+    fn without_password(&self) -> Option<Scope> {
+        (!self.closed).then_some(Scope::ALL)
     }
 
     fn scope(&self, password: &[u8]) -> Option<Scope> {
@@ -43,7 +43,7 @@ fn ask(session: &mut Session, host: &Door, words: &str) -> Step {
 /// Checks the replies to commands of one connection, in RESP2.
 #[track_caller]
 fn check(host: &Door, commands: &[(&str, &str)]) {
-    let mut session = Session::new(7);
+    let mut session = Session::new(7, host.without_password());
     for (words, expect) in commands {
         let reply = match ask(&mut session, host, words) {
             Step::Reply(reply) | Step::Close(reply) => reply,
@@ -95,7 +95,7 @@ fn clients_connect_as_to_redis() {
             ("CLIENT GETNAME", "$-1\r\n"),
         ],
     );
-    let mut session = Session::new(7);
+    let mut session = Session::new(7, Some(Scope::ALL));
     assert_eq!(ask(&mut session, &OPEN, "QUIT"), Step::Close(Reply::OK));
     let unknown = ask(&mut session, &OPEN, "HSET a b c");
     let Step::Reply(Reply::Error(text)) = unknown else {
@@ -106,7 +106,7 @@ fn clients_connect_as_to_redis() {
 
 #[test]
 fn hello_chooses_the_version_and_tells_the_server() {
-    let mut session = Session::new(7);
+    let mut session = Session::new(7, Some(Scope::ALL));
     let Step::Reply(Reply::Map(pairs)) = ask(&mut session, &OPEN, "HELLO 3 SETNAME worker") else {
         panic!("a map");
     };
@@ -117,6 +117,18 @@ fn hello_chooses_the_version_and_tells_the_server() {
     assert_eq!(name, Step::Reply(Reply::text("worker")));
     ask(&mut session, &OPEN, "HELLO 2");
     assert_eq!(session.version(), Version::Resp2);
+}
+
+/// A certificate can let a client ask for some keys without a password. A password's keys replace these.
+#[test]
+fn a_session_begins_with_the_keys_of_the_connection() {
+    let mut session = Session::new(7, Some(Scope::under(["mail".to_owned()])));
+    assert!(session.scope().covers("mail/1") && !session.scope().covers("api"));
+    ask(&mut session, &OPEN, "AUTH confined");
+    assert!(session.scope().covers("api") && !session.scope().covers("mail/1"));
+    // `RESET` gives back what the connection has without a password, and before any password that is nothing.
+    ask(&mut session, &CLOSED, "RESET");
+    assert!(!session.scope().covers("api"));
 }
 
 #[test]
@@ -145,7 +157,7 @@ fn nothing_is_asked_before_a_client_has_authenticated() {
             ("PING", "+PONG\r\n"),
         ],
     );
-    let mut session = Session::new(7);
+    let mut session = Session::new(7, None);
     let refused = ask(&mut session, &CLOSED, "HELLO 3");
     assert!(matches!(refused, Step::Reply(Reply::Error(text)) if text.starts_with("NOAUTH HELLO")));
     ask(&mut session, &CLOSED, "HELLO 3 AUTH default token");
@@ -157,7 +169,7 @@ fn nothing_is_asked_before_a_client_has_authenticated() {
 
 #[test]
 fn throttling_commands_name_their_limit() {
-    let mut session = Session::new(7);
+    let mut session = Session::new(7, Some(Scope::ALL));
     let mut read = |words: &str| match ask(&mut session, &OPEN, words) {
         Step::Run(operation) => {
             let limit = operation.limit.map(|limit| limit.to_string());
@@ -230,7 +242,7 @@ fn a_wrong_command_is_refused_with_what_is_wrong() {
 #[test]
 fn scripts_are_known_or_refused_with_what_is_known() {
     let sha1 = "f52a5b566060d79fd321d695df55bc918339c4aa";
-    let mut session = Session::new(7);
+    let mut session = Session::new(7, Some(Scope::ALL));
     let known = ask(
         &mut session,
         &OPEN,
@@ -277,7 +289,7 @@ fn a_transaction_answers_its_commands_together() {
             ("EXEC", "-ERR EXEC without MULTI\r\n"),
         ],
     );
-    let mut session = Session::new(7);
+    let mut session = Session::new(7, Some(Scope::ALL));
     for words in ["MULTI", "GET a", "PTTL a", "PING"] {
         ask(&mut session, &OPEN, words);
     }
@@ -297,7 +309,7 @@ fn a_transaction_answers_its_commands_together() {
 
 #[test]
 fn a_transaction_is_bounded() {
-    let mut session = Session::new(7);
+    let mut session = Session::new(7, Some(Scope::ALL));
     ask(&mut session, &OPEN, "MULTI");
     for _ in 0..Session::QUEUE_MAX {
         assert_eq!(
