@@ -243,3 +243,6 @@ async fn linger(mut stream: TcpStream, answer: &[u8]) {
     // The caller may be gone, which is no error here.
     let _ = timer::timeout(LINGER, read_to_end).await;
 }
+
+#[cfg(test)]
+mod tests;
