@@ -1,5 +1,6 @@
 //! The command line: selects the table to print.
 
+mod faces;
 mod many_keys;
 mod one_key;
 mod remote;
@@ -13,6 +14,8 @@ What a decision costs by the client of this tree and by others, in one run.
   saturated [SECONDS]     10 million a second with a burst of a million, two threads asking for more
   many-keys KEYS PATTERN  by key; PATTERN is uniform or zipf (without them: all four of 10000 and 1000000)
   memory NAME KEYS        what KEYS keys of 20 bytes add to this process: aliquot, governor
+  faces [SECONDS]         each face of `aliquot` beside throttlecrab-server and Redis, on one processor, asked from
+                          the other; the programs are ALIQUOT and THROTTLECRAB, or those on the PATH
   remote                  a call of a GCRA script of Redis, and of a gRPC rate limit service
   count NAME TIMES        decides TIMES times and nothing else, for who counts instructions;
   count-refused NAME TIMES  the same, refused
@@ -45,6 +48,8 @@ pub fn run(args: &[&str]) -> Result<(), String> {
         ["many-keys", keys, pattern] => many_keys::table(number(keys)? as usize, pattern),
         ["memory", name, keys] => many_keys::memory(name, number(keys)? as usize)?,
         ["remote"] => remote::table(),
+        ["faces"] => faces::table(5)?,
+        ["faces", seconds] => faces::table(number(seconds)?)?,
         ["count", name, times] => one_key::count(name, number(times)?, one_key::Answer::Admitted)?,
         ["count-refused", name, times] => {
             one_key::count(name, number(times)?, one_key::Answer::Refused)?;

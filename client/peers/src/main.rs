@@ -1,5 +1,6 @@
 //! Compares the cost of a decision by this workspace's client and by other libraries, in one run.
 
+mod asking;
 mod calls;
 mod cli;
 mod contenders;
@@ -7,6 +8,7 @@ mod keys;
 mod leased;
 mod measure;
 mod redis;
+mod servers;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! Measurement: medians of rounds, and the tail of single calls.
 
-use aliquot_client::clock::HostClock;
 use aliquot_client::Clock;
+use aliquot_client::clock::HostClock;
 use std::hint::black_box;
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::sync::{Arc, Barrier};

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// GCRA with the server's clock: the value of the key is the TAT.
-const SCRIPT: &str = "\
+pub const SCRIPT: &str = "\
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local tat = math.max(tonumber(redis.call('GET', KEYS[1]) or now), now) + ARGV[1]

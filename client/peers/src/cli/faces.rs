@@ -1,0 +1,371 @@
+//! The faces of this tree beside other servers of rate limits.
+//!
+//! Each server runs alone on the first processor and is asked from the second. Since one processor may not be able
+//! to ask as fast as another answers, the table has requests per second of the *server's processor time*, too.
+
+use crate::asking::{Answers, Way, ask};
+use crate::measure::median;
+use crate::redis::SCRIPT;
+use crate::servers::{Aliquot, Server, free_port, processor_time};
+use prost::Message;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Connections that ask at once.
+const CONNECTIONS: u64 = 16;
+
+/// Rounds in which all servers of a protocol take turns.
+const ROUNDS: usize = 3;
+
+/// A server that is asked in one way.
+struct Contender {
+    name: &'static str,
+    way: Way,
+    pid: u32,
+    /// Requests in flight on each connection.
+    in_flight: u64,
+}
+
+/// Figures of a contender in one round.
+struct Round {
+    per_second: f64,
+    per_processor_second: f64,
+    p50: f64,
+    p99: f64,
+}
+
+/// Prints a table for each protocol.
+pub fn table(seconds: u64) -> Result<(), String> {
+    pin_to(1)?;
+    let aliquot = program("ALIQUOT", "aliquot");
+    let throttlecrab = program("THROTTLECRAB", "throttlecrab-server");
+    let dir = std::env::temp_dir().join(format!("aliquot-faces-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
+    let measured = measured(&aliquot, &throttlecrab, &dir, Duration::from_secs(seconds));
+    let _ = std::fs::remove_dir_all(&dir);
+    measured
+}
+
+fn measured(
+    aliquot: &Path,
+    throttlecrab: &Path,
+    dir: &Path,
+    during: Duration,
+) -> Result<(), String> {
+    let ours = Aliquot::start(aliquot, dir)?;
+    let peer = Throttlecrab::start(throttlecrab)
+        .inspect_err(|error| println!("throttlecrab-server: SKIPPED, {error}"))
+        .ok();
+    let redis = Redis::start()
+        .inspect_err(|error| println!("Redis: SKIPPED, {error}"))
+        .ok();
+    for in_flight in [1, 16] {
+        let mut contenders = Vec::new();
+        if let Some(peer) = &peer {
+            let way = Way::Resp(
+                peer.redis,
+                |key| format!("THROTTLE bench/{key} 1000000 1000000 1\r\n"),
+                6,
+            );
+            contenders.push(Contender {
+                name: "throttlecrab-server",
+                way,
+                pid: peer.server.pid(),
+                in_flight,
+            });
+        }
+        let ask = |key| format!("CL.THROTTLE bench/{key} 999999 1000000 1\r\n");
+        let way = Way::Resp(ours.redis, ask, 6);
+        contenders.push(Contender {
+            name: "aliquot",
+            way,
+            pid: ours.node.pid(),
+            in_flight,
+        });
+        if let Some(redis) = &redis {
+            let way = Way::Resp(redis.port, |key| redis_request(key), 1);
+            contenders.push(Contender {
+                name: "Redis, GCRA script",
+                way,
+                pid: redis.server.pid(),
+                in_flight,
+            });
+        }
+        print(&format!("RESP, {in_flight} in flight"), &contenders, during)?;
+    }
+    let mut contenders = Vec::new();
+    if let Some(peer) = &peer {
+        let body = |key| {
+            format!(
+                "{{\"key\":\"bench/{key}\",\"max_burst\":1000000,\"count_per_period\":1000000,\"period\":1}}"
+            )
+        };
+        let way = Way::Http(peer.http, "/throttle", body);
+        contenders.push(Contender {
+            name: "throttlecrab-server",
+            way,
+            pid: peer.server.pid(),
+            in_flight: 1,
+        });
+    }
+    let body = |key| format!("{{\"key\":\"bench/{key}\"}}");
+    let way = Way::Http(ours.http, "/v1/check", body);
+    contenders.push(Contender {
+        name: "aliquot",
+        way,
+        pid: ours.node.pid(),
+        in_flight: 1,
+    });
+    let way = Way::HttpUnix(ours.agent_socket.clone(), "/v1/check", body);
+    contenders.push(Contender {
+        name: "aliquot agent, Unix socket",
+        way,
+        pid: ours.agent.pid(),
+        in_flight: 1,
+    });
+    print("HTTP, 1 in flight", &contenders, during)?;
+    for in_flight in [1, 16] {
+        let mut contenders = Vec::new();
+        if let Some(peer) = &peer {
+            let message = |key| Throttle::of(key).encode_to_vec();
+            let way = Way::Grpc(peer.grpc, "/throttlecrab.RateLimiter/Throttle", message);
+            contenders.push(Contender {
+                name: "throttlecrab-server",
+                way,
+                pid: peer.server.pid(),
+                in_flight,
+            });
+        }
+        let message = |key| {
+            Check {
+                key: format!("bench/{key}"),
+            }
+            .encode_to_vec()
+        };
+        let way = Way::Grpc(ours.grpc, "/aliquot.v1.Limits/Check", message);
+        contenders.push(Contender {
+            name: "aliquot",
+            way,
+            pid: ours.node.pid(),
+            in_flight,
+        });
+        let message = |key| RateLimit::of(key).encode_to_vec();
+        let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+        let way = Way::Grpc(ours.rls_port, path, message);
+        contenders.push(Contender {
+            name: "aliquot rls",
+            way,
+            pid: ours.rls.pid(),
+            in_flight,
+        });
+        print(&format!("gRPC, {in_flight} in flight"), &contenders, during)?;
+    }
+    Ok(())
+}
+
+/// Measures contenders by turns, and prints the medians. Ratios are to the first.
+fn print(title: &str, contenders: &[Contender], during: Duration) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let mut rounds: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
+    for number in 0..=ROUNDS {
+        for (contender, rounds) in contenders.iter().zip(&mut rounds) {
+            let (began, before) = (Instant::now(), processor_time(contender.pid));
+            let answers = ask(&contender.way, CONNECTIONS, contender.in_flight, during);
+            let answers = runtime.block_on(answers);
+            let answers = answers.map_err(|error| format!("{}: {error}", contender.name))?;
+            let busy = processor_time(contender.pid).saturating_sub(before);
+            // The first round creates the keys.
+            if number > 0 {
+                rounds.push(Round::of(answers, began.elapsed(), busy));
+            }
+        }
+    }
+    println!("\n{title}, {CONNECTIONS} connections, medians of {ROUNDS} rounds of {during:?}\n");
+    println!(
+        "| server | requests/s | ratio | per second of its processor | ratio | p50, us | p99, us |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|");
+    let of =
+        |rounds: &[Round], figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+    let first = |figure| of(&rounds[0], figure);
+    for (contender, rounds) in contenders.iter().zip(&rounds) {
+        let (rate, busy) = (
+            of(rounds, |of| of.per_second),
+            of(rounds, |of| of.per_processor_second),
+        );
+        println!(
+            "| {} | {rate:.0} | {:.2} | {busy:.0} | {:.2} | {:.0} | {:.0} |",
+            contender.name,
+            rate / first(|of| of.per_second),
+            busy / first(|of| of.per_processor_second),
+            of(rounds, |of| of.p50),
+            of(rounds, |of| of.p99),
+        );
+    }
+    Ok(())
+}
+
+impl Round {
+    fn of(mut answers: Answers, took: Duration, busy: Duration) -> Self {
+        answers.micros.sort_unstable();
+        let at = |part: f64| {
+            let index = (answers.micros.len() as f64 * part) as usize;
+            answers
+                .micros
+                .get(index)
+                .map_or(f64::NAN, |micros| f64::from(*micros))
+        };
+        Self {
+            per_second: answers.count as f64 / took.as_secs_f64(),
+            per_processor_second: answers.count as f64 / busy.as_secs_f64().max(0.01),
+            p50: at(0.5),
+            p99: at(0.99),
+        }
+    }
+}
+
+/// Returns the program that a variable names, or the one on the PATH.
+fn program(variable: &str, name: &str) -> PathBuf {
+    std::env::var_os(variable).map_or_else(|| name.into(), PathBuf::from)
+}
+
+/// Ties this thread, and those that it starts, to a processor.
+fn pin_to(processor: usize) -> Result<(), String> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    let tied = rustix::thread::sched_setaffinity(None, &set);
+    tied.map_err(|error| format!("processor {processor}: {error}; two are needed"))
+}
+
+struct Throttlecrab {
+    server: Server,
+    http: u16,
+    grpc: u16,
+    redis: u16,
+}
+
+impl Throttlecrab {
+    fn start(program: &Path) -> Result<Self, String> {
+        let mut ports = [0; 3];
+        for port in &mut ports {
+            *port = free_port().map_err(|error| error.to_string())?;
+        }
+        let [http, grpc, redis] = ports;
+        let mut args = Vec::new();
+        for (name, port) in [("http", http), ("grpc", grpc), ("redis", redis)] {
+            args.push(format!("--{name}"));
+            args.extend([format!("--{name}-host"), "127.0.0.1".to_owned()]);
+            args.extend([format!("--{name}-port"), port.to_string()]);
+        }
+        args.extend(["--log-level", "error", "--store", "adaptive"].map(str::to_owned));
+        Ok(Self {
+            server: Server::start(program, &args, &[], redis)?,
+            http,
+            grpc,
+            redis,
+        })
+    }
+}
+
+struct Redis {
+    server: Server,
+    port: u16,
+}
+
+impl Redis {
+    fn start() -> Result<Self, String> {
+        let port = free_port().map_err(|error| error.to_string())?;
+        let args = [
+            "--port",
+            &port.to_string(),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ];
+        let args = args.map(str::to_owned);
+        let server = Server::start(Path::new("redis-server"), &args, &[], port)?;
+        Ok(Self { server, port })
+    }
+}
+
+/// Returns a request that runs the script. `EVAL` finds the compiled script by its text.
+fn redis_request(key: u64) -> String {
+    let key = format!("bench/{key}");
+    let words = ["EVAL", SCRIPT, "1", &key, "1", "1000000"];
+    let words = words.map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    format!("*6\r\n{}", words.concat())
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Check {
+    #[prost(string, tag = "1")]
+    key: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Throttle {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(int32, tag = "2")]
+    max_burst: i32,
+    #[prost(int32, tag = "3")]
+    count_per_period: i32,
+    #[prost(int32, tag = "4")]
+    period: i32,
+    #[prost(int32, tag = "5")]
+    quantity: i32,
+}
+
+impl Throttle {
+    fn of(key: u64) -> Self {
+        Self {
+            key: format!("bench/{key}"),
+            max_burst: 1_000_000,
+            count_per_period: 1_000_000,
+            period: 1,
+            quantity: 1,
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct RateLimit {
+    #[prost(string, tag = "1")]
+    domain: String,
+    #[prost(message, repeated, tag = "2")]
+    descriptors: Vec<Descriptor>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Descriptor {
+    #[prost(message, repeated, tag = "1")]
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Entry {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+impl RateLimit {
+    fn of(key: u64) -> Self {
+        let entry = Entry {
+            key: "key".to_owned(),
+            value: key.to_string(),
+        };
+        let descriptor = Descriptor {
+            entries: vec![entry],
+        };
+        Self {
+            domain: "bench".to_owned(),
+            descriptors: vec![descriptor],
+        }
+    }
+}
