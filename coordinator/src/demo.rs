@@ -5,7 +5,9 @@
 //! |---|---|
 //! | [`plan`] | the budgets and the load of a run |
 //! | [`supervisor`] | child processes that never outlive the run |
-//! | [`cluster`], [`fleet`] | the coordinators and the services, as seen by the demo |
+//! | [`via`] | the ways in which services ask for a decision |
+//! | [`cluster`], [`hosts`], [`fleet`] | the coordinators, the faces and the services, as seen by the demo |
+//! | [`rules`] | the limits as rules of Envoy's rate limit service |
 //! | [`service`] | one service, which runs in a process of its own |
 //! | [`load`], [`replay`] | schedule of the requests, and sending them |
 //! | [`machine`] | how late the machine is with what is due |
@@ -16,22 +18,26 @@
 pub mod cluster;
 pub mod error;
 pub mod fleet;
+pub mod hosts;
 pub mod load;
 pub mod machine;
 pub mod plan;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod rules;
 mod runner;
 pub mod service;
 pub mod supervisor;
 pub mod table;
 pub mod verdict;
+pub mod via;
 
 pub use error::DemoError;
 pub use plan::{Afterwards, DemoPlan, Fault, Kill};
 pub use report::Report;
 pub use table::{Device, Screen};
+pub use via::Via;
 
 use crate::clock::SharedClock;
 use runner::Runner;

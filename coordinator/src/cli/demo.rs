@@ -5,7 +5,9 @@ mod parts;
 
 use crate::clock::HostClock;
 use crate::demo::verdict::Ruling;
-use crate::demo::{self, Afterwards, DemoError, DemoPlan, Device, Fault, Kill, Report, Screen};
+use crate::demo::{
+    self, Afterwards, DemoError, DemoPlan, Device, Fault, Kill, Report, Screen, Via,
+};
 use aliquot_core::budget::grammar;
 use aliquot_core::unit::Span;
 use clap::{Args, ValueEnum};
@@ -23,6 +25,7 @@ const EXIT_CODES: &str = "\
 Examples:
   aliquot demo
   aliquot demo --kill follower --duration 1m
+  aliquot demo --via http
   aliquot demo --json report.json
   aliquot demo --replay access.log --limit 20 --speed 10
   aliquot demo --keep --kill none
@@ -44,6 +47,10 @@ Exit codes:
 /// killed; it is started again two seconds later. Every decision is recorded
 /// with the times before and after it, and the verdict is computed from these
 /// records.
+///
+/// With --via, the services embed no client: for every request they ask a face,
+/// and go to the next one if it fails. A window is then charged only with
+/// admissions that were asked for and answered within it.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 pub(crate) struct DemoArgs {
@@ -65,10 +72,14 @@ pub(crate) struct DemoArgs {
         value_parser = clap::value_parser!(u64).range(1..=100_000))]
     limit: u64,
 
-    /// Burst of the shared limit, in requests, 1 to 1000000
-    #[arg(long, value_name = "N", default_value_t = 200,
+    /// Burst of the shared limit, in requests, 1 to 1000000 [default: 200; with --via rls always the limit]
+    #[arg(long, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    burst: u64,
+    burst: Option<u64>,
+
+    /// Way in which the services ask for decisions
+    #[arg(long, value_name = "FACE", default_value = "client")]
+    via: Via,
 
     /// Node to kill at half time
     #[arg(long, value_name = "NODE", default_value = "leader")]
@@ -110,6 +121,9 @@ pub(crate) struct DemoArgs {
     #[command(subcommand)]
     part: Option<Part>,
 }
+
+/// Burst of the shared limit, where it is not that of a rule.
+const BURST_DEFAULT: u64 = 200;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum KillChoice {
@@ -199,7 +213,11 @@ fn plan(args: DemoArgs) -> DemoPlan {
     DemoPlan {
         services: usize::try_from(args.services).unwrap_or(usize::MAX),
         limit: args.limit,
-        burst: args.burst,
+        burst: args.burst.unwrap_or(match args.via {
+            Via::Rls => args.limit,
+            _ => BURST_DEFAULT,
+        }),
+        via: args.via,
         duration: args.duration,
         kill: match args.kill {
             KillChoice::Leader => Kill::Leader,

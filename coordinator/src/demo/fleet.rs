@@ -1,6 +1,7 @@
 //! The services of a run, as the demo sees them.
 
 use super::error::DemoError;
+use super::hosts::FaceHosts;
 use super::record::Recording;
 use super::service::{InjectedFaults, Status};
 use super::supervisor::Supervisor;
@@ -49,7 +50,11 @@ impl Fleet {
     /// # Errors
     ///
     /// [`DemoError::Child`] if a process cannot be started.
-    pub fn start(orders: &Orders, supervisor: &mut Supervisor) -> Result<Self, DemoError> {
+    pub fn start(
+        orders: &Orders,
+        faces: &FaceHosts,
+        supervisor: &mut Supervisor,
+    ) -> Result<Self, DemoError> {
         let mut names = Vec::new();
         for number in 1..=orders.services {
             let name = format!("{PREFIX}{number}");
@@ -59,7 +64,8 @@ impl Fleet {
                 InjectedFaults::default()
             };
             let dir = supervisor.dir_of(&name);
-            supervisor.start(&name, &args(orders, faults, &dir))?;
+            let args = args(orders, (faces, number - 1), faults, &dir);
+            supervisor.start(&name, &args)?;
             names.push(name);
         }
         Ok(Self {
@@ -146,11 +152,20 @@ impl Fleet {
     }
 }
 
-fn args(orders: &Orders, faults: InjectedFaults, dir: &Path) -> Vec<OsString> {
+fn args(
+    orders: &Orders,
+    (faces, index): (&FaceHosts, usize),
+    faults: InjectedFaults,
+    dir: &Path,
+) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["demo".into(), "service".into()];
     let mut say = |flag: &str, value: OsString| args.extend([flag.into(), value]);
     say("--key", orders.key.clone().into());
     say("--endpoints", orders.endpoints.clone().into());
+    say("--via", faces.via().name().into());
+    for (name, address) in faces.of_service(index) {
+        say("--face", format!("{name}={address}").into());
+    }
     say("--listen", "127.0.0.1:0".into());
     say("--record", record_path(dir).into());
     say("--address", address_path(dir).into());

@@ -6,6 +6,7 @@ use super::load::{self, Shots, Target};
 use super::replay::{Replay, Skipped};
 use super::service::InjectedFaults;
 use super::verdict::SEEN_AFTER;
+use super::via::Via;
 use aliquot_core::budget::{Budget, BudgetDraft, Written};
 use aliquot_core::unit::Span;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ pub struct DemoPlan {
     pub burst: u64,
     /// Duration of the load. If `None`, 30 s, or as long as the replay.
     pub duration: Option<Span>,
+    /// The way in which services ask for decisions.
+    pub via: Via,
     /// The node that is killed at half time.
     pub kill: Kill,
     /// Treatment of the processes after the verdict.
@@ -80,6 +83,13 @@ pub enum Fault {
     Miscount,
 }
 
+/// A limit of the run: a key or a pattern of keys, the tokens per second, and the burst.
+struct PlannedLimit {
+    key: &'static str,
+    per_s: u64,
+    burst: u64,
+}
+
 /// Everything that a run needs, prepared before the first process is started.
 pub(super) struct Prepared {
     pub(super) drafts: Vec<BudgetDraft>,
@@ -120,8 +130,36 @@ impl DemoPlan {
         }
     }
 
+    /// Returns the limits of the run.
+    fn limits(&self) -> Vec<PlannedLimit> {
+        let limit = |key, per_s, burst| PlannedLimit { key, per_s, burst };
+        match self.replay {
+            Some(_) => vec![limit("replay/*", self.limit, self.burst)],
+            None => vec![
+                limit(SHARED_KEY, self.limit, self.burst),
+                limit("tenant/*", TENANT_PER_S, TENANT_BURST),
+            ],
+        }
+    }
+
+    /// Returns the keys of the limits, and their tokens per second.
+    pub(super) fn rates(&self) -> Vec<(String, u64)> {
+        let limits = self.limits().into_iter();
+        limits.map(|of| (of.key.to_owned(), of.per_s)).collect()
+    }
+
     /// Reads and checks everything that the run needs.
     pub(super) fn prepare(&self) -> Result<Prepared, DemoError> {
+        if self.via == Via::Rls && self.burst != self.limit {
+            return Err(DemoError::Setting {
+                what: "--burst",
+                value: self.burst.to_string(),
+                allowed: format!(
+                    "{}, as the limit: a rule of Envoy's rate limit service has no burst but that of its unit, one second",
+                    self.limit
+                ),
+            });
+        }
         let (drafts, budgets) = self.budgets()?;
         Ok(Prepared {
             drafts,
@@ -132,13 +170,15 @@ impl DemoPlan {
 
     /// Returns the budgets of the run, as drafts to apply and in validated form for the verdict.
     fn budgets(&self) -> Result<(Vec<BudgetDraft>, Vec<Budget>), DemoError> {
-        let drafts = match self.replay {
-            Some(_) => vec![draft("replay/*", self.limit, self.burst)],
-            None => vec![
-                draft(SHARED_KEY, self.limit, self.burst),
-                draft("tenant/*", TENANT_PER_S, TENANT_BURST),
-            ],
-        };
+        let drafts = self.limits().into_iter().map(|limit| {
+            let burst = if self.via == Via::Rls {
+                limit.per_s
+            } else {
+                limit.burst
+            };
+            draft(limit.key, limit.per_s, burst)
+        });
+        let drafts: Vec<BudgetDraft> = drafts.collect();
         let validated = drafts.iter().map(|draft| {
             let refused = |errors| DemoError::Budget {
                 key: draft.key.clone(),
@@ -203,7 +243,10 @@ impl DemoPlan {
     /// Describes the run in one sentence.
     pub(super) fn sentence(&self, load: &Load) -> String {
         let (services, limit, burst) = (self.services, self.limit, self.burst);
-        let fleet = format!("{NODES} coordinators, {services} services");
+        let fleet = format!(
+            "{NODES} coordinators, {services} services, and {}",
+            self.via.words()
+        );
         let length = load.duration.nanos() / 1_000_000_000;
         match &self.replay {
             Some((path, _)) => format!(

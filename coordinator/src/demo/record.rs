@@ -32,10 +32,11 @@ pub struct Admitted {
     pub cost: u64,
     /// Clock reading before the decision was requested.
     pub before: Tick,
-    /// The earliest time at which it can have been decided: when a central request was sent, or else
-    /// `decided` itself.
+    /// The earliest time at which it can have been decided: when a central request or one to a face was
+    /// sent, or else `decided` itself.
     pub asked: Tick,
-    /// The clock reading with which the decision was made, or at which a central decision was known.
+    /// The clock reading with which the decision was made, or at which a decision of another process was
+    /// known.
     pub decided: Tick,
     /// Clock reading after the decision was known.
     pub after: Tick,

@@ -21,6 +21,10 @@ pub struct Report {
     pub seed: u64,
     /// Duration of the load.
     pub duration: f64,
+    /// The way in which the services asked.
+    pub via: &'static str,
+    /// Failed asks, if the services asked faces.
+    pub asked: Option<Asked>,
     /// The node that was to be killed.
     pub kill: &'static str,
     /// Time of the kill.
@@ -42,6 +46,15 @@ pub struct Report {
     pub events: Vec<(f64, String)>,
 }
 
+/// Asks of faces that brought no decision.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// Number of times that a face was asked and did not decide.
+    pub failed: u64,
+    /// The last reason of one of the services.
+    pub last_failure: Option<String>,
+}
+
 /// Latencies of answers, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Latency {
@@ -60,6 +73,7 @@ impl Report {
         evidence: &Evidence,
         tally: &Tally,
         events: &[(Span, String)],
+        asked: Option<Asked>,
     ) -> Self {
         let run = &evidence.timeline;
         let latencies = tally.latencies();
@@ -71,6 +85,8 @@ impl Report {
             burst: plan.burst,
             seed: plan.seed,
             duration: seconds(run.end.since(run.start)),
+            via: plan.via.name(),
+            asked,
             kill: match plan.kill {
                 Kill::Leader => "leader",
                 Kill::Follower => "follower",
@@ -96,6 +112,24 @@ impl Report {
                 .map(|(at, event)| (seconds(*at), event.clone()))
                 .collect(),
         }
+    }
+
+    /// Describes the failed asks in a line, if the services asked faces.
+    pub(super) fn faces_line(&self) -> String {
+        let Some(Asked {
+            failed,
+            last_failure,
+        }) = &self.asked
+        else {
+            return String::new();
+        };
+        let last = last_failure.as_ref();
+        let last = last.map_or_else(String::new, |why| format!(", such as {why}"));
+        let other = self.answers.other;
+        format!(
+            "{:<10} {failed} asks without a decision{last}; {other} requests that no face decided\n",
+            self.via
+        )
     }
 
     pub(super) fn load_line(&self) -> String {

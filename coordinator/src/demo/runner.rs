@@ -5,16 +5,20 @@ mod watch;
 use super::cluster::{ClusterStatus, NODES, Nodes, PREFIX as NODE_PREFIX};
 use super::error::DemoError;
 use super::fleet::{Fleet, Orders, PREFIX as SERVICE_PREFIX};
+use super::hosts::FaceHosts;
 use super::load::{Generator, Shots};
 use super::machine::{Lateness, MachineWatch};
 use super::plan::{DemoPlan, Fault, Kill, Load, Prepared, RESTART_AFTER, SHARED_KEY};
-use super::report::Report;
+use super::report::{Asked, Report};
+use super::service::{Faces, Status};
 use super::supervisor::{Supervisor, WorkDir, parent_args};
 use super::table::Screen;
-use super::verdict::{Evidence, RunVerdict, Timeline, show};
+use super::verdict::{Deciders, Evidence, RunVerdict, Timeline, show};
+use super::via::{Host, Via};
 use crate::clock::SharedClock;
 use aliquot_core::budget::Budget;
 use aliquot_core::unit::{Span, Tick};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -39,6 +43,7 @@ pub(super) struct Runner {
     screen: Screen,
     supervisor: Supervisor,
     nodes: Arc<Nodes>,
+    faces: FaceHosts,
     events: Vec<(Span, String)>,
     // The last field: it is dropped, and with it the directory, once no process writes there any more.
     dir: WorkDir,
@@ -54,12 +59,14 @@ impl Runner {
         let dir = dir.map_err(DemoError::io("a directory for the run"))?;
         let program = std::env::current_exe().map_err(DemoError::io("this program's file"))?;
         let supervisor = Supervisor::new(dir.path().to_owned(), program, parent_args());
+        let faces = FaceHosts::plan(plan.via, plan.services, &plan.rates())?;
         Ok(Self {
             plan,
             clock,
             screen,
             supervisor,
             nodes: Arc::new(Nodes::plan()?),
+            faces,
             events: Vec::new(),
             dir,
         })
@@ -81,18 +88,25 @@ impl Runner {
             ));
         }
 
-        for node in self.nodes.list() {
-            self.nodes.start(node, &mut self.supervisor)?;
+        for index in 0..NODES {
+            self.start_node(index)?;
         }
         self.leader_elected().await?;
-        self.nodes.apply(&drafts).await?;
+        if self.plan.via != Via::Rls {
+            // A rate limit service writes the budgets of its rules itself.
+            self.nodes.apply(&drafts).await?;
+        }
+        let endpoints = self.nodes.endpoints();
+        self.faces
+            .start_beside_services(&endpoints, &mut self.supervisor)?;
+        self.faces_decide(&load).await?;
         let orders = Orders {
             services: self.plan.services,
             key: SHARED_KEY.to_owned(),
             endpoints: self.nodes.endpoints(),
             faults: self.plan.injected_faults(),
         };
-        let mut fleet = Fleet::start(&orders, &mut self.supervisor)?;
+        let mut fleet = Fleet::start(&orders, &self.faces, &mut self.supervisor)?;
         self.services_listen(&mut fleet).await?;
         self.screen.say("everything is up; the load begins");
 
@@ -107,6 +121,40 @@ impl Runner {
         let generator = Arc::new(Generator::new(fleet.addresses(), targets, clock));
         let run = self.under_load(&generator, &fleet, shots, duration).await?;
         self.judge(&generator, &fleet, run, budgets, shared).await
+    }
+
+    /// Starts a node, or starts it again with its data, and the process with a face beside it.
+    fn start_node(&mut self, index: usize) -> Result<(), DemoError> {
+        let nodes = Arc::clone(&self.nodes);
+        let Some(node) = nodes.list().get(index) else {
+            return Ok(());
+        };
+        let flags = self.faces.node_flags(index);
+        nodes.start_with(node, &mut self.supervisor, &flags)?;
+        let endpoints = nodes.endpoints();
+        self.faces
+            .start_beside_node(index, &endpoints, &mut self.supervisor)
+    }
+
+    /// Waits until every face decides. Each takes a token for that, which is in no record. A cost of 0 would tell
+    /// Envoy's rate limit service that costs come after the fact.
+    async fn faces_decide(&mut self, load: &Load) -> Result<(), DemoError> {
+        let late = self.clock.now().after(READY_WITHIN);
+        let key = load
+            .targets
+            .first()
+            .map_or(SHARED_KEY, |target| &target.key);
+        for face in self.faces.list() {
+            let clock = Arc::clone(&self.clock);
+            let faces = Faces::new(self.plan.via, std::slice::from_ref(&face), clock);
+            let unusable = |why| DemoError::io("the address of a face")(io::Error::other(why));
+            let faces = faces.map_err(unusable)?;
+            while faces.ask(key, 1).await.is_none() {
+                let last = faces.failed().1.unwrap_or_default();
+                self.wait("a decision of every face", late, last).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn leader_elected(&mut self) -> Result<(), DemoError> {
@@ -172,7 +220,14 @@ impl Runner {
         } else {
             0
         };
-        let mut watch = Watch::new(fleet, generator.tally(), seen, limit, duration);
+        let mut watch = Watch::new(
+            fleet,
+            generator.tally(),
+            seen,
+            limit,
+            duration,
+            self.plan.via,
+        );
         let mut run = Run {
             timeline: Timeline {
                 start,
@@ -223,23 +278,24 @@ impl Runner {
                 run.timeline.killed = Some(now);
                 run.victim = Some(index);
                 self.supervisor.kill(&node.name).await?;
+                let beside = self.faces.beside_node(index);
+                if let Some(beside) = beside {
+                    self.supervisor.kill(beside).await?;
+                }
                 let role = if self.plan.kill == Kill::Leader {
                     "the leader"
                 } else {
                     "a follower"
                 };
-                let event = format!("{}, {role}, was killed with SIGKILL", node.name);
+                let also = beside.map_or(String::new(), |name| format!(", and {name} beside it"));
+                let event = format!("{}, {role}{also}, was killed with SIGKILL", node.name);
                 self.events.push((since, event));
             }
             (Some(killed), None) if now.since(killed) >= RESTART_AFTER => {
-                let node = run
-                    .victim
-                    .and_then(|index| self.nodes.list().get(index))
-                    .cloned();
-                if let Some(node) = node {
-                    self.nodes.start(&node, &mut self.supervisor)?;
-                    self.events
-                        .push((since, format!("{} was started again", node.name)));
+                if let Some(index) = run.victim {
+                    self.start_node(index)?;
+                    let event = format!("node-{} was started again", index + 1);
+                    self.events.push((since, event));
                 }
                 run.timeline.restarted = Some(now);
             }
@@ -270,6 +326,7 @@ impl Runner {
     ) -> Result<Report, DemoError> {
         let cluster: ClusterStatus = self.nodes.look().await;
         let statuses = fleet.look().await;
+        let asked = self.asked(&statuses);
         let messages = statuses.iter().map(|status| status.as_ref()?.held.messages);
         let reports = statuses.iter().map(|status| status.as_ref()?.held.reports);
         let mut recordings = fleet.recordings(&self.supervisor);
@@ -287,15 +344,20 @@ impl Runner {
             timeline: run.timeline,
             budgets,
             drift: cluster.drift,
+            deciders: match self.plan.via.host() {
+                None | Some(Host::BesideService) => Deciders::Services,
+                Some(Host::Node | Host::BesideNode) => Deciders::Nodes,
+            },
             shared,
             messages: messages.sum(),
             reports: reports.sum(),
         };
         let verdict = RunVerdict::of(&evidence);
-        let report = Report::new(&self.plan, verdict, &evidence, &tally, &self.events);
+        let report = Report::new(&self.plan, verdict, &evidence, &tally, &self.events, asked);
         self.screen.say(&format!(
-            "\n{}{}",
+            "\n{}{}{}",
             report.load_line(),
+            report.faces_line(),
             show(&report.verdict)
         ));
         if self.plan.fault != Fault::None {
@@ -303,6 +365,15 @@ impl Runner {
                 .say("a fault was planted: this run should not pass");
         }
         Ok(report)
+    }
+
+    /// Returns how often faces were asked in vain, or `None` if the services ask none.
+    fn asked(&self, statuses: &[Option<Status>]) -> Option<Asked> {
+        let held = statuses.iter().flatten().map(|status| &status.held);
+        (self.plan.via != Via::Client).then(|| Asked {
+            failed: held.clone().filter_map(|held| held.failed).sum(),
+            last_failure: held.filter_map(|held| held.last_failure.clone()).next(),
+        })
     }
 
     /// Shows the addresses of all processes that keep running.
@@ -313,6 +384,10 @@ impl Runner {
             text.push_str(&format!(
                 "  {name}: {listen}, metrics http://{metrics}/metrics\n"
             ));
+        }
+        for (name, address) in self.faces.list() {
+            let face = self.plan.via.name();
+            text.push_str(&format!("  face {face} of {name}: {address}\n"));
         }
         let services = (1..=self.plan.services).filter_map(|number| {
             let name = format!("{SERVICE_PREFIX}{number}");
@@ -341,9 +416,9 @@ impl Runner {
         self.screen.say(&text);
     }
 
-    /// Ends all processes: services first, so that they hand back what they hold.
+    /// Ends all processes: services and faces first, so that they hand back what they hold.
     pub(super) async fn stop(&mut self) {
-        for prefix in [SERVICE_PREFIX, NODE_PREFIX] {
+        for prefix in [SERVICE_PREFIX, self.plan.via.prefix(), NODE_PREFIX] {
             for name in self.supervisor.stop(prefix).await {
                 self.screen
                     .say(&format!("{name} did not stop by itself and was killed"));

@@ -1,5 +1,5 @@
-//! One HTTP service of a run. It serves the requests that its limiter admits, and records every
-//! decision.
+//! One HTTP service of a run. It serves the requests that its limiter, or a face that it asks, admits,
+//! and records every decision.
 //!
 //! | path | effect |
 //! |---|---|
@@ -10,12 +10,17 @@
 //!
 //! `?cost=N` makes a request cost N tokens.
 
+mod ask;
 mod audit;
+mod face;
+mod failover;
 mod inject;
 mod limit;
 mod serve;
 
+pub use ask::{ask_faces, faces_reader};
 pub use audit::{Audit, RequestAction, decided};
+pub use face::{Decision, Faces};
 pub use inject::InjectedFaults;
 pub use limit::{holding_reader, limit};
 pub use serve::{ReadHolding, ServiceError, ServicePlan, serve};
@@ -44,10 +49,14 @@ pub struct Holding {
     pub level: Option<f64>,
     /// Remaining time of its lease, in milliseconds.
     pub lease_ms: Option<u64>,
-    /// The node of its session.
+    /// The node of its session, or the face that the service asks.
     pub node: Option<String>,
     /// Messages of its session so far, both ways.
     pub messages: Option<u64>,
     /// Reports among these messages. Each is answered, so this is the number of round trips.
     pub reports: Option<u64>,
+    /// Number of times that a face was asked and did not decide, if the service asks faces.
+    pub failed: Option<u64>,
+    /// Reason of the last of these.
+    pub last_failure: Option<String>,
 }

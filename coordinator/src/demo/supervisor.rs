@@ -106,6 +106,21 @@ impl Supervisor {
     /// [`ChildError::Start`] if its directory or its log cannot be created, or the process cannot be
     /// started.
     pub fn start(&mut self, name: &str, args: &[OsString]) -> Result<(), ChildError> {
+        self.start_with(name, args, &[])
+    }
+
+    /// Does the same with additional variables of the environment.
+    ///
+    /// # Errors
+    ///
+    /// [`ChildError::Start`] if its directory or its log cannot be created, or the process cannot be
+    /// started.
+    pub fn start_with(
+        &mut self,
+        name: &str,
+        args: &[OsString],
+        variables: &[(&str, OsString)],
+    ) -> Result<(), ChildError> {
         let failed = |source| ChildError::Start {
             name: name.to_owned(),
             source,
@@ -125,6 +140,7 @@ impl Supervisor {
         command
             .args(&self.first_args)
             .args(args)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failed)?)
             .stderr(log)

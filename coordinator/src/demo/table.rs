@@ -28,6 +28,8 @@ pub struct View {
     pub rows: Vec<Row>,
     /// Events, with their times.
     pub events: Vec<(Span, String)>,
+    /// True if the services ask faces, so that they hold no shares to show.
+    pub faces: bool,
 }
 
 /// State of one service.
@@ -49,7 +51,8 @@ const EVENTS_SHOWN: usize = 6;
 /// Width of the bar in characters.
 const BAR: usize = 40;
 
-const HEAD: [&str; 8] = [
+/// Heads of the columns of services with the embedded client.
+const HEAD: &[&str] = &[
     "service",
     "admitted/s",
     "refused/s",
@@ -60,20 +63,26 @@ const HEAD: [&str; 8] = [
     "node",
 ];
 
+/// Heads of the columns of services that ask faces.
+const HEAD_FACES: &[&str] = &["service", "admitted/s", "refused/s", "failed asks", "asks"];
+
 impl View {
     /// Returns the table, of many lines.
     #[must_use]
     pub fn table(&self) -> String {
         let mut text = format!("{}\n{}\n\n", self.headline(), self.nodes());
-        let cells = self.rows.iter().map(Row::cells);
-        let rows: Vec<[String; 8]> = std::iter::once(HEAD.map(String::from))
-            .chain(cells)
-            .collect();
+        let head = if self.faces { HEAD_FACES } else { HEAD };
+        let cells = self.rows.iter().map(|row| match self.faces {
+            true => row.cells_of_faces(),
+            false => row.cells(),
+        });
+        let head: Vec<String> = head.iter().copied().map(String::from).collect();
+        let rows: Vec<Vec<String>> = std::iter::once(head.clone()).chain(cells).collect();
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+        let widths: Vec<usize> = (0..head.len()).map(width).collect();
         for row in &rows {
             let mut line = String::new();
             for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
@@ -128,19 +137,39 @@ impl View {
 }
 
 impl Row {
-    fn cells(&self) -> [String; 8] {
+    /// Returns the cells below `HEAD_FACES`.
+    fn cells_of_faces(&self) -> Vec<String> {
         let Some(status) = &self.status else {
-            let mut cells = [const { String::new() }; 8];
-            cells[0] = self.name.clone();
-            cells[7] = "silent".to_owned();
-            return cells;
+            return self.silent(HEAD_FACES.len());
+        };
+        vec![
+            self.name.clone(),
+            format!("{:.0}", self.admitted),
+            format!("{:.0}", self.refused),
+            status.held.failed.unwrap_or(0).to_string(),
+            status.held.node.clone().unwrap_or_else(|| "-".into()),
+        ]
+    }
+
+    /// Returns the cells of a service that does not answer.
+    fn silent(&self, columns: usize) -> Vec<String> {
+        let mut cells = vec![String::new(); columns];
+        cells[0] = self.name.clone();
+        cells[columns - 1] = "silent".to_owned();
+        cells
+    }
+
+    /// Returns the cells below `HEAD`.
+    fn cells(&self) -> Vec<String> {
+        let Some(status) = &self.status else {
+            return self.silent(HEAD.len());
         };
         let held = &status.held;
         let number = |number: Option<f64>| number.map_or("-".into(), |n| format!("{n:.1}"));
         let lease = held
             .lease_ms
             .map(|ms| format!("{}.{} s", ms / 1_000, ms % 1_000 / 100));
-        [
+        vec![
             self.name.clone(),
             format!("{:.0}", self.admitted),
             format!("{:.0}", self.refused),

@@ -16,7 +16,7 @@ mod show;
 pub use admissions::{Admissions, Phases};
 pub use audit::Audit;
 pub use decisions::Decisions;
-pub use evidence::{AFTERMATH, Answers, Evidence, SEEN_AFTER, SETTLING, Timeline};
+pub use evidence::{AFTERMATH, Answers, Deciders, Evidence, SEEN_AFTER, SETTLING, Timeline};
 pub use fairness::{Portion, jain, max_min};
 pub use ruling::{Criterion, Ruling};
 pub use show::show;
@@ -40,7 +40,7 @@ pub struct RunVerdict {
     pub phases: Phases,
     /// Share of each service in the calm parts of the run.
     pub portions: Vec<Portion>,
-    /// Index of fairness: see [`jain`].
+    /// Index of fairness: see [`jain`]. `None` if the nodes hold the shares.
     pub jain: Option<f64>,
     /// Number of requests decided for each report and its answer, which are a round trip to the
     /// coordinator.
@@ -82,10 +82,12 @@ impl RunVerdict {
             let made = keys.get(key).map(|made| made.admitted.iter().copied());
             let admissions = Admissions::new(made.into_iter().flatten());
             verdict.phases = Phases::measure(&admissions, rate, &evidence.timeline);
-            let phases = ruling::of_phases(&verdict.phases, &evidence.timeline);
+            let phases = ruling::of_phases(&verdict.phases, &evidence.timeline, evidence.deciders);
             ruling::extend(&mut verdict.criteria, phases, evidence);
             verdict.portions = portions(evidence, key, rate);
-            verdict.jain = jain(&verdict.portions);
+            // A share of a node is for all services that ask there, so services have no fair share of their own.
+            let shares = evidence.deciders == Deciders::Services;
+            verdict.jain = jain(&verdict.portions).filter(|_| shares);
         }
         let decided = admissions::as_f64(verdict.admitted + verdict.refused);
         let each = |count: Option<u64>| {

@@ -2,7 +2,10 @@
 
 use super::exit::{FAILED, NO_RUN, complain};
 use crate::clock::HostClock;
-use crate::demo::service::{InjectedFaults, ServicePlan, holding_reader, limit, serve};
+use crate::demo::Via;
+use crate::demo::service::{
+    Faces, InjectedFaults, ServicePlan, ask_faces, faces_reader, holding_reader, limit, serve,
+};
 use crate::demo::supervisor::die_with_parent;
 use aliquot_client::Client;
 use clap::{Args, Subcommand};
@@ -39,6 +42,12 @@ pub(super) struct ServiceArgs {
     /// Nodes of the cluster
     #[arg(long, value_delimiter = ',', required = true)]
     pub(super) endpoints: Vec<String>,
+    /// The way in which it asks for decisions
+    #[arg(long, default_value = "client")]
+    pub(super) via: Via,
+    /// Name and address of a face; repeat it to name several
+    #[arg(long = "face", value_name = "NAME=ADDRESS", value_parser = face)]
+    pub(super) faces: Vec<(String, SocketAddr)>,
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1:0")]
     pub(super) listen: SocketAddr,
@@ -66,34 +75,59 @@ pub(super) async fn run(part: Part) -> ExitCode {
     }
 }
 
+fn face(text: &str) -> Result<(String, SocketAddr), String> {
+    let parts = text.split_once('=');
+    let face = parts.and_then(|(name, address)| Some((name.to_owned(), address.parse().ok()?)));
+    face.ok_or_else(|| "must be a name and an address, such as node-1=127.0.0.1:7301".to_owned())
+}
+
 async fn serve_one(args: ServiceArgs) -> ExitCode {
-    let client = match Client::connect(args.endpoints) {
-        Ok(client) => client,
-        Err(error) => {
-            complain(&error.to_string());
-            return ExitCode::from(NO_RUN);
-        }
+    let served = match args.via {
+        Via::Client => with_client(args).await,
+        _ => with_faces(args).await,
     };
-    let held = holding_reader(&client, &args.key);
-    let plan = ServicePlan {
-        key: args.key,
-        listen: args.listen,
-        record: args.record,
-        address: args.address,
-        faults: InjectedFaults {
-            serve_refused: args.serve_refused,
-            forget: args.forget,
-        },
-    };
-    let limited = |routes, audit: &Arc<_>| limit(routes, audit, &client);
-    let served = serve(plan, Arc::new(HostClock), limited, held).await;
-    // Nothing is admitted any more: return the rest of the allotment at once.
-    client.close().await;
     match served {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&error.to_string());
-            ExitCode::from(FAILED)
+        Err((code, why)) => {
+            complain(&why);
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Serves what the embedded client admits.
+async fn with_client(args: ServiceArgs) -> Result<(), (u8, String)> {
+    let client = Client::connect(args.endpoints.clone());
+    let client = client.map_err(|error| (NO_RUN, error.to_string()))?;
+    let held = holding_reader(&client, &args.key);
+    let limited = |routes, audit: &Arc<_>| limit(routes, audit, &client);
+    let served = serve(args.plan(), Arc::new(HostClock), limited, held).await;
+    // Nothing is admitted any more: return the rest of the allotment at once.
+    client.close().await;
+    served.map_err(|error| (FAILED, error.to_string()))
+}
+
+/// Serves what the faces admit.
+async fn with_faces(args: ServiceArgs) -> Result<(), (u8, String)> {
+    let faces = Faces::new(args.via, &args.faces, Arc::new(HostClock));
+    let faces = Arc::new(faces.map_err(|why| (NO_RUN, why))?);
+    let held = faces_reader(&faces);
+    let limited = |routes, audit: &Arc<_>| ask_faces(routes, audit, &faces);
+    let served = serve(args.plan(), Arc::new(HostClock), limited, held).await;
+    served.map_err(|error| (FAILED, error.to_string()))
+}
+
+impl ServiceArgs {
+    fn plan(self) -> ServicePlan {
+        ServicePlan {
+            key: self.key,
+            listen: self.listen,
+            record: self.record,
+            address: self.address,
+            faults: InjectedFaults {
+                serve_refused: self.serve_refused,
+                forget: self.forget,
+            },
         }
     }
 }

@@ -33,6 +33,13 @@ fn a_run_is_planned_as_it_was_asked_for() {
     let plain = plan(parse("demo").unwrap().demo);
     assert_eq!((plain.services, plain.limit, plain.burst), (8, 1_000, 200));
     assert_eq!((plain.kill, plain.fault), (Kill::Leader, Fault::None));
+    assert_eq!(plain.via, Via::Client);
+    for via in Via::value_variants() {
+        let asked = plan(parse(&format!("demo --via {}", via.name())).unwrap().demo);
+        assert_eq!(asked.via, *via);
+    }
+    let rules = plan(parse("demo --via rls --limit 300").unwrap().demo);
+    assert_eq!(rules.burst, 300, "a rule has a burst of one second");
 }
 
 #[test]
@@ -44,6 +51,11 @@ fn what_makes_no_sense_is_refused() {
         ("demo --replay x --speed 0", "must be a factor"),
         ("demo --replay x --speed 1.2345", "must be a factor"),
         ("demo --kill all", "leader, follower, none"),
+        ("demo --via redis", "client, http, grpc, resp, rls, agent"),
+        (
+            "demo service --key k --endpoints a:1 --record r --address a --face node-1",
+            "must be a name and an address",
+        ),
         (
             "demo --plant-miscount --plant-overadmission",
             "cannot be used with",
@@ -67,4 +79,14 @@ fn the_parts_of_a_run_are_parsed_as_it_writes_them() {
     };
     assert_eq!(service.endpoints, ["a:1", "b:2"]);
     assert_eq!((service.forget, service.serve_refused), (1, 0));
+    assert_eq!((service.via, service.faces.len()), (Via::Client, 0));
+    let faces = "--via resp --face node-2=127.0.0.1:7 --face node-1=127.0.0.1:8";
+    let Some(Part::Service(service)) = parse(&format!("{line} {faces}")).unwrap().demo.part else {
+        panic!("{faces}");
+    };
+    assert_eq!(service.via, Via::Resp);
+    assert_eq!(
+        service.faces[1],
+        ("node-1".to_owned(), "127.0.0.1:8".parse().unwrap())
+    );
 }

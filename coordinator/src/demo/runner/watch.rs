@@ -5,6 +5,7 @@ use crate::demo::fleet::Fleet;
 use crate::demo::load::Tally;
 use crate::demo::service::Status;
 use crate::demo::table::{Row, View};
+use crate::demo::via::Via;
 use aliquot_core::unit::{Span, Tick};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,7 @@ pub(super) struct Watch {
     duration: Span,
     last: Option<Last>,
     leader: Option<usize>,
+    via: Via,
 }
 
 /// The counts of the previous view.
@@ -77,6 +79,7 @@ impl Watch {
         seen: watch::Receiver<Seen>,
         limit: u64,
         duration: Span,
+        via: Via,
     ) -> Self {
         Self {
             names: fleet
@@ -90,6 +93,7 @@ impl Watch {
             duration,
             last: None,
             leader: None,
+            via,
         }
     }
 
@@ -156,6 +160,7 @@ impl Watch {
             cluster,
             rows: rows.collect(),
             events: events.clone(),
+            faces: self.via != Via::Client,
         };
         self.last = Some(next);
         view

@@ -93,8 +93,8 @@ impl Audit {
         &self.shared
     }
 
-    /// Records that the limiter admitted the request of this task: locally at `decided`, or centrally
-    /// between `asked` and then. Outside of [`decided`] there is no request and nothing is recorded, so
+    /// Records that the limiter admitted the request of this task: locally at `decided`, or centrally or
+    /// at a face between `asked` and then. Outside of [`decided`] there is no request and nothing is recorded, so
     /// that the counts will not match.
     pub fn admitted(&self, asked: Tick, decided: Tick) {
         let after = self.clock.now();
@@ -120,7 +120,8 @@ impl Audit {
         let mut book = lock(&self.book);
         if asked.key == self.shared && book.faults.serves_a_refused() {
             drop(book);
-            self.write(asked, [after, after, after]);
+            // The limiter did not say when it would have admitted the request.
+            self.write(asked, [asked.before, after, after]);
             return true;
         }
         book.status.refused += 1;

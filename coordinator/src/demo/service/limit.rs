@@ -38,6 +38,8 @@ pub fn holding_reader(client: &Client, key: &str) -> ReadHolding {
             node: status.node.clone(),
             messages: Some(status.messages),
             reports: Some(status.reports),
+            failed: None,
+            last_failure: None,
         }
     })
 }

@@ -15,6 +15,8 @@ fn view() -> View {
                 node: Some("node-2".into()),
                 messages: None,
                 reports: None,
+                failed: Some(12),
+                last_failure: None,
             },
             ..Status::default()
         }),
@@ -46,6 +48,7 @@ fn view() -> View {
         events: (1..=8)
             .map(|n| (Span::from_secs(n), format!("event {n}")))
             .collect(),
+        faces: false,
     }
 }
 
@@ -68,6 +71,25 @@ service-2                                                           silent
    8.0 s  event 8
 ";
     assert_eq!(view().table(), expect);
+}
+
+#[test]
+fn services_that_ask_faces_have_no_shares_and_show_what_failed() {
+    let view = View {
+        faces: true,
+        events: Vec::new(),
+        ..view()
+    };
+    let table = view.table();
+    let rows: Vec<&str> = table.lines().skip(3).collect();
+    let expect = [
+        "service     admitted/s  refused/s  failed asks    asks",
+        "service-1          125       1375           12  node-2",
+        "service-10           0          0            0       -",
+        "service-2                                       silent",
+        "",
+    ];
+    assert_eq!(rows, expect);
 }
 
 #[test]

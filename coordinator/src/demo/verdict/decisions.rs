@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct Decisions {
     /// Decision time and whole tokens of each admission.
     pub admitted: Vec<(Tick, u64)>,
-    /// Admissions that were decided centrally, with the interval in which each was decided.
+    /// Admissions that another process decided, centrally or at a face, with the interval in which each was decided.
     pub elsewhere: Vec<Elsewhere>,
     /// Time at which each refusal was known, and the tokens refused.
     pub refused: Vec<(Tick, u64)>,

@@ -44,6 +44,15 @@ pub struct Answers {
     pub other: u64,
 }
 
+/// The processes that hold the shares from which requests are decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deciders {
+    /// Each service, or a process beside it. They survive a node that is killed.
+    Services,
+    /// Each node, or a process beside it that is killed with it.
+    Nodes,
+}
+
 /// The records on which a verdict is based.
 #[derive(Clone, Debug)]
 pub struct Evidence {
@@ -57,6 +66,8 @@ pub struct Evidence {
     pub budgets: Vec<Budget>,
     /// The bound on clock drift that the cluster states.
     pub drift: Drift,
+    /// The processes that decide.
+    pub deciders: Deciders,
     /// The key whose utilisation is measured, if any.
     pub shared: Option<String>,
     /// Lateness of the machine while the load lasted.

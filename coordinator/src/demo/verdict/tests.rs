@@ -42,6 +42,7 @@ fn fair_run() -> Evidence {
         },
         budgets: vec![budget("demo", "100/s", 5), budget("tenant/*", "1/s", 2)],
         drift: Drift::from_ppm(0).unwrap(),
+        deciders: Deciders::Services,
         shared: Some("demo".into()),
         lateness: late(|_| 0),
         messages: Some(50),
@@ -256,6 +257,68 @@ fn a_slow_run_on_a_busy_machine_is_inconclusive() {
     // Busy for the first second after the kill alone, a fifth of its aftermath.
     evidence.lateness = late(|second| if second == 4 { 30 } else { 0 });
     check(&evidence, Ruling::Unknown, busy);
+}
+
+/// Returns a run in which, after a kill at 4 s, a third is missing for so many milliseconds.
+fn bereft_run(millis: u64) -> Evidence {
+    let mut evidence = fair_run();
+    evidence.timeline.killed = Some(Tick::from_nanos(4_000 * MS));
+    let missing = Tick::from_nanos(4_000 * MS)..Tick::from_nanos((4_000 + millis) * MS);
+    for recording in evidence.recordings.values_mut() {
+        let recording = recording.as_mut().unwrap();
+        let third = |at: Tick| at.nanos() / (10 * MS) % 3 == 0;
+        let keeps = |at: &Admitted| !missing.contains(&at.decided) || !third(at.decided);
+        recording.admitted.retain(keeps);
+    }
+    count(&mut evidence);
+    evidence
+}
+
+#[test]
+fn the_share_of_a_node_that_was_killed_may_be_missing_for_its_lease_alone() {
+    let mut evidence = bereft_run(3_800);
+    check(&evidence, Ruling::Fail, "FAIL       after a kill, 5 s: 74");
+    evidence.deciders = Deciders::Nodes;
+    let verdict = check(&evidence, Ruling::Pass, "pass       after a kill, 5 s: 74");
+    assert_eq!(verdict.jain, None);
+    let mut evidence = bereft_run(4_900);
+    evidence.deciders = Deciders::Nodes;
+    check(&evidence, Ruling::Fail, "FAIL       after a kill, 5 s: 67");
+}
+
+/// Of every admission of a run at exactly its limit, an interval is known and no moment.
+#[test]
+fn intervals_at_the_limit_are_no_breach_and_a_burst_beyond_it_is() {
+    let mut evidence = fair_run();
+    for recording in evidence.recordings.values_mut() {
+        for admitted in &mut recording.as_mut().unwrap().admitted {
+            admitted.asked = admitted.decided.before(Span::from_millis(40));
+            admitted.before = admitted.asked;
+        }
+    }
+    check(
+        &evidence,
+        Ruling::Pass,
+        "pass       over-admission: 0 in 3 keys",
+    );
+    // Twenty at once beyond the limit, whose moments are known to a few nanoseconds.
+    let more = |n: u64| Admitted {
+        before: Tick::from_nanos(5_000 * MS),
+        asked: Tick::from_nanos(5_000 * MS),
+        ..admit(0, (5_000 + n) * MS)
+    };
+    edit(&mut evidence, |a| a.admitted.extend((0..20).map(more)));
+    count(&mut evidence);
+    let verdict = check(
+        &evidence,
+        Ruling::Fail,
+        "tokens over in the worst window of demo",
+    );
+    assert!(
+        (11..=20).contains(&verdict.keys[0].over),
+        "{}",
+        verdict.keys[0].over
+    );
 }
 
 #[test]
