@@ -2,33 +2,28 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// Runs a short demo, with `more` arguments.
 fn demo(more: &[&str]) -> Output {
-    let program = env!("CARGO_BIN_EXE_aliquot-under-test");
-    let short = [
-        "demo",
-        "--duration",
-        "6s",
-        "--services",
-        "2",
-        "--limit",
-        "100",
-    ];
+    let short = ["--duration", "6s", "--services", "2", "--limit", "100"];
     let small = ["--burst", "20", "--kill", "none", "--json"];
-    Command::new(program)
-        .args(short)
-        .args(small)
-        .args(more)
-        .output()
-        .expect("the demo runs")
+    let run = start(&[&short[..], &small, more].concat());
+    run.wait_with_output().expect("the demo runs")
+}
+
+fn start(words: &[&str]) -> Child {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_aliquot-under-test"));
+    let demo = demo.arg("demo").args(words);
+    let demo = demo.stdout(Stdio::piped()).stderr(Stdio::piped());
+    demo.spawn().expect("the demo runs")
 }
 
 /// Returns the exit code, and the report's statement that nothing was admitted beyond a limit.
 fn outcome(output: &Output) -> (Option<i32>, Option<bool>) {
-    let report: serde_json::Value =
-        serde_json::from_slice(&output.stdout).expect("a report in JSON");
+    let report: Result<serde_json::Value, _> = serde_json::from_slice(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report = report.unwrap_or_else(|error| panic!("no report: {error}; {said}"));
     let safe = report.pointer("/verdict/safe").or(report.pointer("/safe"));
     (
         output.status.code(),
@@ -56,6 +51,46 @@ fn a_service_that_admits_without_a_token_fails_the_run() {
 #[test]
 fn a_service_that_forgets_an_admission_makes_the_verdict_unknown() {
     let (code, safe) = outcome(&demo(&["--plant-miscount"]));
+    assert_eq!((code, safe), (Some(3), Some(false)));
+}
+
+/// How much of the limit is used depends on the load of the machine, but a half of it is used again after the kill.
+#[test]
+fn through_every_face_nothing_is_admitted_beyond_a_limit_while_a_leader_is_killed() {
+    for faces in [["http", "rls"], ["resp", "agent"]] {
+        let runs = faces.iter().map(|via| {
+            let mut words = vec!["--duration", "13s", "--services", "3", "--limit", "60"];
+            words.extend(["--kill", "leader", "--json", "--via", via]);
+            (*via, start(&words))
+        });
+        // All of them begin before one is waited for.
+        let runs: Vec<(&str, Child)> = runs.collect();
+        for (via, run) in runs {
+            check_killed(via, &run.wait_with_output().expect("the demo runs"));
+        }
+    }
+}
+
+fn check_killed(via: &str, output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let (code, safe) = outcome(output);
+    assert_eq!(safe, Some(true), "{via}: {said}");
+    assert!(matches!(code, Some(0 | 1 | 3)), "{via}: {code:?} {said}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report["via"], via);
+    assert!(report["killed"].is_number(), "{via}: {said}");
+    let after = report["verdict"]["phases"]["after"].as_f64();
+    assert!(after >= Some(0.5), "{via}: {said}");
+    // One service asks the node that is killed, and an agent survives that.
+    let failed = report["asked"]["failed"].as_u64();
+    assert!(failed > Some(0) || via == "agent", "{via}: {said}");
+}
+
+#[test]
+fn behind_a_face_the_same_faults_are_found() {
+    let (code, safe) = outcome(&demo(&["--via", "http", "--plant-overadmission"]));
+    assert_eq!((code, safe), (Some(1), Some(false)));
+    let (code, safe) = outcome(&demo(&["--via", "resp", "--plant-miscount"]));
     assert_eq!((code, safe), (Some(3), Some(false)));
 }
 
@@ -108,6 +143,10 @@ fn what_cannot_be_done_is_said_before_the_run_and_leaves_nothing() {
             r#"--duration = "12s": must be at least 13s"#,
         ),
         (["--replay", "/nowhere/access.log"], "/nowhere/access.log"),
+        (
+            ["--via=rls", "--burst=7"],
+            r#"--burst = "7": must be 1000, as the limit"#,
+        ),
     ] {
         let (code, complaint) = refused(&[&words[..], &["--data", data]].concat());
         assert_eq!(code, Some(2), "{complaint}");

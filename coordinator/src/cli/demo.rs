@@ -49,8 +49,8 @@ Exit codes:
 /// records.
 ///
 /// With --via, the services embed no client: for every request they ask a face,
-/// and go to the next one if it fails. A window is then charged only with
-/// admissions that were asked for and answered within it.
+/// and go to the next one if they cannot reach it. A window is then charged only
+/// with admissions that were asked for and answered within it.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 pub(crate) struct DemoArgs {

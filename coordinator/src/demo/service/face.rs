@@ -82,7 +82,8 @@ impl Faces {
         })
     }
 
-    /// Asks for tokens, one face after the other until one decides. Returns `None` if none does.
+    /// Asks for tokens, one face after the other until one answers. Returns `None` if none does, or if the
+    /// answer is that there is no decision.
     pub async fn ask(&self, key: &str, cost: u64) -> Option<Decision> {
         for index in self.failover.order() {
             let (name, line) = self.faces.get(index)?;
@@ -98,7 +99,13 @@ impl Faces {
                         heard: self.clock.now(),
                     });
                 }
-                Err(failure) => self.note(index, name, &failure),
+                Err(failure) => {
+                    self.note(index, name, &failure);
+                    // It has waited as long as a request may. Another one would wait for the same home.
+                    if let Failure::Undecided(_) = failure {
+                        return None;
+                    }
+                }
             }
         }
         None

@@ -17,8 +17,8 @@ pub(super) enum Failure {
 
 /// Order in which a service asks a number of faces, as a load balancer that keeps to one until it fails.
 ///
-/// A request that a face does not decide asks the others in turn, each once. Later requests begin with the
-/// next one if the face could not be reached, or left several in a row undecided.
+/// A request that cannot reach a face asks the others in turn, each once. Later requests begin with the next
+/// one if the face could not be reached, or left several in a row undecided.
 #[derive(Debug)]
 pub(super) struct Failover {
     faces: usize,
