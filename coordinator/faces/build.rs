@@ -4,7 +4,7 @@ use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
-    let files = protox::compile(["envoy/rls.proto"], ["proto"])?;
+    let files = protox::compile(["envoy/rls.proto", "envoy/xds.proto"], ["proto"])?;
     tonic_prost_build::configure()
         .bytes(".")
         .btree_map(".")

@@ -14,7 +14,7 @@ use aliquot_faces::resp::{Caller, Server};
 use aliquot_faces::rls::Rls;
 use aliquot_faces::rls::pb::rate_limit_descriptor::Entry;
 use aliquot_faces::rls::pb::{RateLimitDescriptor, RateLimitRequest};
-use aliquot_faces::rls::rules::{Reading, Rules, RulesFile};
+use aliquot_faces::rls::rules::{Contents, Reading, Rules, RulesFile};
 use aliquot_faces::rls::settings::Settings;
 use aliquot_faces::{Decider, KeyRules, Scope, grpc, http as http_face};
 use aliquot_wire::pb;
@@ -239,7 +239,7 @@ descriptors:
         let rls = Rls::new(decider(), Settings::default());
         let file = RulesFile {
             name: "r.yaml".into(),
-            text: RULES.into(),
+            contents: Contents::Yaml(RULES.into()),
         };
         let (rules, _) = Rules::read(&[file], Reading::default()).unwrap();
         rls.install(rules);

@@ -8,7 +8,7 @@ use crate::config::{LogConfig, LogFormat};
 use crate::serve;
 use aliquot_budgets::Found;
 use aliquot_core::budget::BudgetDraft;
-use aliquot_faces::rls::reload::Budgets;
+use aliquot_faces::rls::load::Budgets;
 use aliquot_faces::rls::settings::Compat;
 use futures_util::future::LocalBoxFuture;
 
@@ -23,6 +23,12 @@ PROMETHEUS_PATH; MERGE_DOMAIN_CONFIG, SHADOW_MODE, QUOTA_MODE, RESPONSE_DYNAMIC_
 LIMIT_RESPONSE_HEADERS_ENABLED, LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER, LIMIT_RESET_HEADER,
 HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED, FORCE_START_WITHOUT_INITIAL_CONFIG; LOG_LEVEL (info), LOG_FORMAT. And one of its
 own: ALIQUOT_RLS_CALENDAR=true makes limits per minute and longer quotas of the calendar.
+
+With CONFIG_TYPE=GRPC_XDS_SOTW the rules come from a management server, such as Envoy Gateway, and not from files:
+CONFIG_GRPC_XDS_SERVER_URL (localhost:18000), CONFIG_GRPC_XDS_NODE_ID (default), CONFIG_GRPC_XDS_NODE_METADATA,
+CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS, XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES; CONFIG_GRPC_XDS_SERVER_USE_TLS,
+CONFIG_GRPC_XDS_SERVER_TLS_CACERT, CONFIG_GRPC_XDS_SERVER_TLS_SAN, CONFIG_GRPC_XDS_CLIENT_TLS_CERT,
+CONFIG_GRPC_XDS_CLIENT_TLS_KEY.
 
 Examples:
   RUNTIME_ROOT=/srv/ratelimit aliquot rls --compat --endpoint node-1:7001

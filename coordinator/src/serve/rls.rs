@@ -7,8 +7,10 @@ use aliquot_faces::Decider;
 use aliquot_faces::decider::Options;
 use aliquot_faces::rls::Rls;
 use aliquot_faces::rls::http::{debug_routes, metrics_routes, routes};
-use aliquot_faces::rls::reload::{Budgets, Directory, NotLoaded, Reloader};
-use aliquot_faces::rls::settings::{Compat, Tls};
+use aliquot_faces::rls::load::{Budgets, Loader, NotLoaded};
+use aliquot_faces::rls::reload::{Directory, Reloader};
+use aliquot_faces::rls::settings::{Compat, Source, Tls};
+use aliquot_faces::rls::xds::Subscription;
 use axum::Router;
 use std::future::Future;
 use std::time::Duration;
@@ -28,8 +30,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// Maximum time for open requests to end.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Runs the service until `shutdown` resolves. The rules are read, and their budgets are in the cluster, before the
-/// first request is answered.
+/// Runs the service until `shutdown` resolves. The first rules are read, and their budgets are in the cluster, before a
+/// port is served, unless it is to start without rules.
 ///
 /// # Errors
 ///
@@ -50,14 +52,11 @@ pub async fn rls(
     let client = client.map_err(|error| ServeError::Failed(error.to_string()))?;
     let decider = Decider::new(client.clone(), Options::default());
     let rls = Rls::new(decider, compat.service.clone());
-    let directory = Directory {
-        path: compat.directory.clone(),
-        ignore_dot_files: compat.ignore_dot_files,
-    };
-    let mut reloader = Reloader::new(rls.clone(), directory, compat.reading, budgets);
+    let loader = Loader::new(rls.clone(), compat.reading, budgets);
+    let mut follower = Follower::new(&compat.source, loader);
     tokio::pin!(shutdown);
     tokio::select! {
-        loaded = first_rules(&mut reloader, compat.start_without_rules) => loaded?,
+        loaded = follower.first_rules(compat.start_without_rules) => loaded?,
         () = &mut shutdown => {
             client.close().await;
             return Ok(());
@@ -71,7 +70,7 @@ pub async fn rls(
         "the rate limit service is ready"
     );
     tokio::select! {
-        () = reloader.watch() => {}
+        () = follower.watch() => {}
         () = &mut shutdown => {}
     }
     rls.stop();
@@ -87,8 +86,51 @@ pub async fn rls(
     Ok(())
 }
 
-/// Loads the first rules. Waits for the cluster to take their budgets.
-async fn first_rules(
+/// Follows the origin of the rules.
+enum Follower<B> {
+    Files(Reloader<B>),
+    Xds(Subscription<B>),
+}
+
+impl<B: Budgets> Follower<B> {
+    fn new(source: &Source, loader: Loader<B>) -> Self {
+        match source {
+            Source::Files {
+                directory,
+                ignore_dot_files,
+            } => {
+                let directory = Directory {
+                    path: directory.clone(),
+                    ignore_dot_files: *ignore_dot_files,
+                };
+                Self::Files(Reloader::new(loader, directory))
+            }
+            Source::Xds(server) => Self::Xds(Subscription::new((**server).clone(), loader)),
+        }
+    }
+
+    /// Loads the first rules. Waits for a management server to send some that can be used, and for the cluster to take
+    /// their budgets.
+    async fn first_rules(&mut self, start_without_rules: bool) -> Result<(), ServeError> {
+        match self {
+            Self::Files(reloader) => first_files(reloader, start_without_rules).await,
+            Self::Xds(_) if start_without_rules => Ok(()),
+            Self::Xds(subscription) => {
+                subscription.next().await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn watch(self) {
+        match self {
+            Self::Files(reloader) => reloader.watch().await,
+            Self::Xds(subscription) => subscription.watch().await,
+        }
+    }
+}
+
+async fn first_files(
     reloader: &mut Reloader<impl Budgets>,
     start_without_rules: bool,
 ) -> Result<(), ServeError> {

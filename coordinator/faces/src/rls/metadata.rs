@@ -1,4 +1,5 @@
-//! Metadata for Envoy's other filters: what was asked, and what the rules that admitted it say.
+//! Metadata for Envoy's other filters: what was asked, and what the rules that admitted it say. And protobuf's form of
+//! JSON.
 
 use super::pb::{ListValue, RateLimitRequest, Struct, Value, value::Kind};
 use super::rules::Rule;
@@ -58,7 +59,7 @@ fn merge(into: &mut Map<String, serde_json::Value>, from: &Map<String, serde_jso
     }
 }
 
-fn object(fields: Map<String, serde_json::Value>) -> Struct {
+pub(super) fn object(fields: Map<String, serde_json::Value>) -> Struct {
     let field = |(name, field)| (name, value(field));
     Struct {
         fields: fields.into_iter().map(field).collect(),
@@ -77,4 +78,21 @@ fn value(json: serde_json::Value) -> Value {
         serde_json::Value::Object(fields) => Kind::StructValue(object(fields)),
     };
     Value { kind: Some(kind) }
+}
+
+/// Returns the fields of an object.
+pub(super) fn fields_of(object: Struct) -> Map<String, serde_json::Value> {
+    let field = |(name, field)| (name, json_of(field));
+    object.fields.into_iter().map(field).collect()
+}
+
+fn json_of(value: Value) -> serde_json::Value {
+    match value.kind {
+        None | Some(Kind::NullValue(_)) => serde_json::Value::Null,
+        Some(Kind::BoolValue(flag)) => flag.into(),
+        Some(Kind::NumberValue(number)) => number.into(),
+        Some(Kind::StringValue(text)) => text.into(),
+        Some(Kind::ListValue(list)) => list.values.into_iter().map(json_of).collect(),
+        Some(Kind::StructValue(object)) => fields_of(object).into(),
+    }
 }

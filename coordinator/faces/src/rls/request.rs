@@ -14,6 +14,9 @@ use std::time::Duration;
 /// Reason why a request cannot be decided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
+    /// No rules have been loaded yet.
+    #[error("there are no rules yet: the first ones are not loaded")]
+    NoRules,
     /// There is no domain.
     #[error("domain must not be empty")]
     NoDomain,

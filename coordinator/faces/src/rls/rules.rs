@@ -15,7 +15,7 @@ mod tests;
 
 pub use key::{BudgetKey, Override};
 pub use limit::{Counting, Unit, UnitLimit};
-pub use read::{Reading, RulesFile, SameDomain, Unreadable};
+pub use read::{Contents, Reading, RulesFile, SameDomain, Unreadable};
 
 use super::stats::{Hits, Stats};
 use aliquot_core::budget::BudgetDraft;
@@ -38,7 +38,7 @@ pub struct Entry<'a> {
 /// A rule with a limit.
 #[derive(Debug)]
 pub struct Rule {
-    /// File and line, such as `config.yaml:7`.
+    /// File and line, such as `config.yaml:7`, or the resource.
     pub place: String,
     /// Domain and keys as the reference server names them in its statistics, such as `shop.user_alice.path`.
     pub path: String,

@@ -24,12 +24,14 @@ struct Shared {
     decider: Decider,
     settings: Settings,
     rules: RwLock<Arc<Rules>>,
+    /// Set once rules are in force, even if they are none.
+    loaded: AtomicBool,
     stats: Stats,
     stopping: AtomicBool,
 }
 
 impl Rls {
-    /// Creates the service without rules.
+    /// Creates the service without rules. It decides nothing before the first ones are in force.
     #[must_use]
     pub fn new(decider: Decider, settings: Settings) -> Self {
         Self {
@@ -37,6 +39,7 @@ impl Rls {
                 decider,
                 settings,
                 rules: RwLock::default(),
+                loaded: AtomicBool::new(false),
                 stats: Stats::default(),
                 stopping: AtomicBool::new(false),
             }),
@@ -51,6 +54,7 @@ impl Rls {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(rules);
+        self.shared.loaded.store(true, Ordering::Release);
     }
 
     /// Returns the rules in force.
@@ -106,7 +110,9 @@ impl Rls {
         decided.map_err(|problem| {
             stats.errors.fetch_add(1, Ordering::Relaxed);
             match problem {
-                Problem::Undecided { .. } => Status::unavailable(problem.to_string()),
+                Problem::NoRules | Problem::Undecided { .. } => {
+                    Status::unavailable(problem.to_string())
+                }
                 _ => Status::invalid_argument(problem.to_string()),
             }
         })
@@ -120,6 +126,10 @@ impl Rls {
         let Shared {
             settings, stats, ..
         } = &*self.shared;
+        // Without rules every request would be admitted, and Envoy would not know that nothing was looked at.
+        if !self.shared.loaded.load(Ordering::Acquire) {
+            return Err(Problem::NoRules);
+        }
         let within = within.unwrap_or(settings.within);
         let cases = {
             let entries = request::entries_of(request);

@@ -1,6 +1,7 @@
 //! Settings, under the names of environment variables that envoyproxy/ratelimit reads.
 
 use super::rules::{Counting, Reading, SameDomain};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,10 +53,8 @@ pub struct Compat {
     pub service: Settings,
     /// Options of reading rules.
     pub reading: Reading,
-    /// Directory of the rules' files.
-    pub directory: PathBuf,
-    /// Set if files whose names begin with a dot are no rules.
-    pub ignore_dot_files: bool,
+    /// Origin of the rules.
+    pub source: Source,
     /// Set if the server begins also without rules.
     pub start_without_rules: bool,
     /// Address of the service.
@@ -72,6 +71,48 @@ pub struct Compat {
     pub tls: Option<Tls>,
     /// Variables that are set and have no effect here.
     pub ignored: Vec<String>,
+}
+
+/// Origin of the rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Files.
+    Files {
+        /// Their directory.
+        directory: PathBuf,
+        /// Set if files whose names begin with a dot are no rules.
+        ignore_dot_files: bool,
+    },
+    /// A management server.
+    Xds(Box<ManagementServer>),
+}
+
+/// A server that sends rules over xDS, such as Envoy Gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManagementServer {
+    /// Address, as `host:port`.
+    pub address: String,
+    /// TLS; without it nothing is encrypted.
+    pub tls: Option<ManagementTls>,
+    /// Name by which the server chooses what to send.
+    pub node: String,
+    /// Other texts by which it may choose.
+    pub metadata: Vec<(String, String)>,
+    /// Headers of the stream.
+    pub headers: HeaderMap,
+    /// Maximum size of a response, in bytes.
+    pub message_max: usize,
+}
+
+/// TLS towards a management server. The files are read again for each connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManagementTls {
+    /// Authority of the server's certificate.
+    pub ca: PathBuf,
+    /// Own certificate chain and key, if the server asks for them.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Name in the server's certificate; by default the host of its address.
+    pub name: Option<String>,
 }
 
 /// Files of the service's certificate.
@@ -104,7 +145,16 @@ const IGNORED: &[&str] = &[
     "TRACING_",
     "GRPC_MAX_CONNECTION_AGE",
     "RUNTIME_WATCH_ROOT",
+    "USE_PROMETHEUS",
+    "OTEL_EXPORTER_",
+    // Envoy Gateway sets it, and the reference server does not read it.
+    "GRPC_SERVER_TLS_CA_CERT",
+    "XDS_CLIENT_BACKOFF_",
+    "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL",
 ];
+
+/// Default of the maximum size of a response, in bytes. A rule takes about a hundred.
+const MESSAGE_MAX: usize = 64 << 20;
 
 /// Variables that ask for what this server does not do.
 const REFUSED: &[(&str, &str)] = &[
@@ -147,13 +197,6 @@ impl Reader<'_> {
                 self.problems.push(problem);
             }
         }
-        let kind = self.text("CONFIG_TYPE", "FILE");
-        if kind != "FILE" {
-            self.wrong("CONFIG_TYPE", &kind, "FILE: rules come from files");
-        }
-        let mut directory = PathBuf::from(self.text("RUNTIME_ROOT", "/srv/runtime_data/current"));
-        directory.push(self.text("RUNTIME_SUBDIRECTORY", ""));
-        directory.push(self.text("RUNTIME_APPDIRECTORY", "config"));
         let same_domain = match self.flag("MERGE_DOMAIN_CONFIG") {
             true => SameDomain::Merged,
             false => SameDomain::Refused,
@@ -168,8 +211,7 @@ impl Reader<'_> {
                 same_domain,
                 counting,
             },
-            directory,
-            ignore_dot_files: self.flag("RUNTIME_IGNOREDOTFILES"),
+            source: self.source(),
             start_without_rules: self.flag("FORCE_START_WITHOUT_INITIAL_CONFIG"),
             grpc: self.address("GRPC_HOST", "GRPC_PORT", "8081"),
             http: self.address("HOST", "PORT", "8080"),
@@ -178,6 +220,125 @@ impl Reader<'_> {
             prometheus_path: self.text("PROMETHEUS_PATH", "/metrics"),
             tls: self.tls(),
             ignored: self.ignored(),
+        }
+    }
+
+    fn source(&mut self) -> Source {
+        match self.text("CONFIG_TYPE", "FILE").as_str() {
+            "GRPC_XDS_SOTW" => Source::Xds(Box::new(self.management_server())),
+            kind => {
+                if kind != "FILE" {
+                    let kind = kind.to_owned();
+                    self.wrong("CONFIG_TYPE", &kind, "FILE or GRPC_XDS_SOTW");
+                }
+                let mut directory =
+                    PathBuf::from(self.text("RUNTIME_ROOT", "/srv/runtime_data/current"));
+                directory.push(self.text("RUNTIME_SUBDIRECTORY", ""));
+                directory.push(self.text("RUNTIME_APPDIRECTORY", "config"));
+                Source::Files {
+                    directory,
+                    ignore_dot_files: self.flag("RUNTIME_IGNOREDOTFILES"),
+                }
+            }
+        }
+    }
+
+    fn management_server(&mut self) -> ManagementServer {
+        let name = "CONFIG_GRPC_XDS_SERVER_URL";
+        let url = self.text(name, "localhost:18000");
+        // The scheme by which gRPC's libraries name their resolver.
+        let address = url.strip_prefix("dns:///").unwrap_or(&url).to_owned();
+        let port = address.rsplit_once(':').map(|(_, port)| port.parse());
+        let legal = format!("http://{address}").parse::<http::Uri>();
+        let legal = legal.is_ok_and(|uri| {
+            uri.authority()
+                .is_some_and(|it| *it == *address && !it.host().is_empty())
+        });
+        if !legal || !matches!(port, Some(Ok(1u16..))) {
+            self.wrong(name, &url, "HOST:PORT");
+        }
+        ManagementServer {
+            address,
+            tls: self.management_tls(),
+            node: self.text("CONFIG_GRPC_XDS_NODE_ID", "default"),
+            metadata: self.pairs("CONFIG_GRPC_XDS_NODE_METADATA", '='),
+            headers: self.headers("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS"),
+            message_max: self.message_max("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"),
+        }
+    }
+
+    fn management_tls(&mut self) -> Option<ManagementTls> {
+        if !self.flag("CONFIG_GRPC_XDS_SERVER_USE_TLS") {
+            return None;
+        }
+        let (cert, key) = (
+            "CONFIG_GRPC_XDS_CLIENT_TLS_CERT",
+            "CONFIG_GRPC_XDS_CLIENT_TLS_KEY",
+        );
+        let identity = match (self.get(cert), self.get(key)) {
+            (Some(cert), Some(key)) => Some((cert.into(), key.into())),
+            (None, None) => None,
+            (Some(_), None) => {
+                self.wrong(key, "", "a file, because the certificate is set");
+                None
+            }
+            (None, Some(_)) => {
+                self.wrong(cert, "", "a file, because the key is set");
+                None
+            }
+        };
+        let name = "CONFIG_GRPC_XDS_SERVER_TLS_CACERT";
+        let ca = self.text(name, "");
+        if ca.is_empty() {
+            self.wrong(name, "", "a file: the system's authorities are not used");
+        }
+        let server = self.get("CONFIG_GRPC_XDS_SERVER_TLS_SAN");
+        Some(ManagementTls {
+            ca: ca.into(),
+            identity,
+            name: server.map(str::to_owned),
+        })
+    }
+
+    /// Reads a list such as `a=1,b=2`.
+    fn pairs(&mut self, name: &str, sign: char) -> Vec<(String, String)> {
+        let list = self.text(name, "");
+        let items = list.split(',').filter(|item| !item.is_empty());
+        let pair = |item: &str| {
+            let (key, value) = item.split_once(sign)?;
+            Some((key.trim().to_owned(), value.trim().to_owned()))
+        };
+        let pairs: Option<Vec<_>> = items.map(pair).collect();
+        pairs.unwrap_or_else(|| {
+            self.wrong(name, &list, &format!("a list such as a{sign}1,b{sign}2"));
+            Vec::new()
+        })
+    }
+
+    fn headers(&mut self, name: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (header, value) in self.pairs(name, ':') {
+            match (header.parse::<HeaderName>(), value.parse::<HeaderValue>()) {
+                (Ok(header), Ok(mut value)) => {
+                    // It may be a password, which no log shows.
+                    value.set_sensitive(true);
+                    headers.append(header, value);
+                }
+                _ => self.wrong(name, &header, "names and values of headers"),
+            }
+        }
+        headers
+    }
+
+    fn message_max(&mut self, name: &str) -> usize {
+        match self.text(name, "0").parse() {
+            Ok(0) => MESSAGE_MAX,
+            Ok(bytes) => bytes,
+            Err(_) => {
+                let value = self.text(name, "0");
+                self.wrong(name, &value, "a number of bytes; 0 for 64 MiB");
+                MESSAGE_MAX
+            }
         }
     }
 
@@ -286,10 +447,12 @@ mod tests {
             (it.debug.as_str(), it.prometheus.as_str()),
             ("0.0.0.0:6070", "0.0.0.0:19001")
         );
-        assert_eq!(
-            it.directory,
-            PathBuf::from("/srv/runtime_data/current/config")
-        );
+        let directory = "/srv/runtime_data/current/config".into();
+        let files = Source::Files {
+            directory,
+            ignore_dot_files: false,
+        };
+        assert_eq!(it.source, files);
         assert_eq!(it.service, Settings::default());
         assert!(it.tls.is_none() && it.ignored.is_empty() && !it.start_without_rules);
     }
@@ -299,6 +462,7 @@ mod tests {
         let it = read(&[
             ("RUNTIME_ROOT", "/data"),
             ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+            ("RUNTIME_IGNOREDOTFILES", "true"),
             ("GRPC_HOST", "::1"),
             ("GRPC_PORT", "9001"),
             ("PROMETHEUS_ADDR", ":9102"),
@@ -311,7 +475,12 @@ mod tests {
             ("HOME", "x"),
         ])
         .unwrap();
-        assert_eq!(it.directory, PathBuf::from("/data/ratelimit/config"));
+        let directory = "/data/ratelimit/config".into();
+        let files = Source::Files {
+            directory,
+            ignore_dot_files: true,
+        };
+        assert_eq!(it.source, files);
         assert_eq!(
             (it.grpc.as_str(), it.prometheus.as_str()),
             ("[::1]:9001", "0.0.0.0:9102")
@@ -326,16 +495,150 @@ mod tests {
     fn every_wrong_value_is_told() {
         let problems = read(&[
             ("GRPC_UDS", "/run/x"),
-            ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+            ("CONFIG_TYPE", "GRPC_XDS_DELTA"),
             ("SHADOW_MODE", "maybe"),
             ("PORT", "http"),
         ]);
         let expect = [
+            r#"CONFIG_TYPE = "GRPC_XDS_DELTA": must be FILE or GRPC_XDS_SOTW"#,
             r#"GRPC_UDS = "/run/x": is not supported: set GRPC_HOST and GRPC_PORT"#,
-            r#"CONFIG_TYPE = "GRPC_XDS_SOTW": must be FILE: rules come from files"#,
-            r#"SHADOW_MODE = "maybe": must be true or false"#,
             r#"PORT = "http": must be a port from 0 to 65535"#,
+            r#"SHADOW_MODE = "maybe": must be true or false"#,
+        ];
+        let mut problems = problems.unwrap_err();
+        problems.sort();
+        assert_eq!(problems, expect);
+    }
+
+    fn management_server(variables: &[(&str, &str)]) -> Result<ManagementServer, Vec<String>> {
+        let variables = [&[("CONFIG_TYPE", "GRPC_XDS_SOTW")], variables].concat();
+        match read(&variables)?.source {
+            Source::Xds(server) => Ok(*server),
+            source @ Source::Files { .. } => panic!("{source:?}"),
+        }
+    }
+
+    #[test]
+    fn all_variables_that_envoy_gateway_sets_are_accepted() {
+        let it = read(&[
+            ("RUNTIME_ROOT", "/data"),
+            ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+            ("RUNTIME_IGNOREDOTFILES", "true"),
+            ("RUNTIME_WATCH_ROOT", "false"),
+            ("LOG_LEVEL", "info"),
+            ("USE_STATSD", "false"),
+            ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+            ("CONFIG_GRPC_XDS_SERVER_URL", "envoy-gateway:18001"),
+            ("CONFIG_GRPC_XDS_NODE_ID", "envoy-ratelimit"),
+            ("GRPC_SERVER_USE_TLS", "true"),
+            ("GRPC_SERVER_TLS_CERT", "/certs/tls.crt"),
+            ("GRPC_SERVER_TLS_KEY", "/certs/tls.key"),
+            ("GRPC_SERVER_TLS_CA_CERT", "/certs/ca.crt"),
+            ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
+            ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "/certs/tls.crt"),
+            ("CONFIG_GRPC_XDS_CLIENT_TLS_KEY", "/certs/tls.key"),
+            ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "/certs/ca.crt"),
+            ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
+            ("REDIS_SOCKET_TYPE", "tcp"),
+            ("REDIS_URL", "redis:6379"),
+            ("USE_PROMETHEUS", "true"),
+            ("PROMETHEUS_ADDR", ":19001"),
+            ("PROMETHEUS_MAPPER_YAML", "/etc/statsd-exporter/conf.yaml"),
+            ("TRACING_ENABLED", "true"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://otel:4317"),
+        ])
+        .unwrap();
+        assert!(it.start_without_rules);
+        // A caller of the service needs no certificate, as with the reference server.
+        assert_eq!(it.tls.unwrap().ca, None);
+        let expect = ManagementServer {
+            address: "envoy-gateway:18001".into(),
+            tls: Some(ManagementTls {
+                ca: "/certs/ca.crt".into(),
+                identity: Some(("/certs/tls.crt".into(), "/certs/tls.key".into())),
+                name: None,
+            }),
+            node: "envoy-ratelimit".into(),
+            metadata: Vec::new(),
+            headers: HeaderMap::new(),
+            message_max: MESSAGE_MAX,
+        };
+        assert_eq!(it.source, Source::Xds(Box::new(expect)));
+        assert_eq!(
+            it.ignored,
+            [
+                "RUNTIME_WATCH_ROOT",
+                "USE_STATSD",
+                "GRPC_SERVER_TLS_CA_CERT",
+                "REDIS_SOCKET_TYPE",
+                "REDIS_URL",
+                "USE_PROMETHEUS",
+                "PROMETHEUS_MAPPER_YAML",
+                "TRACING_ENABLED",
+                "OTEL_EXPORTER_OTLP_ENDPOINT"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_management_server_has_the_defaults_of_the_reference_server() {
+        let it = management_server(&[]).unwrap();
+        assert_eq!(
+            (it.address.as_str(), it.node.as_str()),
+            ("localhost:18000", "default")
+        );
+        assert!(it.tls.is_none() && it.metadata.is_empty() && it.headers.is_empty());
+        let it = management_server(&[
+            ("CONFIG_GRPC_XDS_SERVER_URL", "dns:///[::1]:1"),
+            ("CONFIG_GRPC_XDS_NODE_METADATA", "zone=a,shard=2"),
+            (
+                "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS",
+                "authorization:Bearer x,x-b:c",
+            ),
+            ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "1000"),
+            ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
+            ("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "/ca"),
+            ("CONFIG_GRPC_XDS_SERVER_TLS_SAN", "gateway"),
+        ])
+        .unwrap();
+        assert_eq!((it.address.as_str(), it.message_max), ("[::1]:1", 1000));
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(it.metadata, [pair("zone", "a"), pair("shard", "2")]);
+        assert_eq!(it.headers["authorization"], "Bearer x");
+        assert!(!format!("{:?}", it.headers).contains("Bearer"));
+        let tls = it.tls.unwrap();
+        assert_eq!((tls.identity, tls.name), (None, Some("gateway".into())));
+    }
+
+    #[test]
+    fn every_wrong_value_of_a_management_server_is_told() {
+        let problems = management_server(&[
+            ("CONFIG_GRPC_XDS_SERVER_URL", "http://gateway:1"),
+            ("CONFIG_GRPC_XDS_SERVER_USE_TLS", "true"),
+            ("CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "/certs/tls.crt"),
+            ("CONFIG_GRPC_XDS_NODE_METADATA", "zone"),
+            ("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "a b:c"),
+            ("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", "many"),
+        ]);
+        let expect = [
+            r#"CONFIG_GRPC_XDS_SERVER_URL = "http://gateway:1": must be HOST:PORT"#,
+            r#"CONFIG_GRPC_XDS_CLIENT_TLS_KEY = "": must be a file, because the certificate is set"#,
+            r#"CONFIG_GRPC_XDS_SERVER_TLS_CACERT = "": must be a file: the system's authorities are not used"#,
+            r#"CONFIG_GRPC_XDS_NODE_METADATA = "zone": must be a list such as a=1,b=2"#,
+            r#"CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS = "a b": must be names and values of headers"#,
+            r#"XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES = "many": must be a number of bytes; 0 for 64 MiB"#,
         ];
         assert_eq!(problems.unwrap_err(), expect);
+        for url in [
+            "gateway",
+            "gateway:0",
+            ":18000",
+            "gateway:18000/path",
+            "gate way:1",
+        ] {
+            let problems = management_server(&[("CONFIG_GRPC_XDS_SERVER_URL", url)]);
+            let expect = format!("CONFIG_GRPC_XDS_SERVER_URL = {url:?}: must be HOST:PORT");
+            assert_eq!(problems.unwrap_err(), [expect]);
+        }
     }
 }

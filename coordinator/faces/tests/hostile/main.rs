@@ -15,7 +15,7 @@ use aliquot_faces::decider::{Limiters, Options};
 use aliquot_faces::resp::{Caller, Server};
 use aliquot_faces::rls::Rls;
 use aliquot_faces::rls::pb::RateLimitRequest;
-use aliquot_faces::rls::rules::{Reading, Rules, RulesFile};
+use aliquot_faces::rls::rules::{Contents, Reading, Rules, RulesFile};
 use aliquot_faces::rls::settings::Settings;
 use aliquot_faces::{Decider, KeyRules, Scope, http as http_face};
 use axum::body::Body;
@@ -158,7 +158,7 @@ fn rules_of_envoy_are_read_or_refused_by_name() {
     attack("rls-rules", |input| {
         let file = RulesFile {
             name: "limits.yaml".into(),
-            text: String::from_utf8_lossy(input).into(),
+            contents: Contents::Yaml(String::from_utf8_lossy(input).into()),
         };
         match Rules::read(&[file], Reading::default()) {
             Ok((rules, _)) => Rls::new(decider(&[]), Settings::default()).install(rules),
@@ -203,7 +203,7 @@ descriptors:
     let rls = Rls::new(decider(&[]), Settings::default());
     let file = RulesFile {
         name: "limits.yaml".into(),
-        text: RULES.into(),
+        contents: Contents::Yaml(RULES.into()),
     };
     let (rules, _) = Rules::read(&[file], Reading::default()).unwrap();
     rls.install(rules);

@@ -1,6 +1,6 @@
-//! Rules from the files of envoyproxy/ratelimit.
+//! Rules from the files of envoyproxy/ratelimit, and from resources with the same fields.
 //!
-//! All errors of all files are told, each with its line. A field that stands where the reference server ignores it is
+//! All errors of all files are told, each with its line if it has one. A field that stands where the reference server ignores it is
 //! a warning: a file that works there works here.
 
 use super::key::{BudgetKey, Fixed};
@@ -17,13 +17,22 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-/// A file of rules.
+/// The rules of a domain, from a file or from a resource of a management server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesFile {
     /// Name, for messages.
     pub name: String,
     /// Contents.
-    pub text: String,
+    pub contents: Contents,
+}
+
+/// Contents of a file of rules, or of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// A text in YAML. Errors name the line.
+    Yaml(String),
+    /// The same fields without lines.
+    Fields(Value),
 }
 
 /// Meaning of a domain that stands in two files.
@@ -96,7 +105,13 @@ impl Rules {
         };
         for file in files {
             reader.file = &file.name;
-            reader.read(&file.text);
+            match &file.contents {
+                Contents::Yaml(text) => reader.read(text),
+                Contents::Fields(fields) => {
+                    let node = without_line(fields);
+                    reader.document(&node, &Texts::of(&node));
+                }
+            }
         }
         match reader.problems.is_empty() {
             true => Ok((reader.rules, reader.warnings)),
@@ -230,7 +245,11 @@ impl Reader<'_> {
     }
 
     fn document(&mut self, node: &Node, texts: &Texts) {
-        let Some(table) = self.table(node, "the file".into(), ROOT) else {
+        let whole = match node.line {
+            NO_LINE => "the resource",
+            _ => "the file",
+        };
+        let Some(table) = self.table(node, whole.into(), ROOT) else {
             return;
         };
         let domain = texts.domain.clone().unwrap_or_default();
@@ -526,7 +545,10 @@ impl Reader<'_> {
     }
 
     fn place(&self, line: u64) -> String {
-        format!("{}:{line}", self.file)
+        match line {
+            NO_LINE => self.file.to_owned(),
+            line => format!("{}:{line}", self.file),
+        }
     }
 }
 
@@ -542,6 +564,25 @@ impl ByKey {
             None if value.is_empty() => self.any.replace(node).is_none(),
             None => self.exact.insert(value.as_bytes().into(), node).is_none(),
         }
+    }
+}
+
+/// Line of what comes from no file. Lines of files are counted from 1.
+const NO_LINE: u64 = 0;
+
+/// Returns a value as the tree that a file with it would be.
+fn without_line(value: &Value) -> Node {
+    let value = match value {
+        Value::Array(list) => Shape::List(list.iter().map(without_line).collect()),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| (name.clone(), without_line(value));
+            Shape::Table(fields.iter().map(field).collect())
+        }
+        leaf => Shape::Leaf(leaf.clone()),
+    };
+    Node {
+        line: NO_LINE,
+        value,
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 fn files(texts: &[&str]) -> Vec<RulesFile> {
     let file = |(index, text): (usize, &&str)| RulesFile {
         name: format!("{index}.yaml"),
-        text: (*text).to_owned(),
+        contents: Contents::Yaml((*text).to_owned()),
     };
     texts.iter().enumerate().map(file).collect()
 }

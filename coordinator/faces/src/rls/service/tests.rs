@@ -4,7 +4,7 @@ use super::*;
 use crate::decider::testing::{decider, remaining};
 use crate::rls::pb::rate_limit_descriptor::{Entry, RateLimitOverride};
 use crate::rls::pb::{RateLimitDescriptor, UInt64Value};
-use crate::rls::rules::{Reading, RulesFile};
+use crate::rls::rules::{Contents, Reading, RulesFile};
 use crate::rls::settings::Headers;
 use aliquot_client::ManualClock;
 
@@ -45,7 +45,7 @@ fn bench(settings: Settings) -> Bench {
     let rls = Rls::new(decider.clone(), settings);
     let file = RulesFile {
         name: "r.yaml".into(),
-        text: RULES.into(),
+        contents: Contents::Yaml(RULES.into()),
     };
     let (rules, _) = Rules::read(&[file], Reading::default()).unwrap();
     rls.install(rules);
