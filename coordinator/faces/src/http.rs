@@ -363,8 +363,9 @@ fn decoded(path: &str) -> String {
     let mut rest = path;
     while let Some((before, after)) = rest.split_once('%') {
         bytes.extend_from_slice(before.as_bytes());
-        let byte = after.get(..2).map(|digits| u8::from_str_radix(digits, 16));
-        match byte {
+        // A sign is no digit, though a number may begin with it.
+        let digits = after.get(..2).filter(|it| !it.starts_with('+'));
+        match digits.map(|digits| u8::from_str_radix(digits, 16)) {
             Some(Ok(byte)) => {
                 bytes.push(byte);
                 rest = &after[2..];

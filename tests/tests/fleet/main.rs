@@ -10,6 +10,7 @@
 //! | `restart` | all nodes are restarted one by one |
 //! | `spread` | clients are spread evenly over the running nodes |
 //! | `faces` | services that embed no client, through nodes and an agent |
+//! | `openapi` | the HTTP face gets whatever its description permits and forbids |
 //! | `health` | nodes are watched by gRPC |
 //! | `envoy` | a leader is killed behind an Envoy |
 //! | `disk` | disks are full, or cannot be written |
@@ -38,6 +39,7 @@ mod identity;
 mod leader;
 mod lost;
 mod members;
+mod openapi;
 mod restart;
 mod spread;
 mod support;

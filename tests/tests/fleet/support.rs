@@ -3,6 +3,8 @@
 use aliquot_client::clock::{Span, Tick};
 use aliquot_client::{Client, Limiter};
 use aliquot_tests::fleet::{Fleet, Setup, now};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -58,4 +60,31 @@ pub(crate) async fn ask_for(limiter: &Limiter, during: Duration) -> Vec<Tick> {
 /// Returns the usage of a key, as the command line shows it.
 pub(crate) async fn usage(fleet: &Fleet, key: &str) -> serde_json::Value {
     fleet.cli(&["budget", "usage", key]).await.json
+}
+
+/// Returns a program of a Python package, which is installed beside the build unless it is there. `None` after saying
+/// that it cannot be had.
+pub(crate) fn python_package(
+    name: &str,
+    version: &str,
+    program: impl Fn(&Path) -> Option<PathBuf>,
+) -> Option<PathBuf> {
+    let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{version}"));
+    if let Some(path) = program(&venv) {
+        return Some(path);
+    }
+    let run = |program: &Path, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        let status = command.args(arguments).stdout(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let package = format!("{name}=={version}");
+    let directory = venv.display().to_string();
+    let made = run(Path::new("python3"), &["-m", "venv", &directory])
+        && run(&venv.join("bin/pip"), &["install", "--quiet", &package]);
+    let path = program(&venv).filter(|_| made);
+    if path.is_none() {
+        println!("SKIPPED: {package} cannot be installed");
+    }
+    path
 }

@@ -134,7 +134,7 @@ impl Fields {
         let Some(value) = self.take(field) else {
             return Ok(default);
         };
-        let number = value.as_u64().filter(|number| range.contains(number));
+        let number = whole(&value).filter(|number| range.contains(number));
         number.ok_or_else(|| {
             let allowed = format!("a whole number from {} to {}", range.start(), range.end());
             self.wrong(field, Some(value), allowed)
@@ -183,14 +183,14 @@ impl Fields {
             let list = value
                 .as_array()
                 .filter(|list| (1..=most).contains(&list.len()))?;
-            list.iter().map(Value::as_u64).collect()
+            list.iter().map(whole).collect()
         });
         numbers.ok_or_else(|| self.wrong(field, value, allowed))
     }
 
-    /// Returns an error if a field is left that none of the calls before has read.
+    /// Returns an error if a field is left that none of the calls before has read. `null` counts as left out.
     pub(super) fn end(self) -> Result<(), FieldError> {
-        match self.fields.iter().next() {
+        match self.fields.iter().find(|(_, value)| !value.is_null()) {
             None => Ok(()),
             Some((field, value)) => Err(self.wrong(
                 field,
@@ -204,4 +204,15 @@ impl Fields {
     pub(super) fn missing(&self, field: &str, allowed: &str) -> FieldError {
         self.wrong(field, None, allowed)
     }
+}
+
+/// Reads a whole number. `4.0` is one, as in JSON Schema.
+fn whole(value: &Value) -> Option<u64> {
+    let of_float = || {
+        let float = value.as_f64()?;
+        // 2^64 is the first that is too large.
+        let fits = (0.0..18_446_744_073_709_551_616.0).contains(&float) && float.fract() == 0.0;
+        fits.then_some(float as u64)
+    };
+    value.as_u64().or_else(of_float)
 }

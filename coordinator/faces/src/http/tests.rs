@@ -274,6 +274,60 @@ async fn the_state_of_a_key_is_told_and_nothing_is_taken() {
     );
 }
 
+#[tokio::test]
+async fn a_null_counts_as_left_out_and_a_whole_number_may_have_a_point() {
+    let (decider, _) = decider(64);
+    let rows = [
+        (
+            "/v1/check",
+            json!({ "key": "a", "cost": null, "within_ms": null }),
+        ),
+        (
+            "/v1/check",
+            json!({ "key": "a", "cost": 2.0, "within_ms": 405.0 }),
+        ),
+        (
+            "/v1/check:batch",
+            json!({ "checks": [{ "key": "a", "cost": null }], "all": null, "within_ms": null }),
+        ),
+        (
+            "/v1/reserve",
+            json!({ "key": "a", "cost": 2, "parts": null, "ttl_s": null, "on_expire": null, "id": "x" }),
+        ),
+        (
+            "/v1/reserve",
+            json!({ "parts": [{ "key": "a" }], "key": null, "cost": null, "id": "y" }),
+        ),
+        ("/v1/settle", json!({ "id": "x", "cost": 2, "costs": null })),
+        (
+            "/v1/settle",
+            json!({ "id": "y", "cost": null, "costs": [1.0] }),
+        ),
+    ];
+    for (path, body) in rows {
+        let told = send(&decider, path, body.clone()).await;
+        assert_eq!(told.status, 200, "{path} {body}: {}", told.body);
+    }
+    let wrong = [1.5, -1.0, 1e30, 18_446_744_073_709_551_616.0];
+    let wrong = wrong.map(|cost| (json!({ "key": "a", "cost": cost }), "cost", "whole number"));
+    check_wrong("/v1/check", wrong.into()).await;
+    let wrong = vec![(json!({ "key": null }), "key", "a text")];
+    check_wrong("/v1/check", wrong).await;
+}
+
+#[test]
+fn only_two_digits_after_a_percent_sign_are_a_byte() {
+    let rows = [
+        ("a%2Fb", "a/b"),
+        ("%2f%", "/%"),
+        ("%+f", "%+f"),
+        ("%g0%4", "%g0%4"),
+    ];
+    for (path, expect) in rows {
+        assert_eq!(decoded(path), expect);
+    }
+}
+
 fn names(value: &Value) -> Vec<&str> {
     let fields = value.as_object().expect("an object");
     let mut names: Vec<&str> = fields.keys().map(String::as_str).collect();
