@@ -134,7 +134,10 @@ impl<B: Budgets> Subscription<B> {
                         waiting = Some(response);
                         continue;
                     }
-                    Taken::Refused => {}
+                    Taken::Refused => {
+                        // Only the last response of a stream is answered.
+                        waiting.iter_mut().for_each(|older| older.nonce.clear());
+                    }
                 }
             }
             if let Some(older) = &waiting
@@ -214,7 +217,8 @@ impl<B: Budgets> Subscription<B> {
             ..subscription(&self.server)
         };
         // A nonce is of one stream. What came on another one is sent again on this.
-        let stream = self.stream.as_ref().filter(|stream| stream.nonce == nonce);
+        let last = |stream: &&Stream| !nonce.is_empty() && stream.nonce == nonce;
+        let stream = self.stream.as_ref().filter(last);
         if stream.is_some_and(|stream| stream.requests.try_send(request).is_err()) {
             self.stream = None;
         }
