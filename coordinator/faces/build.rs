@@ -4,7 +4,8 @@ use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
-    let files = protox::compile(["envoy/rls.proto", "envoy/xds.proto"], ["proto"])?;
+    let files = ["envoy/rls.proto", "envoy/rlqs.proto", "envoy/xds.proto"];
+    let files = protox::compile(files, ["proto"])?;
     tonic_prost_build::configure()
         .bytes(".")
         .btree_map(".")

@@ -5,7 +5,7 @@ use aliquot_coordinator::config::{
     Sources, lease_needs,
 };
 use aliquot_core::unit::Span;
-use aliquot_faces::Face;
+use aliquot_faces::{Face, Uncovered};
 
 fn sources(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources {
     let mut sources = Sources::default();
@@ -251,13 +251,15 @@ fn off_loopback_plaintext_must_be_accepted_in_so_many_words() {
 fn faces_are_off_unless_they_have_an_address() {
     assert!(load("").unwrap().config.faces.listen.is_empty());
     let file = "[faces]\nhttp_listen = \"localhost:7301\"\ngrpc_listen = \"unix:/run/x.sock\"\n\
-                redis_listen = \"127.0.0.1:7303\"\n\
+                redis_listen = \"127.0.0.1:7303\"\nrlqs_listen = \"127.0.0.1:7304\"\n\
                 rules = [\"redis:cl/* -> cl/*\"]";
     let faces = load(file).unwrap().config.faces;
     let path = "/run/x.sock".into();
     assert_eq!(faces.listen[&Face::Grpc], FaceAddress::Unix(path));
     assert_eq!(faces.listen[&Face::Http].to_string(), "127.0.0.1:7301");
     assert_eq!(faces.listen[&Face::Redis].to_string(), "127.0.0.1:7303");
+    assert_eq!(faces.listen[&Face::Rlqs].to_string(), "127.0.0.1:7304");
+    assert_eq!(faces.uncovered, Uncovered::Allow);
     let mapped = faces.rules.budget_key(Face::Redis, b"cl/7").unwrap();
     assert_eq!(mapped.key, "cl/7");
     check_refused(
@@ -271,6 +273,16 @@ fn faces_are_off_unless_they_have_an_address() {
     check_refused(
         "[faces]\nhttp_listen = \"7301\"\nrules = [\"x\"]",
         &["must be IP:PORT", "must be FACE:PATTERN -> KEY"],
+    );
+    let denied = load("[faces]\nrlqs_uncovered = \"deny\"").unwrap().config;
+    assert_eq!(denied.faces.uncovered, Uncovered::Deny);
+    check_refused(
+        "[faces]\nrlqs_listen = \"0.0.0.0:7304\"\nrlqs_uncovered = \"maybe\"",
+        &["faces.rlqs_uncovered = \"maybe\" (node.toml:3) must be allow or deny"],
+    );
+    check_refused(
+        "[faces]\nrlqs_listen = \"0.0.0.0:7304\"",
+        &["faces.rlqs_listen = \"0.0.0.0:7304\" (node.toml:2) is off loopback"],
     );
 }
 

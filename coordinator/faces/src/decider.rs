@@ -14,7 +14,7 @@ pub use reservations::{OnExpire, ReservationError, Reserve, Reserved, SettledPar
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
 use crate::scope::Scope;
 use aliquot_client::{Client, KeyRefused, Limiter, Reason, Refused, Reservation};
-use charge::now;
+pub(crate) use charge::now;
 use futures_util::future::join_all;
 use held::{Held, HeldKey};
 use reservations::Reservations;

@@ -28,6 +28,10 @@ pub mod grpc;
 pub mod resp;
 pub mod rls;
 
+pub mod rlqs;
+
 pub use decider::{Answer, Ask, Cost, Decider, Outcome};
+pub use rlqs::Rlqs;
+pub use rlqs::service::Uncovered;
 pub use rules::{Face, KeyRules};
 pub use scope::Scope;

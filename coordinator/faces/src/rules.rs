@@ -35,11 +35,13 @@ pub enum Face {
     Redis,
     /// The rate limit service of Envoy.
     Rls,
+    /// The rate limit quota service of Envoy.
+    Rlqs,
 }
 
 impl Face {
     /// All faces, in order.
-    pub const ALL: [Self; 4] = [Self::Http, Self::Grpc, Self::Redis, Self::Rls];
+    pub const ALL: [Self; 5] = [Self::Http, Self::Grpc, Self::Redis, Self::Rls, Self::Rlqs];
 
     /// Returns the name, as in rules.
     #[must_use]
@@ -49,6 +51,7 @@ impl Face {
             Self::Grpc => "grpc",
             Self::Redis => "redis",
             Self::Rls => "rls",
+            Self::Rlqs => "rlqs",
         }
     }
 
@@ -67,7 +70,7 @@ impl fmt::Display for Face {
 
 /// The text names no face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be http, grpc, redis or rls")]
+#[error("must be http, grpc, redis, rls or rlqs")]
 pub struct UnknownFace;
 
 impl FromStr for Face {
@@ -86,7 +89,7 @@ pub enum RuleError {
     /// The rule has not the form of one.
     #[error(
         "{rule:?} must be FACE:PATTERN -> KEY, such as \"redis:cl/* -> cl/*\", where FACE is http, grpc, redis, \
-         rls or any, and a \"*\" stands at the end of the pattern only"
+         rls, rlqs or any, and a \"*\" stands at the end of the pattern only"
     )]
     Form {
         /// The rule.

@@ -43,7 +43,7 @@ impl Args {
         }
         let config = loaded.config;
         if config.faces.listen.is_empty() {
-            let what = "no face is on: give --faces-http-listen, --faces-grpc-listen or --faces-redis-listen an address";
+            let what = "no face is on: give --faces-http-listen, --faces-grpc-listen, --faces-redis-listen or --faces-rlqs-listen an address";
             return Err(Failure::Usage(what.to_owned()));
         }
         let client = self.connection.client()?;

@@ -14,10 +14,11 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = leaf!(
     "aliquot explain-key http tenant/42/reads",
-    "aliquot explain-key redis rate:user7 --faces-rules 'redis:rate:* -> api/*'"
+    "aliquot explain-key redis rate:user7 --faces-rules 'redis:rate:* -> api/*'",
+    "aliquot explain-key rlqs shop/name/api/user/alice    the bucket {name: api, user: alice} of the domain shop"
 ))]
 pub(super) struct Args {
-    /// Face: http, grpc, redis or rls
+    /// Face: http, grpc, redis, rls or rlqs
     face: Face,
     /// Key as a service asks for it
     key: String,

@@ -11,7 +11,7 @@ use super::values::{
 };
 use aliquot_core::budget::{Key, grammar};
 use aliquot_core::unit::{Drift, Span};
-use aliquot_faces::{Face, KeyRules};
+use aliquot_faces::{Face, KeyRules, Uncovered};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -255,6 +255,7 @@ impl Read<'_> {
             (Face::Http, "faces.http_listen"),
             (Face::Grpc, "faces.grpc_listen"),
             (Face::Redis, "faces.redis_listen"),
+            (Face::Rlqs, "faces.rlqs_listen"),
         ] {
             let text = self.text(key).filter(|text| text != "off");
             let Some(text) = text else { continue };
@@ -263,6 +264,14 @@ impl Read<'_> {
                 Err(FaceAddressError) => self.refuse(key, &text, FaceAddressError.to_string()),
             }
         }
+        let text = self.text("faces.rlqs_uncovered").unwrap_or_default();
+        let uncovered = match text.parse::<Uncovered>() {
+            Ok(uncovered) => uncovered,
+            Err(error) => {
+                self.refuse("faces.rlqs_uncovered", &text, error.to_string());
+                return None;
+            }
+        };
         let texts = self.texts("faces.rules");
         if texts.len() > KeyRules::MOST {
             let what = format!("must be at most {} rules", KeyRules::MOST);
@@ -270,7 +279,11 @@ impl Read<'_> {
             return None;
         }
         match KeyRules::parse(texts.iter().map(String::as_str)) {
-            Ok(rules) => Some(FacesConfig { listen, rules }),
+            Ok(rules) => Some(FacesConfig {
+                listen,
+                rules,
+                uncovered,
+            }),
             Err(error) => {
                 self.refuse("faces.rules", error.rule(), error.to_string());
                 None

@@ -100,6 +100,10 @@ settings! {
         "Address of the gRPC face, for services that embed no client: `IP:PORT`, `unix:PATH`, or `off`.";
     "faces.redis_listen" One "off" "ADDRESS"
         "Address of the Redis face, for rate-limit libraries that speak to Redis: `IP:PORT`, `unix:PATH`, or `off`.";
+    "faces.rlqs_listen" One "off" "ADDRESS"
+        "Address of the face for Envoy's rate limit quota service: `IP:PORT`, `unix:PATH`, or `off`.";
+    "faces.rlqs_uncovered" One "allow" "CHOICE"
+        "Assignment of buckets of the rate limit quota service that no rule and no budget covers: `allow` or `deny`.";
     "faces.rules" List "" "RULE"
         "Rules that map keys of requests to keys of budgets, such as `redis:cl/* -> cl/*`. A text beats a prefix, and a longer prefix a shorter one. A face without rules uses keys as they are.";
     "connections.clients" One "" "COUNT"

@@ -3,7 +3,7 @@
 use super::address::{Address, FaceAddress};
 use super::skip::SkipEntry;
 use aliquot_core::unit::{Drift, Span};
-use aliquot_faces::{Face, KeyRules};
+use aliquot_faces::{Face, KeyRules, Uncovered};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -130,6 +130,8 @@ pub struct FacesConfig {
     pub listen: BTreeMap<Face, FaceAddress>,
     /// Rules that map keys of requests to keys of budgets.
     pub rules: KeyRules,
+    /// Assignment of buckets of the rate limit quota service that nothing covers.
+    pub uncovered: Uncovered,
 }
 
 /// Format and filter of the log.

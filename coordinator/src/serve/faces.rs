@@ -7,7 +7,7 @@ use crate::api::connections::Connections;
 use crate::api::tls::{TlsError, TlsFiles};
 use crate::config::{FaceAddress, FacesConfig, face_setting};
 use crate::session::STREAMS_PER_CONNECTION_MAX;
-use aliquot_faces::{Decider, Face, Scope, grpc, resp};
+use aliquot_faces::{Decider, Face, Rlqs, Scope, Uncovered, grpc, resp};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
@@ -23,13 +23,17 @@ use std::sync::Arc;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::service::{Interceptor, Routes};
 use tonic::{Code, Status};
 
 /// The bound ports of the faces that are on.
 #[derive(Debug, Default)]
-pub(super) struct FaceListeners(Vec<(Face, Listener)>);
+pub(super) struct FaceListeners {
+    listeners: Vec<(Face, Listener)>,
+    uncovered: Uncovered,
+}
 
 /// Things that the ports of all faces share.
 pub(super) struct FacePort<'a> {
@@ -56,12 +60,15 @@ impl FaceListeners {
             tracing::info!(face = face.name(), %address, "a face is on");
             bound.push((*face, listener));
         }
-        Ok(Self(bound))
+        Ok(Self {
+            listeners: bound,
+            uncovered: config.uncovered,
+        })
     }
 
     /// Returns true if no face is on.
     pub(super) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.listeners.is_empty()
     }
 
     /// Serves all faces, and returns their tasks.
@@ -70,8 +77,8 @@ impl FaceListeners {
         decider: &Decider,
         port: &FacePort<'_>,
     ) -> Result<Vec<JoinHandle<()>>, TlsError> {
-        let mut tasks = Vec::with_capacity(self.0.len());
-        for (face, listener) in self.0 {
+        let mut tasks = Vec::with_capacity(self.listeners.len());
+        for (face, listener) in self.listeners {
             // A socket in the file system crosses no network.
             let tls = match listener {
                 Listener::Tcp(_) => port.tls.map(TlsFiles::face_server).transpose()?,
@@ -95,15 +102,7 @@ impl FaceListeners {
                 Face::Grpc => {
                     let limits = InterceptedService::new(grpc::service(decider), guard);
                     let routes = Routes::new(limits).prepare();
-                    let streams = Some(STREAMS_PER_CONNECTION_MAX);
-                    let protocol = Protocol::Grpc { tls, streams };
-                    tokio::spawn(port::serve(
-                        listener,
-                        connections,
-                        protocol,
-                        routes,
-                        stopping,
-                    ))
+                    serve_grpc(listener, connections, tls, routes, stopping)
                 }
                 Face::Redis => {
                     let redis = Redis {
@@ -119,12 +118,45 @@ impl FaceListeners {
                         stopping,
                     ))
                 }
+                Face::Rlqs => {
+                    let rlqs = Rlqs::new(decider, self.uncovered);
+                    let quotas = InterceptedService::new(rlqs.server(), guard);
+                    let routes = Routes::new(quotas).prepare();
+                    tokio::spawn(end_streams(rlqs, stopping.clone()));
+                    serve_grpc(listener, connections, tls, routes, stopping)
+                }
                 // No setting has an address for it: `aliquot rls` serves it.
                 Face::Rls => continue,
             });
         }
         Ok(tasks)
     }
+}
+
+/// Serves a port of gRPC.
+fn serve_grpc(
+    listener: Listener,
+    connections: Connections,
+    tls: Option<TlsAcceptor>,
+    routes: Routes,
+    stopping: watch::Receiver<bool>,
+) -> JoinHandle<()> {
+    let streams = Some(STREAMS_PER_CONNECTION_MAX);
+    let protocol = Protocol::Grpc { tls, streams };
+    tokio::spawn(port::serve(
+        listener,
+        connections,
+        protocol,
+        routes,
+        stopping,
+    ))
+}
+
+/// Ends the streams of quotas when the process stops: they would otherwise stay open for as long as they are let.
+async fn end_streams(rlqs: Rlqs, mut stopping: watch::Receiver<bool>) {
+    // A dropped sender also means stop.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+    rlqs.stop();
 }
 
 /// Listens at a path. Removes a socket that a process left behind there, and nothing else.

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 const VERSION: &str = "1.40.0";
 
 /// A process that is killed when it is dropped.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -27,7 +27,7 @@ impl Drop for Process {
 }
 
 /// Returns Envoy, or `None` after saying why there is none.
-fn envoy() -> Option<PathBuf> {
+pub(crate) fn envoy() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("ENVOY_BIN") {
         return Some(path.into());
     }
@@ -44,7 +44,7 @@ fn envoy() -> Option<PathBuf> {
 }
 
 /// Answers every request with 200.
-async fn upstream() -> SocketAddr {
+pub(crate) async fn upstream() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -234,17 +234,17 @@ impl Edge {
 }
 
 /// A connection over HTTP/1.1.
-struct Caller(BufReader<TcpStream>);
+pub(crate) struct Caller(BufReader<TcpStream>);
 
 impl Caller {
-    async fn connect(address: SocketAddr) -> Option<Self> {
+    pub(crate) async fn connect(address: SocketAddr) -> Option<Self> {
         Some(Self(BufReader::new(
             TcpStream::connect(address).await.ok()?,
         )))
     }
 
     /// Sends a request, as a user if it is not empty, and returns the status and the headers.
-    async fn get(&mut self, path: &str, user: &[u8]) -> Option<(u16, String)> {
+    pub(crate) async fn get(&mut self, path: &str, user: &[u8]) -> Option<(u16, String)> {
         let mut head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n").into_bytes();
         if !user.is_empty() {
             head.extend([b"x-user: ", user, b"\r\n"].concat());

@@ -13,6 +13,7 @@
 //! | `openapi` | the HTTP face gets whatever its description permits and forbids |
 //! | `health` | nodes are watched by gRPC |
 //! | `envoy` | a leader is killed behind an Envoy |
+//! | `envoy_quotas` | a node is killed under four Envoys that share a limit |
 //! | `disk` | disks are full, or cannot be written |
 //! | `hostile` | ports get invalid bytes |
 //! | `members` | nodes are added, promoted, removed and replaced |
@@ -32,6 +33,7 @@ mod cut;
 mod disk;
 mod durable;
 mod envoy;
+mod envoy_quotas;
 mod faces;
 mod health;
 mod hostile;

@@ -14,6 +14,7 @@ mod read;
 mod tests;
 
 pub use key::{BudgetKey, Override};
+pub(crate) use key::{escaped, fitting};
 pub use limit::{Counting, Unit, UnitLimit};
 pub use read::{Contents, Reading, RulesFile, SameDomain, Unreadable};
 

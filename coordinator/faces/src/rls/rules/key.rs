@@ -138,7 +138,7 @@ const DIGEST_BYTES: usize = 33;
 
 /// Returns the text, or a digest of it if it has no room. An attacker who picks values can find none that has the
 /// digest of another's.
-fn fitting(text: String, room: usize) -> String {
+pub(crate) fn fitting(text: String, room: usize) -> String {
     match text.len() <= room {
         true => text,
         false => digest_of(text.as_bytes()),
@@ -156,7 +156,7 @@ fn digest_of(bytes: &[u8]) -> String {
 }
 
 /// Returns the text with all but letters, digits and `-._:` as `%2F`; a lone `%` is the empty text.
-fn escaped(bytes: &[u8]) -> String {
+pub(crate) fn escaped(bytes: &[u8]) -> String {
     match bytes.is_empty() {
         true => String::from("%"),
         false => plain(bytes),
