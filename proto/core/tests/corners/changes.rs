@@ -119,6 +119,28 @@ fn an_unknown_budget_is_forgotten_when_it_is_claimed_no_more() {
     assert_eq!(talk(&mut node, &mut client, at(500)), (0, 0));
 }
 
+/// The session goes on, so nothing but the line of the dropped key tells of the end of its demand.
+#[test]
+fn the_demand_of_a_dropped_key_leaves_the_sum() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let whole = given(&budget, [100, 100, 100, 0]);
+    let (mut node, mut client) = node_with_client(&budget, whole);
+    let mut told = |node: &mut Node, now| {
+        let report = node.report(now, 0).expect("a report");
+        let line = report.lines.iter().find(|line| line.budget == B);
+        line.map(|line| line.demand.iter().map(|of| of.curve.total()).sum::<u64>())
+    };
+    assert!(told(&mut node, at(500)) > Some(0));
+    client.retire(B, at(600));
+    assert_eq!(talk(&mut node, &mut client, at(600)).0, 1);
+    assert_eq!(told(&mut node, at(700)), Some(0));
+    assert!(
+        node.ledger()
+            .claims_on(B)
+            .all(|(_, claim)| claim.demand().is_empty())
+    );
+}
+
 /// Invariant 13: a child's claims are bounded, however many it reports.
 #[test]
 fn a_child_that_claims_ever_more_is_heard_no_further_than_its_bound() {

@@ -1,0 +1,313 @@
+//! Runs the tests: once without a mutant, to see which test reaches which mutants, and then those alone for each mutant.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Tests at once: the machine has other work.
+const WORKERS: usize = 2;
+/// A test that takes longer without a mutant is not run.
+const TEST_MAX: Duration = Duration::from_secs(20);
+/// All tests of one mutant together, the quickest first.
+const MUTANT_MAX: Duration = Duration::from_secs(60);
+
+/// One test, as it ran without a mutant.
+#[derive(Clone, Debug)]
+pub(crate) struct Test {
+    program: PathBuf,
+    /// The folder of its package, where tests expect to run.
+    folder: PathBuf,
+    name: String,
+    took: Duration,
+    reaches: BTreeSet<u32>,
+}
+
+/// The end of a mutant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// A test failed: its name.
+    Killed(String),
+    /// Tests did not end in some times their time.
+    TimeLimit,
+    /// This many tests reach it, and none failed.
+    Survived(usize),
+}
+
+enum Ended {
+    Passed,
+    Failed(String),
+    Late,
+}
+
+/// Builds all test programs, and runs each test by itself.
+///
+/// # Errors
+/// If they do not build.
+pub(crate) fn record(tree: &Path, build: &[&str]) -> io::Result<Vec<Test>> {
+    let output = Command::new("cargo")
+        .args(build)
+        .args(["--no-run", "--message-format", "json"])
+        .current_dir(tree)
+        .stdin(Stdio::null())
+        .output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        ));
+    }
+    let mut tests = Vec::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let Ok(line) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
+        let (Some(program), true) = (line["executable"].as_str(), line["profile"]["test"] == true)
+        else {
+            continue;
+        };
+        let folder = Path::new(line["manifest_path"].as_str().unwrap_or(""))
+            .parent()
+            .unwrap_or(tree)
+            .to_owned();
+        let list = Command::new(program)
+            .args(["--list", "--format", "terse"])
+            .current_dir(&folder)
+            .output()?;
+        let ignored = Command::new(program)
+            .args(["--list", "--ignored", "--format", "terse"])
+            .current_dir(&folder)
+            .output()?;
+        let ignored = String::from_utf8_lossy(&ignored.stdout).into_owned();
+        for name in String::from_utf8_lossy(&list.stdout)
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+        {
+            if !ignored
+                .lines()
+                .any(|line| line.strip_suffix(": test") == Some(name))
+            {
+                tests.push(Test {
+                    program: program.into(),
+                    folder: folder.clone(),
+                    name: name.to_owned(),
+                    took: Duration::ZERO,
+                    reaches: BTreeSet::new(),
+                });
+            }
+        }
+    }
+    let done = in_parallel(tests, |mut test| {
+        let file = std::env::temp_dir().join(format!(
+            "aliquot-reached-{:?}-{}",
+            thread::current().id(),
+            std::process::id()
+        ));
+        let (ended, took) = run(
+            &test.program,
+            &test.folder,
+            &[&test.name],
+            ("ALIQUOT_MUTANTS_REACHED", &file.to_string_lossy()),
+            TEST_MAX,
+        );
+        let reached = std::fs::read_to_string(&file).unwrap_or_default();
+        let _ = std::fs::remove_file(&file);
+        match ended {
+            Ended::Passed => {
+                test.reaches = reached
+                    .lines()
+                    .filter_map(|number| number.parse().ok())
+                    .collect();
+                test.took = took;
+                Some(test)
+            }
+            Ended::Failed(_) | Ended::Late => {
+                eprintln!(
+                    "left out, since it fails or is slow without a mutant: {}",
+                    test.name
+                );
+                None
+            }
+        }
+    });
+    Ok(done.into_iter().flatten().collect())
+}
+
+/// The verdict on each mutant, in their order.
+pub(crate) fn judge(mutants: &[u32], tests: &[Test]) -> Vec<Verdict> {
+    let mut reaching: BTreeMap<u32, Vec<&Test>> = BTreeMap::new();
+    for test in tests {
+        for number in &test.reaches {
+            reaching.entry(*number).or_default().push(test);
+        }
+    }
+    in_parallel(mutants.to_vec(), |number| {
+        let verdict = judge_one(number, reaching.get(&number).cloned().unwrap_or_default());
+        eprintln!("{number}: {verdict:?}");
+        verdict
+    })
+}
+
+fn judge_one(number: u32, mut tests: Vec<&Test>) -> Verdict {
+    tests.sort_by_key(|test| test.took);
+    let mut whole = Duration::ZERO;
+    tests.retain(|test| {
+        whole += test.took;
+        whole <= MUTANT_MAX
+    });
+    // Tests of a program that take about as long are run by one process.
+    let mut groups: BTreeMap<(u32, &Path), Vec<&Test>> = BTreeMap::new();
+    for test in &tests {
+        let magnitude = u32::try_from(test.took.as_millis())
+            .unwrap_or(u32::MAX)
+            .checked_ilog2()
+            .unwrap_or(0)
+            / 3;
+        groups
+            .entry((magnitude, &test.program))
+            .or_default()
+            .push(test);
+    }
+    let number = number.to_string();
+    for group in groups.values() {
+        let names: Vec<_> = group.iter().map(|test| test.name.as_str()).collect();
+        let limit =
+            group.iter().map(|test| test.took).sum::<Duration>() * 5 + Duration::from_secs(15);
+        match run(
+            &group[0].program,
+            &group[0].folder,
+            &names,
+            ("ALIQUOT_MUTANT", &number),
+            limit,
+        )
+        .0
+        {
+            Ended::Passed => {}
+            Ended::Late => return Verdict::TimeLimit,
+            Ended::Failed(name) => {
+                // On a busy machine a test may fail by itself: then it says nothing.
+                let again = names
+                    .iter()
+                    .filter(|one| name.is_empty() || **one == name)
+                    .copied()
+                    .collect::<Vec<_>>();
+                if let Ended::Passed = run(
+                    &group[0].program,
+                    &group[0].folder,
+                    &again,
+                    ("ALIQUOT_MUTANT", "0"),
+                    limit,
+                )
+                .0
+                {
+                    return Verdict::Killed(name);
+                }
+            }
+        }
+    }
+    Verdict::Survived(tests.len())
+}
+
+/// Runs some tests of a program until one fails or the time is over, and ends all processes that they began.
+fn run(
+    program: &Path,
+    folder: &Path,
+    tests: &[&str],
+    variable: (&str, &str),
+    limit: Duration,
+) -> (Ended, Duration) {
+    let began = now();
+    let mut command = Command::new(program);
+    command
+        .args(tests)
+        .args(["--exact", "--test-threads", "2"])
+        .current_dir(folder)
+        .env(variable.0, variable.1);
+    let Ok(mut child) = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+    else {
+        return (
+            Ended::Failed("the program did not start".to_owned()),
+            Duration::ZERO,
+        );
+    };
+    let (sender, lines) = channel();
+    if let Some(output) = child.stdout.take() {
+        thread::spawn(move || {
+            BufReader::new(output)
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
+    }
+    let ended = loop {
+        match lines.recv_timeout(limit.saturating_sub(began.elapsed())) {
+            Ok(line) => {
+                if let Some(name) = line
+                    .strip_prefix("test ")
+                    .and_then(|line| line.strip_suffix(" ... FAILED"))
+                {
+                    break Ended::Failed(name.trim_end_matches(" - should panic").to_owned());
+                }
+                if line.starts_with("test result: ok") {
+                    break Ended::Passed;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => break Ended::Late,
+            Err(RecvTimeoutError::Disconnected) => break Ended::Failed(String::new()),
+        }
+    };
+    let took = began.elapsed();
+    if let Some(group) = i32::try_from(child.id())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.wait();
+    (ended, took)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test that takes too long by the wall clock has not noticed its mutant in time"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// The results in the order of the items.
+fn in_parallel<A: Send, B: Send>(items: Vec<A>, work: impl Fn(A) -> B + Sync) -> Vec<B> {
+    let items = Mutex::new(items.into_iter().enumerate());
+    let results = Mutex::new(BTreeMap::new());
+    thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while let Some((place, item)) = next(&items) {
+                    let result = work(item);
+                    if let Ok(mut results) = results.lock() {
+                        results.insert(place, result);
+                    }
+                }
+            });
+        }
+    });
+    results
+        .into_inner()
+        .unwrap_or_default()
+        .into_values()
+        .collect()
+}
+
+fn next<A>(items: &Mutex<impl Iterator<Item = A>>) -> Option<A> {
+    items.lock().ok()?.next()
+}
