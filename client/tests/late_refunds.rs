@@ -110,3 +110,16 @@ fn a_key_that_is_put_back_late_makes_nothing() {
     let back = charge.settle(0).restored;
     assert_eq!((store.tokens_at("key", store.now()), back), (5, 2));
 }
+
+/// A change of the fixed-point scale voids the charges before it, and none after it.
+#[test]
+fn a_charge_after_a_change_of_scale_can_be_put_back() {
+    let (_, limiter) = limiter();
+    let before = limiter.reserve(2).expect("it is full");
+    // No grain of the scale of one second divides a rate of one in seven.
+    let slower = Limit::per(1, std::time::Duration::from_secs(7));
+    limiter.set_limit(slower).expect("a limit");
+    let after = limiter.reserve(3).expect("eight are left");
+    assert_eq!((before.cancel(), after.cancel()), (0, 3));
+    assert_eq!(limiter.tokens(), 8.0);
+}

@@ -139,3 +139,37 @@ fn debt_that_left_with_a_recall_is_not_refunded() {
     let later = [(0, ops[0]), (0, ops[1]), (2_000, ops[2]), (0, ops[3])];
     assert_eq!(follow(&later), Ok(()));
 }
+
+/// Its tokens belong to a quota that is over, and the present one must not gain them.
+#[test]
+fn a_charge_of_a_former_period_is_not_put_back() {
+    let draft = aliquot_core::budget::BudgetDraft {
+        key: "a".into(),
+        quota: Some("10/minute".into()),
+        ..aliquot_core::budget::BudgetDraft::default()
+    };
+    let terms = Terms::from(&draft.validate().expect("a valid budget"));
+    let ten = Tokens::from_grains(10 * terms.scale.grains_per_token());
+    let now = Tick::from_nanos(1 << 40);
+    let key_state = Arc::new(KeyState::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    decider.agree(&terms, Span::ZERO, now);
+    decider.admit_by(Right::Leased, PeriodId::new(7), now);
+    let share = Share {
+        rate: Rate::ZERO,
+        burst: ten,
+        tokens: ten,
+    };
+    decider.deposit(share, now);
+    let lease = AtomicU64::new(u64::MAX);
+    let take = |n| key_state.cell.reserve(n, now, Span::ZERO, &lease);
+    let former = take(4).expect("ten are left");
+    let again = take(1).expect("six are left");
+    assert_eq!(former.period, PeriodId::new(7));
+    assert_eq!(key_state.cell.put_back_of(&again, 1, || now), 1);
+    decider.admit_by(Right::Leased, PeriodId::new(8), now);
+    let present = take(2).expect("six are left");
+    assert_eq!(present.period, PeriodId::new(8));
+    assert_eq!(key_state.cell.put_back_of(&former, 4, || now), 0);
+    assert_eq!(key_state.cell.put_back_of(&present, 2, || now), 2);
+}

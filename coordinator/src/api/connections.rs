@@ -498,6 +498,20 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_whose_requests_are_over_waits_again() {
+        let table = connections(1, 99);
+        let admit = || table.admit(from("127.0.0.1"));
+        let only = admit().unwrap();
+        let (first, second) = (only.begin(), only.begin());
+        drop(first);
+        assert!(admit().is_none(), "one request is in progress");
+        drop(second);
+        assert_eq!(only.requests(), (2, 0));
+        assert!(admit().is_some());
+        assert!(only.displaced().now_or_never().is_some());
+    }
+
+    #[test]
     fn an_address_has_a_maximum_of_its_own_and_loopback_has_none() {
         let table = connections(99, 2);
         let check = |addresses: [&str; 3], last: bool| {

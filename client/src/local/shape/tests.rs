@@ -263,6 +263,29 @@ fn a_lost_share_counts_no_more_and_a_gained_one_counts_a_window_later() {
     assert!(process.fixed.try_acquire_at(2, process.at(3_000)).is_ok());
 }
 
+/// No window counts what another right admits, so afterwards the share counts as one that arrives.
+#[test]
+fn a_share_that_another_right_used_meanwhile_counts_a_window_later() {
+    let fixed = |process: &Process, ms| {
+        let asked = process.fixed.try_acquire_at(3, process.at(ms));
+        asked.map_err(|no| no.reason)
+    };
+    for right in [Right::Never, Right::Forever, Right::Open] {
+        let mut process = Process::new(0);
+        process.gain(3, 0);
+        process.decider.cancel_overheld(process.at(1_000));
+        let mut admit_by = |right, ms| {
+            let at = process.at(ms);
+            process.decider.admit_by(right, PeriodId::new(0), at);
+        };
+        admit_by(right, 1_100);
+        admit_by(Right::Leased, 1_200);
+        assert!(fixed(&process, 2_100).is_err(), "{right:?}");
+        process.decider.cancel_overheld(process.at(2_200));
+        assert_eq!(fixed(&process, 2_200), Ok(()), "{right:?}");
+    }
+}
+
 #[test]
 fn nothing_is_admitted_without_a_lease() {
     let mut process = Process::new(0);
