@@ -19,9 +19,9 @@ pub(crate) struct Mutant {
     pub(crate) change: String,
     /// The bytes of the source that stay within it.
     pub(crate) stays: Range<usize>,
-    /// What comes before them; `#` stands for its number.
+    /// Text before them; `#` stands for its number.
     pub(crate) before: String,
-    /// What comes after them.
+    /// Text after them.
     pub(crate) after: &'static str,
 }
 

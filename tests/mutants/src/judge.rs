@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 /// Tests at once: the machine has other work.
 const WORKERS: usize = 2;
 /// A test that takes longer without a mutant is not run.
-const TEST_MAX: Duration = Duration::from_secs(20);
-/// All tests of one mutant together, the quickest first.
-const MUTANT_MAX: Duration = Duration::from_secs(60);
+const TEST_MAX: Duration = Duration::from_secs(6);
+/// All tests of one mutant together, the quickest first. Most mutants are killed by the first of them, and a survivor costs all of it.
+const MUTANT_MAX: Duration = Duration::from_secs(8);
 
 /// One test, as it ran without a mutant.
 #[derive(Clone, Debug)]
@@ -75,82 +75,81 @@ pub(crate) fn record(tree: &Path, build: &[&str]) -> io::Result<Vec<Test>> {
             .parent()
             .unwrap_or(tree)
             .to_owned();
-        let list = Command::new(program)
-            .args(["--list", "--format", "terse"])
-            .current_dir(&folder)
-            .output()?;
-        let ignored = Command::new(program)
-            .args(["--list", "--ignored", "--format", "terse"])
-            .current_dir(&folder)
-            .output()?;
-        let ignored = String::from_utf8_lossy(&ignored.stdout).into_owned();
-        for name in String::from_utf8_lossy(&list.stdout)
-            .lines()
-            .filter_map(|line| line.strip_suffix(": test"))
-        {
-            if !ignored
-                .lines()
-                .any(|line| line.strip_suffix(": test") == Some(name))
-            {
-                tests.push(Test {
-                    program: program.into(),
-                    folder: folder.clone(),
-                    name: name.to_owned(),
-                    took: Duration::ZERO,
-                    reaches: BTreeSet::new(),
-                });
-            }
-        }
+        tests.extend(tests_of(program, &folder)?);
     }
-    let done = in_parallel(tests, |mut test| {
-        let file = std::env::temp_dir().join(format!(
-            "aliquot-reached-{:?}-{}",
-            thread::current().id(),
-            std::process::id()
-        ));
-        let (ended, took) = run(
-            &test.program,
-            &test.folder,
-            &[&test.name],
-            ("ALIQUOT_MUTANTS_REACHED", &file.to_string_lossy()),
-            TEST_MAX,
-        );
-        let reached = std::fs::read_to_string(&file).unwrap_or_default();
-        let _ = std::fs::remove_file(&file);
-        match ended {
-            Ended::Passed => {
-                test.reaches = reached
-                    .lines()
-                    .filter_map(|number| number.parse().ok())
-                    .collect();
-                test.took = took;
-                Some(test)
-            }
-            Ended::Failed(_) | Ended::Late => {
-                eprintln!(
-                    "left out, since it fails or is slow without a mutant: {}",
-                    test.name
-                );
-                None
-            }
-        }
-    });
-    Ok(done.into_iter().flatten().collect())
+    Ok(in_parallel(tests, reaching).into_iter().flatten().collect())
 }
 
-/// The verdict on each mutant, in their order.
-pub(crate) fn judge(mutants: &[u32], tests: &[Test]) -> Vec<Verdict> {
+/// The tests of a program, but for those that are ignored.
+fn tests_of(program: &str, folder: &Path) -> io::Result<Vec<Test>> {
+    let list = |which: &[&str]| -> io::Result<BTreeSet<String>> {
+        let mut list = Command::new(program);
+        list.args(["--list", "--format", "terse"]).args(which);
+        let output = list.current_dir(folder).output()?;
+        let names = String::from_utf8_lossy(&output.stdout).into_owned();
+        let names = names.lines().filter_map(|line| line.strip_suffix(": test"));
+        Ok(names.map(str::to_owned).collect())
+    };
+    let test = |name: &String| Test {
+        program: program.into(),
+        folder: folder.to_owned(),
+        name: name.clone(),
+        took: Duration::ZERO,
+        reaches: BTreeSet::new(),
+    };
+    Ok(list(&[])?
+        .difference(&list(&["--ignored"])?)
+        .map(test)
+        .collect())
+}
+
+/// Runs a test without a mutant. `None` if it fails or is slow.
+fn reaching(mut test: Test) -> Option<Test> {
+    let (thread, process) = (thread::current().id(), std::process::id());
+    let file = std::env::temp_dir().join(format!("aliquot-reached-{process}-{thread:?}"));
+    let variable = ("ALIQUOT_MUTANTS_REACHED", &*file.to_string_lossy());
+    let (ended, took) = run(
+        &test.program,
+        &test.folder,
+        &[&test.name],
+        variable,
+        TEST_MAX,
+    );
+    let reached = std::fs::read_to_string(&file).unwrap_or_default();
+    let _ = std::fs::remove_file(&file);
+    if !matches!(ended, Ended::Passed) {
+        eprintln!(
+            "left out, since it fails or is slow without a mutant: {}",
+            test.name
+        );
+        return None;
+    }
+    test.reaches = reached
+        .lines()
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    test.took = took;
+    Some(test)
+}
+
+/// The verdicts, in an order that says nothing about the mutants: after `minutes`, what was judged is a sample.
+pub(crate) fn judge(mutants: &[u32], tests: &[Test], minutes: u64) -> BTreeMap<u32, Verdict> {
     let mut reaching: BTreeMap<u32, Vec<&Test>> = BTreeMap::new();
     for test in tests {
         for number in &test.reaches {
             reaching.entry(*number).or_default().push(test);
         }
     }
-    in_parallel(mutants.to_vec(), |number| {
-        let verdict = judge_one(number, reaching.get(&number).cloned().unwrap_or_default());
+    let mut mutants = mutants.to_vec();
+    mutants.sort_by_key(|number| number.wrapping_mul(0x9e37_79b1));
+    let (began, limit) = (now(), Duration::from_secs(minutes.saturating_mul(60)));
+    let judged = in_parallel(mutants, |number| {
+        let reaching = reaching.get(&number).cloned().unwrap_or_default();
+        let verdict = (began.elapsed() < limit).then(|| judge_one(number, reaching))?;
         eprintln!("{number}: {verdict:?}");
-        verdict
-    })
+        Some((number, verdict))
+    });
+    judged.into_iter().flatten().collect()
 }
 
 fn judge_one(number: u32, mut tests: Vec<&Test>) -> Verdict {

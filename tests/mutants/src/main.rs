@@ -1,5 +1,5 @@
-//! Mutation testing of the shells, in one build: `aliquot-mutants [CRATE...] [--sample N] [--only WORDS] [--live]`, from the root of the tree. The wrong edits of a
-//! copy of the tree (`find`, `tree`) are chosen by an environment variable (`switch.rs`) when a test starts (`judge`); `report` writes the result.
+//! Mutation testing of the shells, in one build: `aliquot-mutants [CRATE...] [--sample N] [--only WORDS] [--minutes N] [--live]`, from the root of the tree. The wrong edits of a
+//! copy of the tree (`find`, `tree`) are chosen by an environment variable (`switch.txt`) when a test starts (`judge`); `report` writes the result.
 
 mod find;
 mod judge;
@@ -25,17 +25,13 @@ fn main() -> ExitCode {
 
 /// Tells if each survivor has a reason.
 fn run(mut words: impl Iterator<Item = String>) -> io::Result<bool> {
-    let (mut crates, mut chosen, mut live) = (Vec::new(), Chosen::OneIn(1), false);
+    let (mut crates, mut chosen, mut minutes, mut live) =
+        (Vec::new(), Chosen::OneIn(1), u64::MAX, false);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--live" => live = true,
-            "--sample" => {
-                let number = words.next().unwrap_or_default();
-                let number = number.parse().ok().filter(|&n| n > 0).ok_or_else(|| {
-                    io::Error::other(format!("--sample = {number}: must be a number from 1 on"))
-                })?;
-                chosen = Chosen::OneIn(number);
-            }
+            "--sample" => chosen = Chosen::OneIn(number(&word, words.next())?),
+            "--minutes" => minutes = number(&word, words.next())?,
             "--only" => chosen = Chosen::With(words.next().unwrap_or_default()),
             name if SHELLS.iter().any(|(shell, _)| *shell == name) => crates.push(word),
             _ => {
@@ -82,7 +78,16 @@ fn run(mut words: impl Iterator<Item = String>) -> io::Result<bool> {
     let tests = record(&tree.folder, &build)?;
     eprintln!("{} tests", tests.len());
     let numbers: Vec<_> = tree.mutants.keys().copied().collect();
-    let verdicts = judge(&numbers, &tests);
-    let judged: Vec<_> = tree.mutants.values().zip(verdicts).collect();
+    let verdicts = judge(&numbers, &tests, minutes);
+    let judged: Vec<_> = verdicts
+        .into_iter()
+        .filter_map(|(number, verdict)| Some((tree.mutants.get(&number)?, verdict)))
+        .collect();
     report::write(Path::new("."), &tree, &judged, &chosen)
+}
+
+fn number(option: &str, word: Option<String>) -> io::Result<u64> {
+    let word = word.unwrap_or_default();
+    let number = word.parse().ok().filter(|&number| number > 0);
+    number.ok_or_else(|| io::Error::other(format!("{option} = {word}: must be a number from 1 on")))
 }

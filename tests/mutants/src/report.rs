@@ -4,7 +4,6 @@ use crate::find::Mutant;
 use crate::judge::Verdict;
 use crate::tree::{Chosen, Tree, crate_of};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -15,14 +14,23 @@ const HEADING: &str = "## Shells\n";
 const NEXT: &str = "## Planted by hand";
 const TEXT: &str = "
 The same edits, calls that are left out, and functions that return at once, in the code around the core's machines. Written by
-`bash .ci/mutants shells`: all mutants are in one build, and for each the quick tests of the workspace run that reach it. *One in* says which part was
-tried. What no quick test reaches is counted by itself: most of it runs in live tests (sockets, disks, processes, the command line).
+`bash .ci/mutants shells`: all mutants are in one build, and for each the quick tests of the workspace run that reach it, the quickest first, for 8 s. Tests of more
+than 6 s are left out. *One in* says which part was chosen, by the words of the mutants; *tried* is less if the time was limited. Mutants that no quick test
+reaches are counted by themselves: most of them run in live tests (sockets, disks, processes, the command line).
 
 | crate | mutants | one in | tried | killed by a test | killed by the time limit | survived | not reached | did not compile | killed of those reached |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 ";
 
-/// Why mutants may survive: those of the files that begin so, with these words in their change.
+const SURVIVORS: &str = "
+### Survivors of the shells
+
+| crate | change | why it may survive | times |
+|---|---|---|---:|
+";
+const NO_REASON: &str = "**none yet**";
+
+/// A reason why mutants may survive: those of the files that begin so, with these words in their change.
 struct Reason {
     file: String,
     change: String,
@@ -37,78 +45,71 @@ pub(crate) fn write(
     chosen: &Chosen,
 ) -> io::Result<bool> {
     let reasons = reasons(&fs::read_to_string(root.join(REASONS))?)?;
-    let (mut rows, mut survivors, mut all_known) = (
-        BTreeMap::new(),
-        BTreeMap::<(&str, String), usize>::new(),
-        true,
-    );
-    if let Chosen::OneIn(sample) = chosen {
-        rows.extend(
-            tree.all
-                .iter()
-                .map(|(shell, all)| (shell.as_str(), row(shell, *all, *sample, tree, judged))),
-        );
-    }
+    let mut survivors = BTreeMap::<(&str, String), usize>::new();
     for (mutant, verdict) in judged {
-        let Verdict::Survived(tests) = verdict else {
+        let Verdict::Survived(tests @ 1..) = verdict else {
             continue;
         };
-        let words = format!("{}: {}", mutant.file, mutant.change);
-        let reason = reasons.iter().find(|reason| {
+        let fits = |reason: &&Reason| {
             mutant.file.starts_with(&reason.file) && mutant.change.contains(&reason.change)
-        });
-        let why = match reason {
-            Some(reason) => &reason.reason,
-            None if *tests == 0 => "not reached by a quick test",
-            None => "**none yet**",
         };
+        let why = reasons
+            .iter()
+            .find(fits)
+            .map_or(NO_REASON, |reason| &reason.reason);
         println!(
             "{}:{}: {}: {tests} tests: {why}",
             mutant.file, mutant.line, mutant.change
         );
-        all_known &= reason.is_some() || *tests == 0;
-        if *tests > 0 {
-            *survivors
-                .entry((
-                    crate_of(&mutant.file),
-                    format!("`{}` | {why}", words.replace('|', "\\|")),
-                ))
-                .or_default() += 1;
-        }
+        let words = format!("{}: {}", mutant.file, mutant.change).replace('|', "\\|");
+        *survivors
+            .entry((crate_of(&mutant.file), format!("`{words}` | {why}")))
+            .or_default() += 1;
     }
-    if rows.is_empty() {
-        return Ok(all_known);
+    if let Chosen::OneIn(sample) = chosen {
+        let rows = tree
+            .all
+            .iter()
+            .map(|(shell, all)| row(shell, *all, *sample, tree, judged))
+            .collect();
+        let survivors = survivors
+            .iter()
+            .map(|((shell, words), times)| format!("| `{shell}` | {words} | {times} |"))
+            .collect();
+        replace(&root.join(REPORT), tree, rows, survivors)?;
     }
-    let report = fs::read_to_string(root.join(REPORT))?;
+    Ok(!survivors.keys().any(|(_, words)| words.contains(NO_REASON)))
+}
+
+/// Replaces the part of the report. Rows and survivors of other crates stay.
+fn replace(
+    path: &Path,
+    tree: &Tree,
+    mut rows: Vec<String>,
+    mut survivors: Vec<String>,
+) -> io::Result<()> {
+    let report = fs::read_to_string(path)?;
     let (before, old) = report.split_once(HEADING).unwrap_or((&report, ""));
     let after = old.find(NEXT).map_or("", |at| &old[at..]);
-    let kept = old[..old.len() - after.len()].lines().filter(|line| {
+    for line in old[..old.len() - after.len()].lines() {
         let name = line
             .strip_prefix("| `")
-            .and_then(|line| line.split('`').next())
-            .unwrap_or("");
-        !name.is_empty() && !tree.all.contains_key(name)
-    });
-    let (kept_survivors, kept_rows): (Vec<_>, Vec<_>) =
-        kept.partition(|line| line.matches(" | ").count() < 5);
-    let mut text = format!("{before}{HEADING}{TEXT}");
-    let mut lines: Vec<_> = rows
-        .into_values()
-        .chain(kept_rows.into_iter().map(str::to_owned))
-        .collect();
-    lines.sort();
-    text.extend(lines.iter().flat_map(|line| [line.as_str(), "\n"]));
-    text.push_str("\n### Survivors of the shells\n\n| crate | change | why it may survive | times |\n|---|---|---|---:|\n");
-    let mut lines: Vec<_> = survivors
-        .iter()
-        .map(|((shell, words), times)| format!("| `{shell}` | {words} | {times} |"))
-        .collect();
-    lines.extend(kept_survivors.into_iter().map(str::to_owned));
-    lines.sort();
-    text.extend(lines.iter().flat_map(|line| [line.as_str(), "\n"]));
-    let _ = write!(text, "\n{after}");
-    fs::write(root.join(REPORT), text)?;
-    Ok(all_known)
+            .and_then(|line| line.split('`').next());
+        let of_others = name.is_some_and(|name| !tree.all.contains_key(name));
+        let kept = if line.contains(": ") {
+            &mut survivors
+        } else {
+            &mut rows
+        };
+        kept.extend(of_others.then(|| line.to_owned()));
+    }
+    rows.sort();
+    survivors.sort();
+    let (rows, survivors) = (rows.join("\n"), survivors.join("\n"));
+    fs::write(
+        path,
+        format!("{before}{HEADING}{TEXT}{rows}\n{SURVIVORS}{survivors}\n\n{after}"),
+    )
 }
 
 fn row(shell: &str, all: usize, sample: u64, tree: &Tree, judged: &[(&Mutant, Verdict)]) -> String {

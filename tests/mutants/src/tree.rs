@@ -17,14 +17,15 @@ pub(crate) const SHELLS: [(&str, &str); 5] = [
     ("faces", "coordinator/faces"),
     ("sim", "sim"),
 ];
-const SWITCH: &str = include_str!("switch.rs");
+const SWITCH: &str = include_str!("switch.txt");
 
 /// Which mutants are tried.
 #[derive(Debug)]
 pub(crate) enum Chosen {
     /// One in so many, by the hash of its words, so that the choice stays the same.
     OneIn(u64),
-    /// Those with one of these words, separated by `|`, in `file: change`. For tests that were written against them: no report is written.
+    /// Those with one of these words, separated by `|`, in `file: change`, to see if a new test
+    /// notices them: no report is written.
     With(String),
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Tree {
     pub(crate) folder: PathBuf,
     /// Its mutants by number, without those that do not compile.
     pub(crate) mutants: BTreeMap<u32, Mutant>,
-    /// How many mutants each crate has, chosen or not.
+    /// Number of mutants of each crate, chosen or not.
     pub(crate) all: BTreeMap<String, usize>,
     /// Those that do not compile.
     pub(crate) refused: BTreeMap<u32, Mutant>,
@@ -68,81 +69,65 @@ impl Tree {
             all: BTreeMap::new(),
             refused: BTreeMap::new(),
         };
-        let (mut number, mut seen) = (0, BTreeMap::<String, u64>::new());
+        let (mut number, mut seen) = (0, BTreeMap::new());
         for file in files.lines().filter(|file| root.join(file).is_file()) {
             let mut bytes = fs::read(root.join(file))?;
             let source = String::from_utf8_lossy(&bytes);
-            let shell = crate_of(file);
-            if crates.iter().any(|name| name == shell) && is_mutated(file) {
-                let found = find(file, &source)
-                    .map_err(|error| io::Error::other(format!("{file}: {error}")))?;
-                *tree.all.entry(shell.to_owned()).or_default() += found.len();
-                for mutant in found {
-                    let words = format!("{}: {}", mutant.file, mutant.change);
-                    let nth = seen.entry(words.clone()).or_default();
-                    *nth += 1;
-                    let taken = match chosen {
-                        Chosen::OneIn(sample) => {
-                            hash(&format!("{words} {nth}")).is_multiple_of(*sample)
-                        }
-                        Chosen::With(some) => some.split('|').any(|some| words.contains(some)),
-                    };
-                    if taken {
-                        number += 1;
-                        tree.mutants.insert(number, mutant);
-                    }
+            if crates.iter().any(|name| name == crate_of(file)) && is_mutated(file) {
+                for mutant in tree.chosen(file, &source, chosen, &mut seen)? {
+                    number += 1;
+                    tree.mutants.insert(number, mutant);
                 }
             }
-            // The switch is a module of each crate, of its program, and of each test that compiles a crate's files as its own.
-            if SHELLS
-                .iter()
-                .flat_map(|(_, folder)| {
-                    [
-                        format!("{folder}/src/lib.rs"),
-                        format!("{folder}/src/main.rs"),
-                    ]
-                })
-                .any(|root| *file == root)
-                || file.ends_with(".rs") && source.contains("#[path = \"../../src")
-            {
-                bytes = format!(
-                    "{source}\n#[path = {:?}]\nmod mutant_switch;\n",
-                    tree.folder.join("mutant_switch.rs")
-                )
-                .into_bytes();
+            if has_switch(file, &source) {
+                let switch = tree.folder.join("mutant_switch.rs");
+                bytes =
+                    format!("{source}\n#[path = {switch:?}]\nmod mutant_switch;\n").into_bytes();
             }
             if !tree.mutants.values().any(|mutant| mutant.file == *file) {
                 write(&tree.folder.join(file), &bytes)?;
             }
         }
-        let text = format!(
-            "#![allow(warnings)]\nconst MUTANTS: usize = {};\n{SWITCH}",
-            number + 1
-        );
+        let most = number + 1;
+        let text = format!("#![allow(warnings)]\nconst MUTANTS: usize = {most};\n{SWITCH}");
         write(&tree.folder.join("mutant_switch.rs"), text.as_bytes())?;
-        let list = tree
-            .mutants
-            .iter()
-            .map(|(number, mutant)| format!("{number} {}: {}\n", mutant.file, mutant.change));
-        write(
-            &tree.folder.join("mutants"),
-            list.collect::<String>().as_bytes(),
-        )?;
+        let list = tree.mutants.iter().map(line_of).collect::<String>();
+        write(&tree.folder.join("mutants"), list.as_bytes())?;
         Ok(tree)
+    }
+
+    /// Returns the mutants of a file that are tried. `seen` counts those with the same words.
+    fn chosen(
+        &mut self,
+        file: &str,
+        source: &str,
+        chosen: &Chosen,
+        seen: &mut BTreeMap<String, u64>,
+    ) -> io::Result<Vec<Mutant>> {
+        let named = |error| io::Error::other(format!("{file}: {error}"));
+        let mut found = find(file, source).map_err(named)?;
+        *self.all.entry(crate_of(file).to_owned()).or_default() += found.len();
+        found.retain(|mutant| {
+            let words = format!("{}: {}", mutant.file, mutant.change);
+            let nth = seen.entry(words.clone()).or_default();
+            *nth += 1;
+            match chosen {
+                Chosen::OneIn(sample) => hash(&format!("{words} {nth}")).is_multiple_of(*sample),
+                Chosen::With(some) => some.split('|').any(|some| words.contains(some)),
+            }
+        });
+        Ok(found)
     }
 
     /// Writes the mutants, and leaves out what the compiler refuses until it refuses none.
     pub(crate) fn compile(&mut self, root: &Path) -> io::Result<()> {
-        // What was refused before is so again: the lines name the number, the file and the change.
+        // What was refused before is so again.
         let list = self.folder.join("refused");
         let before = fs::read_to_string(&list).unwrap_or_default();
-        let before: BTreeSet<_> = before.lines().collect();
-        let words =
-            |number: &u32, mutant: &Mutant| format!("{number} {}: {}", mutant.file, mutant.change);
-        let known = self.mutants.extract_if(.., |number, mutant| {
-            before.contains(words(number, mutant).as_str())
-        });
-        self.refused.extend(known);
+        let before: BTreeSet<_> = before.split_inclusive('\n').collect();
+        let known =
+            |number: &u32, mutant: &mut Mutant| before.contains(line_of((number, mutant)).as_str());
+        self.refused.extend(self.mutants.extract_if(.., known));
         loop {
             let mut texts = BTreeMap::new();
             let files: BTreeSet<_> = self
@@ -184,13 +169,24 @@ impl Tree {
                 self.mutants
                     .extract_if(.., |number, _| refused.contains(number)),
             );
-            let lines = self
-                .refused
-                .iter()
-                .map(|(number, mutant)| words(number, mutant) + "\n");
+            let lines = self.refused.iter().map(line_of);
             fs::write(&list, lines.collect::<String>())?;
         }
     }
+}
+
+/// A mutant in a list of the copy.
+fn line_of((number, mutant): (&u32, &Mutant)) -> String {
+    format!("{number} {}: {}\n", mutant.file, mutant.change)
+}
+
+/// The switch is a module of each crate, of its program, and of each test that compiles a crate's files as its own.
+fn has_switch(file: &str, source: &str) -> bool {
+    let is_root = SHELLS.iter().any(|(_, folder)| {
+        let inside = file.strip_prefix(folder).unwrap_or("");
+        inside == "/src/lib.rs" || inside == "/src/main.rs"
+    });
+    is_root || file.ends_with(".rs") && source.contains("#[path = \"../../src")
 }
 
 /// Files that are no tests, no planted bugs and no unsafe code. Roots of crates have modules alone.

@@ -51,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "aliquot-coordinator",
         ],
     ),
+    ("aliquot-mutants", &[]),
 ];
 
 /// Crates depend only on crates below them, and the core only on serde, as an
