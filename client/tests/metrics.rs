@@ -124,6 +124,7 @@ async fn names_are_told_apart_and_keys_are_not() {
     book.says("aliquot_standing_limiters{limit=fleet,right=leased}", 0.0);
     book.says("aliquot_standing_limiters{limit=mails,right=forever}", 1.0);
     book.says("aliquot_well{limit=fleet}", 0.0);
+    book.says("aliquot_lease_seconds{limit=fleet}", 0.0);
     book.says("aliquot_circuit{limit=fleet/homes,circuit=closed}", 1.0);
     book.says("aliquot_circuit_openings_total{limit=fleet/homes}", 0.0);
     let book = book.0.lock().expect("no panic");
@@ -146,6 +147,8 @@ async fn waits_and_frozen_requests_are_published() {
         while limiter.tokens() > -1.0 {
             tokio::task::yield_now().await;
         }
+        watch.publish();
+        book.says("aliquot_waiting_tokens{limit=mails}", 1.0);
         clock.advance(Duration::from_secs(1));
         waiting.await.expect("no panic").expect("it was made");
     }
@@ -154,6 +157,7 @@ async fn waits_and_frozen_requests_are_published() {
     limiter.set_mode(Mode::Freeze);
     assert!((0..3).all(|_| limiter.try_acquire(0).is_err()));
     watch.publish();
+    book.says("aliquot_waiting_tokens{limit=mails}", 0.0);
     book.says("aliquot_frozen_total{limit=mails}", 3.0);
     book.says("aliquot_refusals_total{limit=mails,reason=frozen}", 3.0);
     book.says("aliquot_limiters{limit=mails,mode=freeze}", 1.0);
@@ -202,6 +206,8 @@ fn components(watch: &Watch) -> (Breaker, Throttle) {
 fn every_component_with_a_mode_is_published() {
     let (book, watch) = (Book::default(), Watch::new());
     let (breaker, throttle) = components(&watch);
+    let idle = Pacer::new(Duration::from_secs(1), 1).expect("a pacer");
+    watch.register("idle", &idle);
     let publish = || metrics::with_local_recorder(&book, || watch.publish());
     publish();
     book.says("aliquot_circuit{limit=search,circuit=open}", 1.0);
@@ -229,6 +235,7 @@ fn every_component_with_a_mode_is_published() {
         1.0,
     );
     book.says("aliquot_waiting_turns{limit=pacer}", 1.0);
+    book.says("aliquot_waiting_turns{limit=idle}", 0.0);
     book.says("aliquot_refusals_total{limit=pacer,reason=throttled}", 1.0);
     book.says("aliquot_limiters{limit=window,mode=dry_run}", 1.0);
     book.says("aliquot_let_through_total{limit=window}", 2.0);

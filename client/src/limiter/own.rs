@@ -414,6 +414,12 @@ impl Own {
         self.lock().decider.switched(now);
     }
 
+    /// Returns the tokens for which callers wait in line.
+    pub(super) fn waiting(&self) -> u64 {
+        let state = self.lock();
+        self.line.waiting() / state.scale.grains_per_token()
+    }
+
     /// Moves the base of the word, if it is far behind.
     pub(super) fn renew(&self, now: Tick) {
         self.lock().decider.cancel_overheld(now);

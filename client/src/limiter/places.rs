@@ -87,6 +87,13 @@ impl Line {
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
+
+    /// Returns the sum of the costs of all places, in grains.
+    pub(super) fn waiting(&self) -> u64 {
+        let line = self.lock();
+        let costs = line.places.by_number.values().map(|place| place.cost);
+        costs.fold(0, u64::saturating_add)
+    }
 }
 
 /// The places under their lock. Their number is written down when it ends.

@@ -49,6 +49,9 @@ impl Limiter {
         self.key_state
             .tally
             .admitted(self.key_state.cell.take_uncounted());
-        self.key_state.tally.totals()
+        let [admitted, refused, waiting] = self.key_state.tally.totals();
+        // The places of a local limit are in its line alone: the tally is demand.
+        let in_line = self.own.as_ref().map_or(0, |own| own.waiting());
+        [admitted, refused, waiting.saturating_add(in_line)]
     }
 }
