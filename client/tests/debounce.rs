@@ -120,6 +120,8 @@ fn values_are_batched_as_the_batch_type_says() {
     let pushes = [(0, 7), (10, 8), (20, 7)];
     let last = fired::<Last<u64>>(quiet(), &pushes);
     assert_eq!(last, [(120, Last(7))]);
+    let last = fired::<Last<u64>>(quiet(), &pushes[..2]);
+    assert_eq!(last, [(110, Last(8))]);
     let mut by_key = Debounce::<BTreeMap<u64, &str>>::new(quiet().most(2));
     by_key.push((1, "a"), at(0)).expect("room");
     by_key.push((1, "b"), at(1)).expect("it replaces");

@@ -15,6 +15,7 @@ fn each_refusal_of_a_thread_is_counted() {
     assert!((0..999).all(|_| counted() == Some(false)));
     assert_eq!(cache.denied(2), None, "another thread counts here");
     assert_eq!(decider.observed().expect("it was asked for").denied, 1_000);
+    assert_eq!(cache.denied(2), None, "it counted here since the last look");
     // After a look without refusals another thread may count here.
     assert_eq!(decider.observed().map_or(0, |observed| observed.denied), 0);
     assert_eq!(cache.denied(2), Some(true));
