@@ -1,8 +1,8 @@
 //! The configuration of a node: sources, precedence, and errors.
 
 use aliquot_coordinator::config::{
-    ClientCerts, ClientName, Config, FaceAddress, Flags, Loaded, Problems, SETTINGS, Security,
-    Sources, lease_needs,
+    Address, ClientCerts, ClientName, Config, FaceAddress, Flags, Loaded, Problems, SETTINGS,
+    Security, Sources, lease_needs,
 };
 use aliquot_core::unit::Span;
 use aliquot_faces::{Face, Uncovered};
@@ -47,6 +47,22 @@ fn the_defaults_are_a_whole_configuration() {
     assert_eq!(config.tls, None);
     assert_eq!(config.security, Security::Strict);
     assert!(loaded.warnings.is_empty());
+}
+
+#[test]
+fn a_port_has_room_for_all_sessions_a_quarter_more_and_64() {
+    let clients = |file| load(file).unwrap().config.connections.clients;
+    assert_eq!(clients("[session]\nmax = 1000\n"), 1_314);
+    assert_eq!(clients("connections.clients = 99"), 99);
+}
+
+#[test]
+fn an_address_has_so_many_bytes_and_no_more() {
+    const MOST: usize = aliquot_wire::limits::ADDRESS_BYTES_MAX;
+    let address = |bytes: usize| format!("{}:7001", "a".repeat(bytes - 5));
+    let read = |bytes| address(bytes).parse::<Address>();
+    assert_eq!(read(MOST).unwrap().to_string(), address(MOST));
+    assert!(read(MOST + 1).is_err());
 }
 
 #[test]

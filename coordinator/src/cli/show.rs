@@ -166,6 +166,8 @@ mod tests {
         assert_eq!(decimal(200_000), "200");
         assert_eq!(decimal(7), "0.007");
         assert_eq!(number(1_500), json!(1.5));
+        assert_eq!(number(500), json!(0.5));
+        assert_eq!(number(2_000), json!(2));
         assert_eq!(age(Span::from_millis(90_500)), "1m30s");
         assert_eq!(age(Span::from_millis(320)), "320ms");
         assert_eq!(age(Span::from_secs(90_000)), "1d01h");

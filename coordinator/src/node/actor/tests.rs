@@ -400,6 +400,10 @@ fn each_round_and_each_barrier_is_counted_once() {
     });
     context.now = context.now.after(Span::from_secs(1));
     leadership.take_report(&report, replica.state(), context.now);
+    let line = &report.lines[0];
+    let demand: u64 = line.demand.iter().map(|of| of.curve.total()).sum();
+    assert_eq!(leadership.traffic().of(line.budget).demand, demand);
+    assert!(demand > 0);
     let mut counted = || {
         leadership.tick(replica.state(), context);
         (context.counts.barriers, context.counts.rounds)

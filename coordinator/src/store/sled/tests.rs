@@ -25,6 +25,19 @@ fn wait(write: impl FnOnce(Done)) -> DoneResult {
 }
 
 #[test]
+fn of_sled_s_files_only_unfinished_snapshots_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["snap.1", "snap.2.generating", "db.generating", "conf"] {
+        std::fs::write(dir.path().join(name), "content").unwrap();
+    }
+    remove_unfinished(dir.path()).unwrap();
+    let names = std::fs::read_dir(dir.path()).unwrap();
+    let mut left: Vec<_> = names.map(|item| item.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["conf", "db.generating", "snap.1"]);
+}
+
+#[test]
 fn after_one_failed_flush_no_write_succeeds_though_the_next_flush_would() {
     let dir = tempfile::tempdir().unwrap();
     let failing = Arc::new(AtomicBool::new(false));
