@@ -411,7 +411,29 @@ mod tests {
         assert_eq!(settled(&bins), 0.0);
         bins[12].admitted = 150;
         assert_eq!(settled(&bins), 1.3);
+        // Within two in a hundred and one token a second counts as the ideal.
+        let mut near = vec![bin(100, 100); 10];
+        near[0].admitted = 121;
+        assert_eq!(settled(&near), 0.0);
+        near[0].admitted = 122;
+        assert_eq!(settled(&near), 0.1);
         assert_eq!(seconds_over(&bins), 1.0);
+    }
+
+    #[test]
+    fn a_second_is_over_its_limit_beyond_a_hundredth_of_it() {
+        let over = |admitted| {
+            let bin = |admitted| Bin {
+                admitted,
+                rate: 1_000.0,
+                ..Bin::default()
+            };
+            let mut bins = vec![bin(100); 10];
+            bins[0] = bin(admitted);
+            (seconds_over(&bins), seconds_unsaved(&bins))
+        };
+        assert_eq!(over(110), (0.0, 0.0));
+        assert_eq!(over(111), (1.0, 1.0));
     }
 
     #[test]

@@ -310,4 +310,17 @@ mod tests {
         assert_eq!(ideal.take_used(), 2.0);
         assert!(!ideal.offer(SEC + SEC / 2, once(1.0)));
     }
+    #[test]
+    fn a_lowered_number_of_permits_is_reached_before_one_is_handed_on() {
+        let permits = |number: u8| budget(&format!("concurrency = {number}\nmax_hold = \"60s\""));
+        let mut ideal = Ideal::new(&permits(2), 10.0);
+        assert!(ideal.offer(0, once(1.0)) && ideal.offer(SEC / 2, once(1.0)));
+        ideal.offer(SEC / 2, waits(1.0));
+        ideal.change(SEC / 2, &permits(1));
+        assert_eq!(ideal.take_used(), 2.0);
+        ideal.advance(SEC);
+        assert_eq!(ideal.take_used(), 0.0, "the other one is out");
+        ideal.advance(SEC + SEC / 2);
+        assert_eq!(ideal.take_used(), 1.0);
+    }
 }

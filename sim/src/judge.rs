@@ -242,15 +242,17 @@ fn bounded(assert: &Assert, name: &str, figures: &Figures<'_>, window: Window<'_
         Bound::Plain(value) => value,
         Bound::OfRate(times) => times * figures.rate(window),
     };
-    let low = assert
-        .at_least
-        .map(value)
-        .is_some_and(|least| figure < least);
-    let high = assert.at_most.map(value).is_some_and(|most| figure > most);
-    match low || high {
-        true => Checked::Fails(format!("{says}: it is {figure:.4}")),
-        false => Checked::Holds,
+    let (least, most) = (assert.at_least.map(value), assert.at_most.map(value));
+    match is_within(figure, least, most) {
+        true => Checked::Holds,
+        false => Checked::Fails(format!("{says}: it is {figure:.4}")),
     }
+}
+
+fn is_within(figure: f64, least: Option<f64>, most: Option<f64>) -> bool {
+    let low = least.is_some_and(|least| figure < least);
+    let high = most.is_some_and(|most| figure > most);
+    !(low || high)
 }
 
 /// Returns a message for each mark that an assertion requires and that no seed hit.
@@ -273,4 +275,18 @@ pub fn missed(scenario: &Scenario, marks: &Marks) -> Vec<String> {
             )
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_within;
+
+    #[test]
+    fn a_figure_beyond_one_of_its_bounds_is_out_of_them() {
+        let (least, most) = (Some(1.0), Some(2.0));
+        let within = |figure| is_within(figure, least, most);
+        assert_eq!([0.9, 1.0, 2.0, 2.1].map(within), [false, true, true, false]);
+        assert!(!is_within(0.9, least, None) && !is_within(2.1, None, most));
+        assert!(is_within(2.1, least, None) && is_within(0.9, None, most));
+    }
 }
