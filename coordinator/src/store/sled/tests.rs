@@ -28,10 +28,10 @@ fn wait(write: impl FnOnce(Done)) -> DoneResult {
 fn of_sled_s_files_only_unfinished_snapshots_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["snap.1", "snap.2.generating", "db.generating", "conf"] {
-        std::fs::write(dir.path().join(name), "content").unwrap();
+        fs::write(dir.path().join(name), "content").unwrap();
     }
     remove_unfinished(dir.path()).unwrap();
-    let names = std::fs::read_dir(dir.path()).unwrap();
+    let names = fs::read_dir(dir.path()).unwrap();
     let mut left: Vec<_> = names.map(|item| item.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["conf", "db.generating", "snap.1"]);
