@@ -52,6 +52,15 @@ fn the_least_recently_used_key_makes_room() {
     check("+abcdef", "adef");
 }
 
+/// Two states of one key would each admit all of its part.
+#[test]
+fn a_key_has_one_state_however_often_it_is_asked_for() {
+    let mut registry = Registry::default();
+    let first = ask(&mut registry, "a", 4, at(0)).expect("room");
+    let again = ask(&mut registry, "a", 4, at(1)).expect("it is there");
+    assert!(Arc::ptr_eq(&first, &again));
+}
+
 #[test]
 fn without_a_free_key_there_is_no_room() {
     let mut registry = Registry::default();

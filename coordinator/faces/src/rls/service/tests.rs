@@ -391,3 +391,33 @@ fn timeouts_of_grpc_are_read() {
         assert_eq!(timeout_of(text), expect, "{text}");
     }
 }
+
+#[tokio::test]
+async fn a_hit_is_near_the_limit_if_it_leaves_less_than_a_fifth() {
+    let it = bench(Settings::default());
+    it.check("c:8", "OK ok:2").await;
+    it.check("c:1", "OK ok:1").await;
+    let stats = it.rls.stats().text();
+    for line in ["c.near_limit: 1\n", "c.within_limit: 9\n"] {
+        assert!(stats.contains(line), "{stats}");
+    }
+}
+
+#[tokio::test]
+async fn one_refund_after_the_other_puts_back_its_charge() {
+    let it = bench(Settings::default());
+    it.check("c:2", "OK ok:8").await;
+    it.check("c:3", "OK ok:5").await;
+    let _refunded = it.ask("c:-3").await;
+    assert_eq!(it.left("c").await, 8);
+    let _refunded = it.ask("c:-2").await;
+    assert_eq!(it.left("c").await, 10);
+}
+
+#[tokio::test]
+async fn a_refused_request_still_gives_back() {
+    let it = bench(Settings::default());
+    it.check("c:3", "OK ok:7").await;
+    let _refused = it.ask("none c:-3").await;
+    assert_eq!(it.left("c").await, 10);
+}
