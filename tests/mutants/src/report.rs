@@ -57,7 +57,7 @@ pub(crate) fn write(
             .iter()
             .find(fits)
             .map_or(NO_REASON, |reason| &reason.reason);
-        println!(
+        eprintln!(
             "{}:{}: {}: {tests} tests: {why}",
             mutant.file, mutant.line, mutant.change
         );
