@@ -211,6 +211,7 @@ impl Limiter {
         if self.counts {
             self.key_state.tally.denied(n);
             if self.own.is_none() {
+                self.key_state.lacked(n);
                 self.handle.shared.want();
             }
         }

@@ -187,7 +187,6 @@ fn actor_options(
         connect: connect::for_gossip(connector),
         clock: Arc::new(HostClock),
         seed,
-        report_every: config.pace.report_every,
         client_report_every: config.pace.report_every.min(CLIENT_REPORT),
         round_trip: config.pace.round_trip,
         pace: Pace {

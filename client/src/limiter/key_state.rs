@@ -32,6 +32,8 @@ pub(crate) struct KeyState {
     /// alone.
     short: AtomicU64,
     costs: Costs,
+    /// The greatest cost of more than one token that was denied since the last report.
+    lacked: AtomicU64,
     /// Notified when capacity arrives or the right to use it changes.
     pub(crate) change: Notify,
     pub(crate) home: Home,
@@ -50,6 +52,7 @@ impl KeyState {
             line: Semaphore::const_new(1),
             short: AtomicU64::new(0),
             costs: Costs::default(),
+            lacked: AtomicU64::new(0),
             change: Notify::const_new(),
             home: Home::default(),
             switch: Switch::default(),
@@ -110,6 +113,17 @@ impl KeyState {
             waiting: grains(self.tally.waiting().saturating_sub(once)),
             waiting_once: grains(once),
             waiting_largest: grains(self.costs.largest()),
+            denied_largest: match self.lacked.load(Ordering::Relaxed) {
+                0 => 0,
+                _ => grains(self.lacked.swap(0, Ordering::Relaxed)),
+            },
+        }
+    }
+
+    /// Records that a cost was denied. One token needs no record: whoever wants any is granted one.
+    pub(crate) fn lacked(&self, cost: u64) {
+        if cost > 1 {
+            self.lacked.fetch_max(cost, Ordering::Relaxed);
         }
     }
 

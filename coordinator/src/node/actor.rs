@@ -551,7 +551,8 @@ impl Actor {
         let Some(node) = self.own.machine_mut() else {
             return;
         };
-        let Some(report) = self.reporting.next(node, &self.context) else {
+        let every = self.leadership.machine().report_every();
+        let Some(report) = self.reporting.next(node, every, &self.context) else {
             return;
         };
         match Sealed::seal(&report) {

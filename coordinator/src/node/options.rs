@@ -25,8 +25,6 @@ pub struct Options {
     pub clock: SharedClock,
     /// Seed for request ids, different for every start of a node.
     pub seed: u64,
-    /// Interval at which the node reports to the leader when nothing is urgent.
-    pub report_every: Span,
     /// Interval at which clients are told to report.
     pub client_report_every: Span,
     /// The slowest round trip to a peer for which the lease and elections were set.
@@ -92,7 +90,6 @@ pub(super) mod tests {
             connect: Arc::new(|_| Endpoint::from_static("http://127.0.0.1:1").connect_lazy()),
             clock: Arc::new(Still),
             seed: 1,
-            report_every: Span::from_millis(250),
             client_report_every: Span::from_secs(1),
             round_trip: Span::from_millis(50),
             pace: Pace::default(),

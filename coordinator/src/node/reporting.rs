@@ -61,14 +61,19 @@ impl Reporting {
         self.is_urgent = true;
     }
 
-    /// Returns a report if a regular or an urgent one is due.
-    pub(super) fn next(&mut self, node: &mut Node, context: &Context) -> Option<Report> {
+    /// Returns a report if a regular or an urgent one is due. Regular ones come `every` so often.
+    pub(super) fn next(
+        &mut self,
+        node: &mut Node,
+        every: Span,
+        context: &Context,
+    ) -> Option<Report> {
         let (now, options) = (context.now, &context.options);
         self.is_urgent |= node.take_report_urgent();
         let every = match (node.is_leased(now), self.is_urgent) {
             (_, true) => self.gap,
             (false, false) => UNLEASED,
-            (true, false) => options.report_every,
+            (true, false) => every,
         };
         if now.since(self.last) < every {
             return None;
@@ -93,10 +98,12 @@ mod tests {
     use super::super::context::tests::{context, joined, pass};
     use super::*;
 
+    const EVERY: Span = Span::from_millis(250);
+
     /// Returns the time in milliseconds until the next report.
     fn wait(reporting: &mut Reporting, node: &mut Node, context: &mut Context) -> u64 {
         for ms in 0..1_000 {
-            if reporting.next(node, context).is_some() {
+            if reporting.next(node, EVERY, context).is_some() {
                 return ms;
             }
             pass(context, Span::from_millis(1));

@@ -7,7 +7,7 @@ use aliquot_core::budget::OnLeaseExpiry;
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::leader::Leader;
-use aliquot_core::ledger::{Ledger, WholeView};
+use aliquot_core::ledger::{Dealing, Ledger, WholeView};
 use aliquot_core::message::{AnswerLine, BandDemand, Heard, Intent, Report, ReportLine, Terms};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{
@@ -92,6 +92,7 @@ fn view() -> WholeView {
         held_back: Leader::HELD_BACK,
         placement: aliquot_core::ledger::CentralPlacement::Here,
         rest: None,
+        dealing: Dealing::Whole,
         central_mode: false,
     }
 }

@@ -373,6 +373,18 @@ impl Leader {
         }
     }
 
+    /// Returns the interval at which the node that this machine runs on reports, if nothing is urgent.
+    ///
+    /// While it leads, it reports to itself three times as often. The leases of a leader's node and of its clients
+    /// then end soon before another leader may reclaim what they held, so that little of it lies idle meanwhile.
+    #[must_use]
+    pub fn report_every(&self) -> Span {
+        match self.is_ready() && !planted::is(Bug::LeaderReportsSeldom) {
+            true => Span::from_nanos(self.pace.report.nanos() / 3),
+            false => self.pace.report,
+        }
+    }
+
     /// Returns answers to the nodes whose holdings or targets changed since their last answer.
     pub fn poll_answers(&mut self, state: &State, now: Tick) -> Vec<Answer> {
         let mut answers = Vec::new();

@@ -22,7 +22,7 @@ mod plan_changes;
 mod planning_queue;
 mod upward;
 
-pub use candidate::WholeView;
+pub use candidate::{Dealing, WholeView};
 pub use central_mode::CentralPlacement;
 use central_mode::SmallPart;
 pub use child::{Child, ReportError};

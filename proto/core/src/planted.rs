@@ -260,6 +260,12 @@ bugs! {
     AheadUnborne,
     /// The rest of a quota is divided at the end of its period as at any other time.
     EndNotSeen,
+    /// A node that leads reports no more often than others.
+    LeaderReportsSeldom,
+    /// An escrow is as large as the demand, however much of the quota that is.
+    QuotaDealtWhole,
+    /// The size of a cost that a quota denied is not reported.
+    DeniedCostUnseen,
     /// A client reports its whole demand, whatever its bucket has saved.
     SavingsUnseen,
     /// A node grants its part of a quota's last period until it is given a part of the next one.

@@ -119,7 +119,6 @@ fn node_hosts(
             report: Span::from_nanos(lease.report_every),
             ..Pace::default()
         },
-        report_every: Span::from_nanos(lease.report_every),
         round_trip: cluster::round_trip(&scenario.topology),
         client_report_every: Span::from_nanos(lease.client_report_every),
         flush: Duration::from_nanos(scenario.topology.commit_delay).max(STEP),

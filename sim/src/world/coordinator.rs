@@ -243,8 +243,8 @@ impl World {
 
     pub(super) fn report_if_due(&mut self, node: usize, now: Tick) {
         let wall = self.nodes[node].clock.wall_ms(self.now);
-        let usual = Span::from_nanos(self.plan.scenario.lease.report_every);
         let host = &mut self.nodes[node];
+        let usual = host.leader.report_every();
         let Some(machine) = &mut host.node else {
             return;
         };

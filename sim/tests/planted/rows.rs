@@ -41,6 +41,13 @@ pub(crate) const ALLOCATION: &[Row] = &[
     (Bug::SmallBudgetDealt, "small-burst", "utilisation"),
     (Bug::SmallPartsDealt, "small-parts", "admitted"),
     (Bug::LargeCostsChased, "large-costs-wait", "utilisation"),
+    (Bug::LeaderReportsSeldom, "leader-killed", "worst_second"),
+    (Bug::QuotaDealtWhole, "quota-boundary", "utilisation"),
+    (
+        Bug::DeniedCostUnseen,
+        "quota-large-costs",
+        "loss_against_ideal",
+    ),
     (Bug::FormerForgotten, "kept-shares", "utilisation"),
 ];
 

@@ -43,7 +43,7 @@ impl Claimant {
     }
 
     /// Returns the maximum that it may get.
-    pub(super) fn most(&self) -> u64 {
+    pub(crate) fn most(&self) -> u64 {
         self.ceiling.unwrap_or(u64::MAX)
     }
 

@@ -32,6 +32,7 @@ impl Client {
             let observed = Observed {
                 admitted: if decision.is_ok() { n.grains() } else { 0 },
                 denied: if decision.is_ok() { 0 } else { n.grains() },
+                denied_largest: if decision.is_ok() { 0 } else { n.grains() },
                 ..Observed::default()
             };
             allotment.observe(observed, now);

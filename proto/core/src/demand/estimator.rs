@@ -19,6 +19,8 @@ pub struct Observed {
     pub waiting_once: u64,
     /// The greatest single cost that waits.
     pub waiting_largest: u64,
+    /// The greatest single cost that was denied.
+    pub denied_largest: u64,
 }
 
 /// Estimates demand: what callers **wanted** (admitted, denied and waiting). If it were what they were
@@ -50,6 +52,8 @@ pub struct Estimator {
     waiting_largest: u64,
     largest: u64,
     largest_before: u64,
+    /// The greatest cost of more than one unit that lately waited or was denied, and when it last was.
+    lacked: Option<(Tick, u64)>,
 }
 
 impl Estimator {
@@ -86,6 +90,7 @@ impl Estimator {
             waiting_largest: 0,
             largest: 0,
             largest_before: 0,
+            lacked: None,
         }
     }
 
@@ -197,6 +202,18 @@ impl Estimator {
             self.asked = Some(self.began);
         }
         self.largest = self.largest.max(observed.waiting_largest);
+        let cost = observed.waiting_largest.max(observed.denied_largest);
+        if cost > self.unit.max(self.lacked_at(self.began).saturating_sub(1)) {
+            self.lacked = Some((self.began, cost));
+        }
+    }
+
+    /// Returns the greatest cost of more than one unit that waited or was denied in the last nine seconds.
+    pub(crate) fn lacked_at(&self, now: Tick) -> u64 {
+        match self.lacked {
+            Some((since, cost)) if now.since(since) < super::ESCROW => cost,
+            _ => 0,
+        }
     }
 
     /// Returns the estimated demand, in units per second.
@@ -281,6 +298,7 @@ mod tests {
             waiting,
             waiting_once: 0,
             waiting_largest: waiting,
+            denied_largest: 0,
         }
     }
 

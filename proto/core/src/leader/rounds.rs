@@ -7,7 +7,7 @@ use super::room::Room;
 use crate::budget::{Budget, WallTime};
 use crate::command::{Changes, Ending, Movement, Silence};
 use crate::edge::Vector;
-use crate::ledger::{CentralPlacement, GrantRequest, WholeView};
+use crate::ledger::{CentralPlacement, Dealing, GrantRequest, WholeView};
 use crate::message::{FloorRelease, Report};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
@@ -379,6 +379,7 @@ fn view(generation: &Generation, silence: Span) -> WholeView {
         held_back: Leader::HELD_BACK,
         placement: CentralPlacement::Home,
         rest: None,
+        dealing: Dealing::Slices,
         central_mode: false,
     }
 }

@@ -9,6 +9,15 @@ use crate::share::{Kind, Share};
 use crate::unit::{Incarnation, Scale, Span, Tick, Tokens};
 use alloc::vec::Vec;
 
+/// Size of the escrows of a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dealing {
+    /// As large as the demand: by a parent whose own part was dealt in slices.
+    Whole,
+    /// Limited, so that little is void if a child dies.
+    Slices,
+}
+
 /// The whole to divide, and the terms of the division.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct WholeView {
@@ -31,6 +40,8 @@ pub struct WholeView {
     pub placement: CentralPlacement,
     /// Rest of a quota's period, if known.
     pub rest: Option<Span>,
+    /// Size of the escrows of a quota.
+    pub dealing: Dealing,
     /// True if the level above made this parent the home in central mode. Nothing of it may then be divided,
     /// since other nodes send their requests here.
     pub central_mode: bool,
@@ -45,6 +56,8 @@ pub(super) struct Candidate<'a> {
     pub(super) booked: Vector,
     /// The part that is held once all targets are met.
     pub(super) kept: Vector,
+    /// Tokens of a quota that it is known to have spent in this period.
+    pub(super) spent: Tokens,
     pub(super) leaving: bool,
 }
 
@@ -60,6 +73,7 @@ impl<'a> Candidate<'a> {
         if counters.admits(kind, gone).is_err() {
             gone = counters.returned;
         }
+        let spent = gone.spent;
         gone.tokens = gone.tokens.plus(gone.spent).unwrap_or(Tokens::MAX);
         let mut kept = counters.given.ahead_of(gone.merge(claim.target()));
         if kind == Kind::Rate {
@@ -72,6 +86,7 @@ impl<'a> Candidate<'a> {
             given: counters.given,
             booked,
             kept,
+            spent,
             leaving,
         }
     }

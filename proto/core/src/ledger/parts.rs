@@ -1,17 +1,20 @@
 //! The part of a budget that each child should hold, for each kind of budget.
 
-use super::candidate::{Candidate, Room, WholeView};
+use super::candidate::{Candidate, Dealing, Room, WholeView};
 use super::central_mode::{CentralPlacement, SmallPart};
 use super::claim::total;
 use super::plan_changes::Plan;
 use crate::allocate::{self, Change, Claimant, Headroom, Policy, Warm};
-use crate::demand::ESCROW;
+use crate::demand::{ESCROW, Level, WEIGHT_ONE};
 use crate::edge::Vector;
 use crate::planted::{self, Bug};
 use crate::share::Kind;
 use crate::unit::{Rate, Span, Tick, Tokens, mul_div_floor};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+
+/// Number of slices in which a child's even part of a quota is dealt at least.
+const SLICES: u64 = 16;
 
 /// Returns the parts in central mode: floors, and everything else to the home if there is one.
 pub(super) fn undivided_parts(
@@ -264,18 +267,26 @@ fn collected(candidates: &[Candidate<'_>], dealt: Vec<u64>, room: &Room, now: Ti
 
 /// Returns the parts of a quota: an escrow for each child.
 ///
-/// An escrow is as large as the demand. It is topped up when half of it is used and recalled when it is twice
-/// too large, so that spending causes no traffic. If the quota is less than the demand, each child first gets
-/// what it can still use before the period ends. What is held at the end is lost to all.
+/// An escrow is as large as the demand, within the limit of [`slices`] at a parent that deals in slices. It is topped
+/// up when half of it is used, or a quarter if it may be less than the demand, and recalled when it is twice too
+/// large, so that spending causes little traffic. A cost that one token does not serve gets an escrow of its size. If the quota is less than the demand, each child first
+/// gets what it can still use before the period ends. What is held at the end is lost to all.
 pub(super) fn quota_parts(
     candidates: &[Candidate<'_>],
     room: &Room,
     view: &WholeView,
     warm: &mut Warm,
 ) -> Vec<Vector> {
+    let lacking = lacking(candidates, room);
+    let slices = match view.dealing {
+        Dealing::Slices if !planted::is(Bug::QuotaDealtWhole) => slices(candidates, room, view),
+        _ => Vec::new(),
+    };
     let mut claimants: Vec<Claimant> = candidates
         .iter()
-        .map(|candidate| candidate.claimant(0, None))
+        .zip(&lacking)
+        .enumerate()
+        .map(|(index, (candidate, &floor))| candidate.claimant(floor, slices.get(index).copied()))
         .collect();
     let terms = allocate::Terms {
         headroom: Headroom::Kept,
@@ -287,8 +298,8 @@ pub(super) fn quota_parts(
     if let Some(rest) = rest {
         let mut soon = claimants.clone();
         for (claimant, candidate) in soon.iter_mut().zip(candidates) {
-            let wants = total(candidate.claim.demand());
-            claimant.ceiling = mul_div_floor(wants, rest.nanos(), ESCROW.nanos());
+            let used = expected(candidate, rest).max(claimant.floor);
+            claimant.ceiling = Some(claimant.most().min(used));
         }
         let used = allocate::allocate(room.tokens, &soon, terms, warm);
         for (claimant, used) in claimants.iter_mut().zip(used) {
@@ -298,11 +309,19 @@ pub(super) fn quota_parts(
     let wants = allocate::allocate(room.tokens, &claimants, terms, warm);
     let settled: Vec<u64> = wants
         .iter()
-        .zip(candidates)
-        .map(|(&want, candidate)| {
+        .enumerate()
+        .zip(candidates.iter().zip(lacking))
+        .map(|((index, &want), (candidate, lacking))| {
             let kept = candidate.kept.tokens.grains();
-            let settled = kept > want.div_ceil(2) && kept <= want.saturating_mul(2);
-            if settled { kept } else { want }
+            // An escrow that is as large as the demand lasts for long, and is topped up later.
+            let whole = slices.get(index).copied() >= Some(total(candidate.claim.demand()));
+            let used = want / if whole { 2 } else { 4 };
+            let settled = kept > want.saturating_sub(used) && kept <= want.saturating_mul(2);
+            if settled && kept >= lacking {
+                kept
+            } else {
+                want
+            }
         })
         .collect();
     // Keeping settled escrows may add up to more than there is. Then the demand decides.
@@ -318,6 +337,54 @@ pub(super) fn quota_parts(
         ..Vector::ZERO
     };
     parts.into_iter().map(escrow).collect()
+}
+
+/// Returns for each child the escrow that its largest lacking cost needs. A part of it would serve nobody, so the
+/// costs that have waited longest get all of theirs, as far as there is room.
+fn lacking(candidates: &[Candidate<'_>], room: &Room) -> Vec<u64> {
+    let mut parts: Vec<u64> = candidates.iter().map(|_| 0).collect();
+    let staying = candidates.iter().enumerate().filter(|(_, of)| !of.leaving);
+    let mut waiting: Vec<_> = staying
+        .filter_map(|(index, of)| Some((of.claim.waiting()?, index)))
+        .collect();
+    waiting.sort_unstable_by_key(|&((since, _), index)| (since, index));
+    let mut left = room.tokens;
+    for ((_, cost), index) in waiting {
+        if let (Some(part), Some(rest)) = (parts.get_mut(index), left.checked_sub(cost.grains())) {
+            (*part, left) = (cost.grains(), rest);
+        }
+    }
+    parts
+}
+
+/// Returns the tokens of a quota that a child is expected to use within `span`, which is at most [`ESCROW`].
+fn expected(candidate: &Candidate<'_>, span: Span) -> u64 {
+    let wants = total(candidate.claim.demand());
+    mul_div_floor(wants, span.nanos(), ESCROW.nanos()).unwrap_or(wants)
+}
+
+/// Returns the largest escrow of each child, so that little is void if the child dies. It is the greatest of these:
+///
+/// - a sixteenth of an even part of what is left of the quota,
+/// - what the child uses in one and a half times the silence after which it counts as gone, but no more than it is
+///   known to have spent in this period. So a demand that nothing has proved is served in slices that double,
+/// - for each claimant below the child one token, or two of the largest lacking cost, or less if it wants less.
+fn slices(candidates: &[Candidate<'_>], room: &Room, view: &WholeView) -> Vec<u64> {
+    let wanting = candidates.iter().filter(|of| of.wants()).count();
+    let wanting = u64::try_from(wanting).unwrap_or(u64::MAX).max(1);
+    let even = room.tokens.div_ceil(SLICES.saturating_mul(wanting));
+    let soon = Span::from_nanos(view.silence.times_or_max(3).nanos() / 2).min(ESCROW);
+    let slice = |candidate: &Candidate<'_>| {
+        let proved = expected(candidate, soon).min(candidate.spent.grains());
+        let lacking = candidate.claim.waiting();
+        let lacking = lacking.map_or(0, |(_, cost)| cost.grains());
+        let token = view.scale.grains_per_token();
+        let one = Level::new(token.max(lacking.saturating_mul(2)), WEIGHT_ONE);
+        let bands = candidate.claim.demand().iter();
+        let ones = bands.fold(0_u64, |sum, band| sum.saturating_add(band.curve.at(one)));
+        even.max(proved).max(ones).max(lacking)
+    };
+    candidates.iter().map(slice).collect()
 }
 
 /// Returns the parts of a concurrency budget: permits by demand.

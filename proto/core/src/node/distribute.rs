@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::edge::Vector;
-use crate::ledger::{CentralPlacement, GrantRequest, WholeView};
+use crate::ledger::{CentralPlacement, Dealing, GrantRequest, WholeView};
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Edge, Incarnation, Rate, Span, Tick, Tokens};
 use alloc::vec::Vec;
@@ -100,6 +100,7 @@ impl Node {
             placement: CentralPlacement::Here,
             // Returns at the end of a period are requested by the leader, not planned here.
             rest: None,
+            dealing: Dealing::Whole,
             central_mode: budget_state.terms.central_mode,
         })
     }

@@ -196,11 +196,12 @@ fn a_quota_of_which_a_part_comes_back_is_not_spent() {
     assert!(pair.knows(30_000, false));
 }
 
-/// A leader, and three nodes of which the first wants a hundred tokens.
+/// A leader, and three nodes of which the first wants a hundred tokens, and spends what it is given.
 struct Leading {
     host: LeaderHost,
     reports: u64,
     heard: BTreeMap<u64, Heard>,
+    told: Option<AnswerLine>,
 }
 
 impl Leading {
@@ -211,13 +212,17 @@ impl Leading {
         for incarnation in 1..=3 {
             let heard = self.heard.get(&incarnation).copied().unwrap_or_default();
             let wanted = if incarnation == 1 { 100 } else { 0 };
-            let report = Report {
+            let mut report = Report {
                 seq: Seq::new(self.reports),
                 heard,
                 seen: heard,
                 wall_ms: DAWN + i64::try_from(time).expect("short"),
                 ..wants(incarnation, 1, wanted * token(&quota()).grains())
             };
+            if let Some(told) = self.told.filter(|_| incarnation == 1) {
+                report.lines[0].period = told.period;
+                report.lines[0].returned.spent = told.given.tokens;
+            }
             let LeaderHost { state, leader, .. } = &mut self.host;
             leader.handle_report(&report, state, at(time));
         }
@@ -233,6 +238,7 @@ impl Leading {
                             self.heard.insert(child, answer.number);
                             let line = answer.lines.first().filter(|_| child == 1);
                             told = line.map(|line| (time, *line)).or(told);
+                            self.told = line.copied().or(self.told);
                         }
                     }
                     LeaderOutput::Propose(command) => self.host.apply(Some(&command), now),
@@ -249,6 +255,7 @@ fn a_leader_tells_the_rest_of_a_period_by_the_clocks_of_a_quorum() {
         host: LeaderHost::open(),
         reports: 0,
         heard: BTreeMap::new(),
+        told: None,
     };
     told.host.put(quota());
     let lines: Vec<_> = (0..130).filter_map(|_| told.next()).collect();

@@ -3,7 +3,7 @@
 use super::setup::*;
 use aliquot_core::account::Account;
 use aliquot_core::allocate;
-use aliquot_core::ledger::{CentralPlacement, WholeView};
+use aliquot_core::ledger::{CentralPlacement, Dealing, WholeView};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::Scale;
 
@@ -30,6 +30,7 @@ fn dealt(wanted: [u64; 2], seconds: u64) -> [u64; 2] {
         held_back: Span::ZERO,
         placement: CentralPlacement::Home,
         rest: Some(Span::from_secs(seconds)),
+        dealing: Dealing::Whole,
         central_mode: false,
     };
     let plan = ledger.plan(B, &account, &view, at(2));
@@ -51,6 +52,84 @@ fn what_is_left_of_a_quota_goes_to_who_can_use_it_before_the_period_ends() {
     assert_eq!(dealt([1, 3], 3), [1, 3], "there is enough for both");
     let blind = || planted::with(Some(Bug::EndNotSeen), || dealt([1, 12], 3));
     assert_eq!(blind(), [1, 3]);
+}
+
+/// Returns the largest cost that a client reports, `millis` milliseconds after it was denied a cost of this many tokens.
+fn lacked(cost: u64, millis: u64) -> u64 {
+    let budget = quota();
+    let mut client = leased(&budget, 1, given(&budget, [0, 0, 5, 0]));
+    let scale = budget.scale().grains_per_token();
+    let cost = Tokens::from_grains(cost * scale);
+    let _ = client.try_acquire_at(B, cost, at(0));
+    let report = client.report(at(millis), 0).expect("a report");
+    let mut lines = report.lines.iter().map(|line| line.largest_wait);
+    lines.next().map_or(0, |cost| cost.grains() / scale)
+}
+
+#[test]
+fn a_cost_that_a_quota_denied_is_reported_for_nine_seconds() {
+    assert_eq!(
+        [0, 2_500, 8_900, 9_100].map(|at| lacked(7, at)),
+        [7, 7, 7, 0]
+    );
+    assert_eq!(lacked(5, 100), 0, "it was admitted");
+    let blind = || planted::with(Some(Bug::DeniedCostUnseen), || lacked(7, 100));
+    assert_eq!(blind(), 0);
+}
+
+/// Returns the parts of two children that want 40 tokens of 64 each, where the first one spent this much, at a parent
+/// that deals in slices.
+fn sliced(spent: u64, lacking: u64) -> [u64; 2] {
+    let mut ledger = Ledger::new(Term::new(1));
+    let whole = Share {
+        tokens: Tokens::from_grains(64 + spent),
+        ..Share::EMPTY
+    };
+    let mut account = Account::new(Kind::Quota, whole, Span::ZERO);
+    let tokens = |tokens: u64, spent: u64| Vector::from_array([0, 0, tokens, spent, 0, 0]);
+    let (first, period) = (Incarnation::new(1), PeriodId::new(0));
+    account
+        .grant(first, period, tokens(spent, 0))
+        .expect("it is free");
+    account
+        .release(first, period, tokens(0, spent))
+        .expect("it was granted");
+    for child in 1..=2 {
+        ledger.open(edge(0, child), at(0));
+        let mut report = wants(child, 1, 40);
+        report.lines[0].returned = tokens(0, if child == 1 { spent } else { 0 });
+        report.lines[0].largest_wait = Tokens::from_grains(if child == 2 { lacking } else { 0 });
+        ledger.take(at(1), &report).expect("an open edge");
+    }
+    let view = WholeView {
+        terms: allocate::Terms::default(),
+        scale: Scale::WHOLE,
+        owed: Vector::ZERO,
+        ceiling: None,
+        floors: Share::EMPTY,
+        silence: Span::from_millis(1_350),
+        held_back: Span::ZERO,
+        placement: CentralPlacement::Home,
+        rest: None,
+        dealing: Dealing::Slices,
+        central_mode: false,
+    };
+    let plan = ledger.plan(B, &account, &view, at(2));
+    [1, 2].map(|child| {
+        let mut grant_requests = plan.grant_requests.iter();
+        let request = grant_requests.find(|request| request.child == Incarnation::new(child));
+        request.map_or(0, |request| request.more.tokens.grains())
+    })
+}
+
+#[test]
+fn a_quota_is_dealt_in_slices_that_grow_with_what_was_spent() {
+    assert_eq!(sliced(0, 0), [2, 2], "64 of 16 slices for each of two");
+    assert_eq!(sliced(8, 0), [8, 2], "as much as was spent");
+    assert_eq!(sliced(30, 0), [9, 2], "used in 2.025 of nine seconds");
+    assert_eq!(sliced(0, 12), [2, 24], "two of the cost that lacks tokens");
+    let whole = || planted::with(Some(Bug::QuotaDealtWhole), || sliced(0, 0));
+    assert_eq!(whole(), [32, 32]);
 }
 
 /// Returns the demand of a client, `millis` milliseconds after a single request.

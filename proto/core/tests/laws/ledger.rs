@@ -231,6 +231,9 @@ fn the_laws_of_the_ledger_notice_what_they_should() {
             changes::what_does_not_wait_is_known(&steps)
         });
     }
+    catches(Bug::QuotaDealtWhole, plan::any_case(), |case| {
+        plan::every_plan_fits(&case)
+    });
     catches(Bug::ToldOnce, world::any_steps(), |steps| {
         world::a_child_ends_with_the_book(&steps, true)
     });

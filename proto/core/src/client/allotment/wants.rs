@@ -44,6 +44,18 @@ impl<D: Decider> Allotment<D> {
         self.most().map_or(demand, |most| demand.min(most))
     }
 
+    /// Returns the largest cost that lacks tokens. An escrow is never refilled by time, so a cost that a quota
+    /// denied, or that waited and is waited for no more, still needs an escrow of its size.
+    fn largest_lacking_at(&mut self, now: Tick) -> u64 {
+        let waiting = self.demand.largest_waiting_at(now);
+        match self.kind() {
+            Some(Kind::Quota) if !planted::is(Bug::DeniedCostUnseen) => {
+                waiting.max(self.demand.lacked_at(now))
+            }
+            _ => waiting,
+        }
+    }
+
     /// Returns the demand on a rate beyond what savings cover.
     ///
     /// While the bucket is more than a quarter full, it is no more than the mean demand, which refills the
@@ -84,7 +96,7 @@ impl<D: Decider> Allotment<D> {
         self.drain_observed(since, now);
         LastReport {
             demand: self.demand_at(now),
-            largest_wait: Tokens::from_grains(self.demand.largest_waiting_at(now)),
+            largest_wait: Tokens::from_grains(self.largest_lacking_at(now)),
             floor: self.floor_wanted(),
         }
     }

@@ -4,7 +4,7 @@ use super::{TERM, demand, edge, report, share};
 use aliquot_core::account::Account;
 use aliquot_core::allocate;
 use aliquot_core::edge::Vector;
-use aliquot_core::ledger::{CentralPlacement, Ledger, Plan, WholeView};
+use aliquot_core::ledger::{CentralPlacement, Dealing, Ledger, Plan, WholeView};
 use aliquot_core::message::{Heard, Intent, ReportLine};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{BudgetId, Incarnation, PeriodId, Scale, Span, Tick, Tokens};
@@ -244,6 +244,10 @@ impl Table {
             held_back: Span::from_millis(100),
             placement: self.placement,
             rest: Some(Span::from_secs(self.owed)),
+            dealing: match self.placement {
+                CentralPlacement::Home => Dealing::Slices,
+                CentralPlacement::Here => Dealing::Whole,
+            },
             central_mode: false,
         }
     }
@@ -269,7 +273,44 @@ impl Table {
         Ok(())
     }
 
+    /// Returns the most that a child of a quota may hold after a grant of a parent that deals in slices, if it alone
+    /// wants any.
+    fn slice(&self, child: u64) -> u64 {
+        let kid = &self.kids[child as usize - 1];
+        let spent = self
+            .account
+            .counters(Incarnation::new(child))
+            .returned
+            .spent;
+        let spent = spent.max(kid.returned.spent).grains();
+        let one = (2 * kid.wait).max(self.scale.grains_per_token());
+        let even = self.account.whole().tokens.grains().div_ceil(16);
+        let proved = spent.min(kid.wanted);
+        even.max(proved).max(one.min(kid.wanted)).max(kid.wait)
+    }
+
+    /// A parent that deals in slices lets no child of a quota hold more than one of them, unless the quota is in
+    /// central mode, where one child holds all.
+    fn check_slices(&self, plan: &Plan) -> TestCaseResult {
+        let wanting = self
+            .kids
+            .iter()
+            .filter(|kid| kid.wanted > 0 || kid.wait > 0);
+        let free = self.account.free().tokens.grains();
+        let central = free < 2 * wanting.count() as u64;
+        if self.kind != Kind::Quota || self.placement != CentralPlacement::Home || central {
+            return Ok(());
+        }
+        for request in &plan.grant_requests {
+            let child = request.child.get();
+            let end = self.kept(child).plus(request.more).unwrap().tokens.grains();
+            prop_assert!(end <= self.slice(child), "{end} of {}", self.slice(child));
+        }
+        Ok(())
+    }
+
     fn check(&self, plan: &Plan) -> TestCaseResult {
+        self.check_slices(plan)?;
         let (whole, free, view) = (self.account.whole(), self.account.free(), self.view());
         let mut sum = Vector::ZERO;
         for request in &plan.grant_requests {

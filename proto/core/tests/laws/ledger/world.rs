@@ -6,7 +6,7 @@ use aliquot_core::allocate;
 use aliquot_core::budget::OnLeaseExpiry;
 use aliquot_core::edge::{Vector, meets};
 use aliquot_core::holder::{Holder, Output, Wants};
-use aliquot_core::ledger::{Ledger, WholeView};
+use aliquot_core::ledger::{Dealing, Ledger, WholeView};
 use aliquot_core::message::{Answer, AnswerLine, Report, Terms};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{BudgetId, Number, PeriodId, Rate, Scale, Span, Tick, Tokens};
@@ -189,6 +189,7 @@ impl World {
                 held_back: Span::from_millis(100),
                 placement: aliquot_core::ledger::CentralPlacement::Home,
                 rest: None,
+                dealing: Dealing::Whole,
                 central_mode: false,
             };
             for request in self.ledger.plan(id, account, &view, now).grant_requests {
