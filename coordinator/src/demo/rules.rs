@@ -39,7 +39,7 @@ pub fn entry(key: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aliquot_faces::rls::rules::{Entry, Reading, Rules, RulesFile};
+    use aliquot_faces::rls::rules::{Contents, Entry, Reading, Rules, RulesFile};
 
     #[test]
     fn each_key_has_the_rule_of_its_pattern() {
@@ -52,7 +52,7 @@ mod tests {
         );
         let file = RulesFile {
             name: "demo.yaml".into(),
-            text,
+            contents: Contents::Yaml(text),
         };
         let (rules, warnings) = Rules::read(&[file], Reading::default()).unwrap();
         assert!(warnings.is_empty(), "{warnings:?}");

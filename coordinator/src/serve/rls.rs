@@ -89,7 +89,7 @@ pub async fn rls(
 /// Follows the origin of the rules.
 enum Follower<B> {
     Files(Reloader<B>),
-    Xds(Subscription<B>),
+    Xds(Box<Subscription<B>>),
 }
 
 impl<B: Budgets> Follower<B> {
@@ -105,7 +105,9 @@ impl<B: Budgets> Follower<B> {
                 };
                 Self::Files(Reloader::new(loader, directory))
             }
-            Source::Xds(server) => Self::Xds(Subscription::new((**server).clone(), loader)),
+            Source::Xds(server) => {
+                Self::Xds(Box::new(Subscription::new((**server).clone(), loader)))
+            }
         }
     }
 

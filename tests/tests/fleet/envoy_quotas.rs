@@ -281,10 +281,9 @@ fn mean(seconds: &[Vec<u64>], envoy: usize) -> u64 {
 
 /// Shows the figures of the guide's table.
 fn show(first: &[Vec<u64>], calm: &[Vec<u64>], killed: &[Vec<u64>]) {
-    for envoy in 0..4 {
+    for (envoy, at_first) in first[0].iter().enumerate() {
         println!(
-            "Envoy {envoy}: {} in the first second, {}/s in calm, {}/s from 20 s after the kill",
-            first[0][envoy],
+            "Envoy {envoy}: {at_first} in the first second, {}/s in calm, {}/s from 20 s after the kill",
             mean(calm, envoy),
             mean(&killed[20..], envoy)
         );

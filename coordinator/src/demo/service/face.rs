@@ -52,7 +52,7 @@ pub struct Decision {
 /// Connections to a face.
 #[derive(Debug)]
 enum Line {
-    Http(http::Line),
+    Http(Box<http::Line>),
     Grpc(LimitsClient<Channel>),
     Resp(resp::Line),
     Rls(RateLimitServiceClient<Channel>),
@@ -147,7 +147,9 @@ impl Line {
         };
         Ok(match via {
             Via::Client => return Err("the embedded client asks no face".to_owned()),
-            Via::Http | Via::Agent => Self::Http(http::Line::new(address, CONNECT_WITHIN)?),
+            Via::Http | Via::Agent => {
+                Self::Http(Box::new(http::Line::new(address, CONNECT_WITHIN)?))
+            }
             Via::Grpc => Self::Grpc(LimitsClient::new(channel()?)),
             Via::Resp => Self::Resp(resp::Line::new(address)),
             Via::Rls => Self::Rls(RateLimitServiceClient::new(channel()?)),

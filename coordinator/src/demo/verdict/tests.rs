@@ -266,7 +266,7 @@ fn bereft_run(millis: u64) -> Evidence {
     let missing = Tick::from_nanos(4_000 * MS)..Tick::from_nanos((4_000 + millis) * MS);
     for recording in evidence.recordings.values_mut() {
         let recording = recording.as_mut().unwrap();
-        let third = |at: Tick| at.nanos() / (10 * MS) % 3 == 0;
+        let third = |at: Tick| (at.nanos() / (10 * MS)).is_multiple_of(3);
         let keeps = |at: &Admitted| !missing.contains(&at.decided) || !third(at.decided);
         recording.admitted.retain(keeps);
     }

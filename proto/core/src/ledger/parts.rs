@@ -269,8 +269,9 @@ fn collected(candidates: &[Candidate<'_>], dealt: Vec<u64>, room: &Room, now: Ti
 ///
 /// An escrow is as large as the demand, within the limit of [`slices`] at a parent that deals in slices. It is topped
 /// up when half of it is used, or a quarter if it may be less than the demand, and recalled when it is twice too
-/// large, so that spending causes little traffic. A cost that one token does not serve gets an escrow of its size. If the quota is less than the demand, each child first
-/// gets what it can still use before the period ends. What is held at the end is lost to all.
+/// large, so that spending causes little traffic. A cost that one token does not serve gets an escrow of its size.
+/// If the quota is less than the demand, each child first gets what it can still use before the period ends. What is
+/// held at the end is lost to all.
 pub(super) fn quota_parts(
     candidates: &[Candidate<'_>],
     room: &Room,
@@ -315,7 +316,7 @@ pub(super) fn quota_parts(
             let kept = candidate.kept.tokens.grains();
             // An escrow that is as large as the demand lasts for long, and is topped up later.
             let whole = slices.get(index).copied() >= Some(total(candidate.claim.demand()));
-            let used = want / if whole { 2 } else { 4 };
+            let used = if whole { want / 2 } else { want / 4 };
             let settled = kept > want.saturating_sub(used) && kept <= want.saturating_mul(2);
             if settled && kept >= lacking {
                 kept

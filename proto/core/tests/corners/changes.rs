@@ -125,7 +125,7 @@ fn the_demand_of_a_dropped_key_leaves_the_sum() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let whole = given(&budget, [100, 100, 100, 0]);
     let (mut node, mut client) = node_with_client(&budget, whole);
-    let mut told = |node: &mut Node, now| {
+    let told = |node: &mut Node, now| {
         let report = node.report(now, 0).expect("a report");
         let line = report.lines.iter().find(|line| line.budget == B);
         line.map(|line| line.demand.iter().map(|of| of.curve.total()).sum::<u64>())
