@@ -1,9 +1,9 @@
 //! Thread caches: they create no tokens and keep few from other threads.
 
-use aliquot_client::clock::{CounterClock, HostClock, Span};
-use aliquot_client::{Clock, Limit, Limiter};
+use aliquot_client::clock::{CounterClock, HostClock, Span, Tick};
+use aliquot_client::{Clock, Limit, Limiter, ManualClock};
 use proptest::prelude::*;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -190,10 +190,14 @@ fn places_in_line_beside_a_batch_cost_what_they_cost() {
     assert!(cancelled <= 9_000);
 }
 
-/// A change of a limit that a thread decides on, often enough to have a cache.
+/// A step of a limit that two threads decide on, often enough to have caches.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Acquire(u64),
+    /// The other thread asks this often.
+    Other(u64),
+    /// Time passes, in milliseconds.
+    Idle(u64),
     Limit(u64),
     Burst(u64),
 }
@@ -202,64 +206,167 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let rate = prop_oneof![0..4_u64, 0..2_000_u64, 0..1_000_000_u64];
     let change = prop_oneof![
         3 => (0..200_u64).prop_map(Change::Acquire),
+        1 => (0..4_000_u64).prop_map(Change::Acquire),
+        1 => (0..200_u64).prop_map(Change::Other),
+        1 => (0..1_000_u64).prop_map(Change::Idle),
         2 => rate.prop_map(Change::Limit),
         1 => (128..10_000_u64).prop_map(Change::Burst),
     ];
     prop::collection::vec(change, 1..40)
 }
 
+/// A limiter, the time at which it is looked at and changed, and a thread that decides on it, too.
+struct Shared {
+    limiter: Limiter,
+    /// The clock of a limiter without thread caches.
+    manual: Option<ManualClock>,
+    /// Time that passed in the readings of [`Shared::now`] alone, for a limiter with thread caches: they are of the
+    /// host's clock.
+    passed: Span,
+    ask: mpsc::Sender<u64>,
+    asked: mpsc::Receiver<u64>,
+    other: thread::JoinHandle<()>,
+    burst: u64,
+    /// Maximum number of tokens for which there is room in the other thread's cache, and so none in the bucket.
+    held_elsewhere: u64,
+}
+
+impl Shared {
+    fn new(per_sec: u64, burst: u64, batched: bool) -> Self {
+        let manual = (!batched).then(ManualClock::new);
+        let limiter = match &manual {
+            None => limiter(per_sec, burst),
+            Some(clock) => {
+                clock.set(CounterClock.now());
+                let clock = Arc::new(clock.clone());
+                Limiter::local_with(Limit::per_sec(per_sec), burst, clock).expect("a limit")
+            }
+        };
+        let (ask_other, asks) = mpsc::channel();
+        let (answers, asked) = mpsc::channel();
+        let its = limiter.clone();
+        let other = thread::spawn(move || {
+            for times in asks {
+                answers.send(ask(&its, times)).expect("it is waited for");
+            }
+        });
+        Self {
+            limiter,
+            manual,
+            passed: Span::ZERO,
+            ask: ask_other,
+            asked,
+            other,
+            burst,
+            held_elsewhere: 0,
+        }
+    }
+
+    fn now(&self) -> Tick {
+        match &self.manual {
+            Some(clock) => clock.now(),
+            None => CounterClock.now().after(self.passed),
+        }
+    }
+
+    fn idle(&mut self, ms: u64) {
+        match &self.manual {
+            Some(clock) => clock.advance(Duration::from_millis(ms)),
+            None => self.passed = Span::from_nanos(self.passed.nanos() + ms * 1_000_000),
+        }
+    }
+
+    fn ask_elsewhere(&mut self, times: u64) {
+        self.ask.send(times).expect("it waits");
+        self.asked.recv().expect("it answers");
+        self.held_elsewhere = match self.manual {
+            Some(_) => 0,
+            None => batch(self.burst).max(self.held_elsewhere),
+        };
+    }
+
+    /// Changes the limit, and returns the levels before and after it at one reading.
+    fn set_limit(&mut self, per_sec: u64) -> (f64, f64) {
+        let now = self.now();
+        let before = self.limiter.tokens_at(now);
+        let changed = self.limiter.set_limit_at(Limit::per_sec(per_sec), now);
+        changed.expect("a limit");
+        (before, self.limiter.tokens_at(now))
+    }
+
+    /// Changes the burst, and returns the level that is to be left, and that which is.
+    fn set_burst(&mut self, burst: u64) -> (f64, f64) {
+        let now = self.now();
+        let before = self.limiter.tokens_at(now).min(burst as f64);
+        self.limiter.set_burst_at(burst, now).expect("a burst");
+        self.burst = burst;
+        (before, self.limiter.tokens_at(now))
+    }
+
+    fn end(self) {
+        drop(self.ask);
+        self.other.join().expect("no panic");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// A change leaves the level as it was, in the word and in the cache of the thread that makes it.
+    /// A change leaves the level as it was, in the word and in the cache of the thread that makes it. As many tokens as
+    /// there is room for in another thread's cache may be lost, and no more.
     #[test]
     fn the_level_stays_at_a_change(
         changes in changes(), rate in 0..1_000_000_u64, burst in 128..10_000_u64, batched in any::<bool>(),
     ) {
-        let limiter = match batched {
-            true => limiter(rate, burst),
-            false => limiter(rate, burst).unbatched(),
-        };
+        let mut shared = Shared::new(rate, burst, batched);
         for change in changes {
-            let now = CounterClock.now();
-            let before = limiter.tokens_at(now);
-            let most = match change {
+            let (wanted, after) = match change {
                 Change::Acquire(times) => {
-                    ask(&limiter, times);
+                    ask(&shared.limiter, times);
                     continue;
                 }
-                Change::Limit(rate) => {
-                    limiter.set_limit_at(Limit::per_sec(rate), now).expect("a limit");
-                    f64::INFINITY
+                Change::Other(times) => {
+                    shared.ask_elsewhere(times);
+                    continue;
                 }
-                Change::Burst(burst) => {
-                    limiter.set_burst_at(burst, now).expect("a burst");
-                    burst as f64
+                Change::Idle(ms) => {
+                    shared.idle(ms);
+                    continue;
                 }
+                Change::Limit(rate) => shared.set_limit(rate),
+                Change::Burst(burst) => shared.set_burst(burst),
             };
-            let (after, wanted) = (limiter.tokens_at(now), before.min(most));
+            let held = shared.held_elsewhere as f64;
             // The rounding of a change at these rates.
-            prop_assert!((after - wanted).abs() <= 1e-3, "{} of {}, {:?}", after, wanted, change);
+            prop_assert!(after <= wanted + 1e-3, "{} of {}, {:?}", after, wanted, change);
+            prop_assert!(after >= wanted - held - 1e-3, "{} of {}, {:?}", after, wanted, change);
         }
+        shared.end();
     }
 }
 
 /// Rates in units as different as these change the fixed point.
 #[test]
 fn the_level_stays_when_the_fixed_point_changes() {
-    let limiter = limiter(100_000, 6_400);
-    ask(&limiter, 3_010);
-    let now = CounterClock.now();
-    let before = limiter.tokens_at(now);
-    assert!(before >= 3_000.0, "{before}");
-    for rate in [1, 1_000, 100_000, 7] {
-        limiter
-            .set_limit_at(Limit::per_sec(rate), now)
-            .expect("a limit");
-        let after = limiter.tokens_at(now);
-        assert!(
-            (after - before).abs() < 1e-3,
-            "{after} of {before} at {rate}"
-        );
+    for batched in [true, false] {
+        for idle in [0, 200] {
+            let mut shared = Shared::new(100_000, 6_400, batched);
+            ask(&shared.limiter, 3_010);
+            shared.idle(idle);
+            for rate in [1, 1_000, 100_000, 7] {
+                let (before, after) = shared.set_limit(rate);
+                assert!(
+                    (after - before).abs() < 1e-3,
+                    "{after} of {before} at {rate}"
+                );
+                match (idle, batched) {
+                    // All of it was made again.
+                    (200, _) => assert!((after - 6_400.0).abs() < 1e-3, "{after} at {rate}"),
+                    (_, false) => assert!((after - 3_390.0).abs() < 1e-3, "{after} at {rate}"),
+                    (_, true) => assert!(after >= 3_389.0, "{after} at {rate}"),
+                }
+            }
+            shared.end();
+        }
     }
 }

@@ -58,3 +58,41 @@ fn calls_that_cost_more_than_a_key_can_owe_do_not_pass_one_after_another() {
     }
     assert_eq!(passed, 1);
 }
+
+/// Returns how many tokens a limiter owes once it can owe no more, not even one, by costs up to `most` each.
+fn owes_at_most(limiter: &Limiter, most: u64, owe: impl Fn(&Limiter, u64) -> bool) -> f64 {
+    let mut cost = most;
+    while cost > 0 {
+        while owe(limiter, cost) {}
+        cost /= 2;
+    }
+    -limiter.tokens()
+}
+
+/// Places in line and excesses are debts in the same word, so the bound is the same: neither is a way around the other.
+#[test]
+fn an_excess_can_owe_as_much_as_places_in_line() {
+    let [minute, hour] = [60, 3_600].map(Duration::from_secs);
+    for (limit, burst) in [
+        (Limit::per_sec(1), 3_000),
+        (Limit::per_sec(100), 300_000),
+        (Limit::per(100, minute), 4_000),
+        (Limit::per(7, hour), 20),
+        (Limit::per_sec(1_000_000), 1_000_000_000),
+    ] {
+        let made = || Limiter::local_with(limit, burst, clock()).expect("a limit");
+        let places = owes_at_most(&made(), burst, |limiter, cost| {
+            limiter.reserve(cost).is_ok()
+        });
+        let excess = owes_at_most(&made(), u64::MAX, |limiter, cost| {
+            limiter
+                .reserve(0)
+                .is_ok_and(|call| call.settle(cost).taken > 0)
+        });
+        assert!(excess > burst as f64, "{limit:?}: {excess}");
+        assert!(
+            (places - excess).abs() < 1.0,
+            "{limit:?}: {places} by places, {excess} by an excess"
+        );
+    }
+}

@@ -70,6 +70,42 @@ proptest! {
         }
     }
 
+    /// A new rate leaves the level as it was, and so does a new burst, as far as the level fits.
+    #[test]
+    fn the_level_stays_when_the_rate_moves(
+        calls in prop::collection::vec((1..400_u64, 1..300_u64, 0..4_u8), 20..200),
+        (most, start) in (prop_oneof![2..50_u64, 2..1_000_000_u64], any::<u64>()),
+        burst in 128..10_000_u64, with_burst in any::<bool>(), which in 0..3_usize,
+    ) {
+        let clock = ManualClock::new();
+        let limiter = Limiter::local_with(Limit::ZERO, burst, Arc::new(clock.clone())).expect("a limit");
+        let start = Limit::per_sec(1 + start % most);
+        let bounds = bounds(1, most).start(start);
+        let builder = match with_burst {
+            true => AdaptiveRate::builder().burst_of(Duration::from_secs(1)).expect("a second"),
+            false => AdaptiveRate::builder(),
+        };
+        let rate = match which {
+            0 => builder.over(limiter.clone(), RateAimd::new(bounds)),
+            1 => builder.over(limiter.clone(), RateVegas::new(bounds)),
+            _ => builder.over(limiter.clone(), RateGradient::new(bounds)),
+        }.expect("a rate");
+        for (pause, times, how) in calls {
+            clock.advance(Duration::from_millis(pause));
+            for _ in 0..times {
+                let Ok(call) = rate.try_call(1) else { break };
+                let before = limiter.tokens();
+                match how {
+                    0 => call.failure(),
+                    _ => call.success(),
+                }
+                let wanted = before.min(limiter.peek().burst as f64);
+                let after = limiter.tokens();
+                prop_assert!((after - wanted).abs() <= 1e-3, "{after} of {wanted} at {:?}", rate.limit());
+            }
+        }
+    }
+
     #[test]
     fn the_limit_moves_at_most_once_a_window(
         calls in prop::collection::vec((1..400_u64, 1..900_u64, 0..10_u8), 50..300), aimd in any::<bool>(),

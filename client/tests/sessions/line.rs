@@ -104,7 +104,7 @@ async fn a_waiter_is_served_after_the_client_moves() {
     let second = FakeNode::start(2, vec![rate("a", 20)]).await;
     let client = client(&[&first, &second]);
     let limiter = client.limiter("a").expect("a key");
-    // A busy machine may be too slow for it now and then.
+    // Every line, whichever node the client moves from.
     for _ in 0..5 {
         until("all of it", || limiter.peek().burst == 20).await;
         let status = client.status();
@@ -114,9 +114,6 @@ async fn a_waiter_is_served_after_the_client_moves() {
         };
         let served = served_in_spite_of_a_move(&limiter, used, other).await;
         until("it has moved", || client.status().edge != status.edge).await;
-        if served == 8 {
-            return;
-        }
+        assert_eq!(served, 8);
     }
-    panic!("none of the lines was served");
 }
