@@ -223,16 +223,45 @@ fn extra_cost_is_owed_by_every_layer_that_can() {
     assert_eq!(refused.refused.retry_after, Some(3 * SECOND));
     clock.advance(3 * SECOND);
     assert!(layers.try_acquire(1).is_ok());
-    // The same for a meter and under a switch; a window takes no more than it took, and says so.
+    // The same for a meter and under a switch.
     let meter = Meter::over(limiter(&clock, 5));
     let switched = Switched::new(limiter(&clock, 5));
     let layers = Combined::of_any([("meter", &meter), ("switched", &switched)]);
     assert_eq!(layers.try_acquire(1).expect("one").settle(8).taken, 7);
     assert_eq!((meter.level(), switched.inner().tokens()), (8.0, -3.0));
-    let window = FixedWindow::with_clock(5, SECOND, Arc::new(clock.clone())).expect("a window");
-    let layers = Combined::of_any([("window", &window), ("one", &tiers[1])]);
-    assert_eq!(layers.try_acquire(1).expect("one").settle(3).taken, 0);
-    assert_eq!(window.used_at(window.now()), 1);
+}
+
+/// Of an excess a window takes what is left of it, and no window owes.
+#[test]
+fn a_window_takes_of_an_excess_what_is_left_of_it() {
+    let clock = ManualClock::new();
+    clock.set(at(0));
+    let shared = || Arc::new(clock.clone());
+    let fixed = FixedWindow::with_clock(5, SECOND, shared()).expect("a window");
+    let counter = SlidingCounter::with_clock(5, SECOND, shared()).expect("a counter");
+    let log = SlidingLog::with_clock(5, SECOND, shared()).expect("a log");
+    let windows: [(&str, &dyn Combine); 3] =
+        [("fixed", &fixed), ("counter", &counter), ("log", &log)];
+    for (name, window) in windows {
+        let bucket = limiter(&clock, 20);
+        let layers = Combined::of_any([(name, window), ("bucket", &bucket)]);
+        let left = || {
+            window
+                .info_at(Combine::now(window))
+                .expect("it is known")
+                .remaining
+        };
+        assert_eq!(layers.try_acquire(1).expect("one").settle(3).taken, 2);
+        assert_eq!((left(), bucket.tokens()), (2, 17.0), "{name}");
+        // Two of seven are left; the bucket takes all of them.
+        assert_eq!(layers.try_acquire(1).expect("one").settle(8).taken, 1);
+        assert_eq!((left(), bucket.tokens()), (0, 9.0), "{name}");
+        let refused = layers.try_acquire(1).expect_err("none is left");
+        assert_eq!(refused.limit, name);
+        // The next window owes nothing, nor the one after it, in which a sliding one is whole again.
+        clock.advance(2 * SECOND);
+        assert_eq!(left(), 5, "{name}");
+    }
 }
 
 #[test]

@@ -216,8 +216,8 @@ impl<const N: usize> Charge<'_, N> {
     /// Settles the charge for its actual cost in each limit, by the limit's own clock: see
     /// [`Reservation::settle`](crate::Reservation::settle).
     ///
-    /// Combined that cannot owe tokens, such as windows, take no more than they took. Returns the amounts that
-    /// every limit put back or took at least.
+    /// A window cannot owe tokens: of an excess it takes what is left of it. Returns the amounts that every limit put
+    /// back or took at least.
     pub fn settle(self, actual: u64) -> Settled {
         LimitSet(&self.limits).settle(&self.receipts, (self.tokens, actual), ClockSource::Own)
     }

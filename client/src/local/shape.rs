@@ -106,3 +106,16 @@ pub(crate) fn span_of(
     let nanos = nanos.filter(|_| (least..=YEAR).contains(&span));
     nanos.ok_or(ShapeError::Span { what, span, least })
 }
+
+/// Takes as many of `n` as `left` says that there are, and returns how many. Another thread may take them first; a
+/// few tries are enough, because what it took is less to take here.
+fn take_what_is_left(n: u64, left: impl Fn() -> u64, take: impl Fn(u64) -> bool) -> u64 {
+    const TRIES: usize = 8;
+    for _ in 0..TRIES {
+        let part = n.min(left());
+        if part == 0 || take(part) {
+            return part;
+        }
+    }
+    0
+}

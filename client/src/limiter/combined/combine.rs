@@ -79,7 +79,8 @@ pub trait Combine: fmt::Debug + Send + Sync {
     /// Takes `n` more tokens, whether they are there or not, and returns how many it took. For a cost that
     /// turned out higher than its estimate; later requests wait for these tokens.
     ///
-    /// A limit that cannot owe tokens, such as a window, takes none and returns 0.
+    /// A window cannot owe tokens, and takes what is left of it. A limit that does not override this takes none and
+    /// returns 0.
     fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
         let _ = (receipt, n, now);
         0

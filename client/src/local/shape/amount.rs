@@ -62,6 +62,13 @@ impl Amount {
         }
     }
 
+    /// Returns true if a request with this receipt may take more now: it was counted here, and was not let through by a
+    /// mode.
+    pub(super) fn may_take_more(&self, receipt: &Receipt) -> bool {
+        let counted = receipt.window().is_some_and(|window| window > 0);
+        (counted || receipt.tokens() > 0) && self.in_time().is_ok()
+    }
+
     /// Returns the refusal of a cost above the limit. Over a share, more of the budget may be moved here.
     pub(super) fn exceeds(&self, n: u64, limit: u64) -> Refused {
         match self {

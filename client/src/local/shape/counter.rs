@@ -1,7 +1,7 @@
 //! A sliding window that keeps only two counts.
 
 use super::amount::Amount;
-use super::{ShapeError, limit_of, span_of};
+use super::{ShapeError, limit_of, span_of, take_what_is_left};
 use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
@@ -306,6 +306,15 @@ impl Combine for SlidingCounter {
         let in_time = self.limit.in_time();
         self.limit
             .would_rule(in_time.and_then(|()| self.step(&self.look(now), n, now).map(|_| ())))
+    }
+
+    /// Takes what is left of the window: it cannot owe, since what is used of it ends with it.
+    fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        if !self.limit.may_take_more(receipt) {
+            return 0;
+        }
+        let left = || self.info_at(now).map_or(0, |info| info.remaining);
+        take_what_is_left(n, left, |part| self.take(part, now).is_ok())
     }
 
     /// Puts tokens back while the window that they were taken from is the present one or the last. Decisions

@@ -1,7 +1,7 @@
 //! A limit for each window of a grid.
 
 use super::amount::Amount;
-use super::{ShapeError, limit_of, span_of};
+use super::{ShapeError, limit_of, span_of, take_what_is_left};
 use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
@@ -228,6 +228,15 @@ impl Combine for FixedWindow {
             self.step(self.word.load(Ordering::Acquire), n, now)
                 .map(|_| ())
         }))
+    }
+
+    /// Takes what is left of the window: it cannot owe, since what is used of it ends with it.
+    fn owe_at(&self, receipt: &Receipt, n: u64, now: Tick) -> u64 {
+        if !self.limit.may_take_more(receipt) {
+            return 0;
+        }
+        let left = || self.info_at(now).map_or(0, |info| info.remaining);
+        take_what_is_left(n, left, |part| self.take(part, now).is_ok())
     }
 
     /// Puts tokens back into the window that they were taken from, while it is the present one.
