@@ -114,6 +114,19 @@ impl<A> fmt::Debug for RateLimitLayer<A> {
 
 impl RateLimitLayer {
     /// Counts all requests against one limiter. No request takes a lock.
+    ///
+    /// The limiter must count tokens. Under one of permits ([`Limiter::local_permits`], or a leased concurrency budget)
+    /// every request is answered with 500 and logged ([`RateLimitLayer::misconfigured`]), because a permit is held and
+    /// not taken. [`PermitLayer::new`] takes such a limiter:
+    ///
+    /// ```
+    /// use aliquot_client::http::PermitLayer;
+    /// use aliquot_client::{Limit, Limiter, RateLimitLayer};
+    ///
+    /// let per_second = RateLimitLayer::new(Limiter::local(Limit::per_sec(100), 20)?);
+    /// let in_flight = PermitLayer::new(Limiter::local_permits(50)?);
+    /// # Ok::<(), aliquot_client::LimitError>(())
+    /// ```
     #[must_use]
     pub fn new(limiter: Limiter) -> Self {
         Self::with_limits(Limits::One(Which::Limiter(limiter)))
@@ -156,7 +169,8 @@ impl RateLimitLayer {
     ///
     /// # Errors
     ///
-    /// [`RequestLimitsError`] if there are no limits, or if a name is invalid or used twice.
+    /// [`RequestLimitsError`] if there are no limits, if a name is invalid or used twice, or if a limiter counts permits
+    /// ([`Limiter::local_permits`]).
     pub fn combined(limits: RequestLimits) -> Result<Self, RequestLimitsError> {
         Ok(Self::with_limits(Limits::All(limits.checked()?)))
     }

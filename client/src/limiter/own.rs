@@ -216,6 +216,11 @@ impl Limiter {
         self.key_state.cell.view(Tick::from_nanos(0)).slot.kind
     }
 
+    /// Returns true if this is a limiter of permits of this process.
+    pub(crate) fn has_own_permits(&self) -> bool {
+        self.own.is_some() && self.kind() == Kind::Concurrency
+    }
+
     fn has_rate(&self) -> Result<(), LimitError> {
         match self.kind() {
             Kind::Concurrency => Err(LimitError::Permits),

@@ -2,12 +2,13 @@
 
 use super::answers::{Answer, asked};
 use aliquot_client::clock::{SharedClock, Tick};
-use aliquot_client::http::{Answers, NoKey, RequestLimits, RequestLimitsError, key};
+use aliquot_client::http::{Answers, NoKey, Proxies, RequestLimits, RequestLimitsError, key};
 use aliquot_client::observe::{Mode, Switched};
 use aliquot_client::shape::{FixedWindow, Meter, Pacer, SlidingCounter, SlidingLog};
 use aliquot_client::{Admission, Combined, Keyed, Limit, Limiter, ManualClock, RateLimitLayer};
 use http::{Request, StatusCode};
 use proptest::prelude::*;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -237,6 +238,68 @@ fn invalid_limits_are_named() {
         }
     );
     assert_eq!(layer(&["user", &long[1..]]), None);
+}
+
+/// A permit is held and not taken, so that no request could be admitted: the mistake is found when the layer is made.
+#[test]
+fn a_limiter_of_permits_makes_no_layer_of_several_limits() {
+    let permits = Limiter::local_permits(5).expect("permits");
+    let tokens = Limiter::local(Limit::per_sec(5), 5).expect("a limit");
+    let limits = RequestLimits::new().limiter("rate", tokens);
+    let error = RateLimitLayer::combined(limits.limiter("in-flight", permits)).err();
+    let name = "in-flight".into();
+    assert_eq!(error, Some(RequestLimitsError::Permits { name }));
+    let text = error.expect("it is one").to_string();
+    assert!(
+        text.contains("in-flight") && text.contains("`PermitLayer`"),
+        "{text}"
+    );
+}
+
+/// Several IPv6 networks of one customer have a limit each, and one together.
+#[tokio::test]
+async fn several_lengths_of_ipv6_prefixes_limit_at_once() {
+    let clock = ManualClock::new();
+    let store = |burst| {
+        let builder = Keyed::builder(Limit::per_sec(1), burst, 100);
+        let builder = builder.clock(Arc::new(clock.clone()));
+        Arc::new(builder.build().expect("a store"))
+    };
+    let limits = RequestLimits::new()
+        .in_store("network", store(2), key::ip(key::peer, Proxies::none()))
+        .in_store(
+            "site",
+            store(3),
+            key::ip_prefix(key::peer, Proxies::none(), 56),
+        )
+        .in_store(
+            "customer",
+            store(5),
+            key::ip_prefix(key::peer, Proxies::none(), 48),
+        );
+    let layer = RateLimitLayer::combined(limits).expect("limits").problems();
+    for (address, refused_by) in [
+        ("2001:db8:1:1::1", None),
+        ("2001:db8:1:1::2", None),
+        // The third of one /64.
+        ("2001:db8:1:1::3", Some("network")),
+        ("2001:db8:1:2::1", None),
+        // The fourth of one /56.
+        ("2001:db8:1:3::1", Some("site")),
+        ("2001:db8:1:100::1", None),
+        ("2001:db8:1:200::1", None),
+        // The sixth of one /48.
+        ("2001:db8:1:300::1", Some("customer")),
+        ("2001:db8:2:1::1", None),
+    ] {
+        let address: IpAddr = address.parse().expect("an address");
+        let answer = asked(&layer, Request::builder().extension(address)).await;
+        let by = refused_by.map(|by| format!("\"layer\":\"{by}\""));
+        match by {
+            None => assert_eq!(answer.status(), StatusCode::OK, "{address}"),
+            Some(by) => assert!(answer.body().contains(&by), "{address}: {answer:?}"),
+        }
+    }
 }
 
 proptest! {

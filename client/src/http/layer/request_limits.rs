@@ -81,6 +81,15 @@ pub enum RequestLimitsError {
         /// Maximum number of characters.
         most: usize,
     },
+    /// A limiter counts permits ([`Limiter::local_permits`]), which are held and not taken.
+    #[error(
+        "limits: {name:?} counts permits, which no request could be admitted by; limiters of tokens are allowed, and \
+         `PermitLayer` takes permits"
+    )]
+    Permits {
+        /// Name of the limiter.
+        name: Box<str>,
+    },
     /// Two limits have the same name.
     #[error("limits: {name:?} is there twice; each limit needs a name of its own")]
     Twice {
@@ -105,7 +114,10 @@ impl RequestLimits {
         Self::default()
     }
 
-    /// Adds a limiter for all requests, local or leased.
+    /// Adds a limiter for all requests, local or leased. It must count tokens: a limiter of permits
+    /// ([`Limiter::local_permits`]) makes no layer ([`RequestLimitsError::Permits`]), and under a leased concurrency
+    /// budget every request is answered with 500. For permits, put a [`PermitLayer`](crate::http::PermitLayer) around the
+    /// service as well.
     pub fn limiter(self, name: &str, limiter: Limiter) -> Self {
         self.and(name, Which::Limiter(limiter))
     }
@@ -157,7 +169,10 @@ impl RequestLimits {
         if self.named.is_empty() {
             return Err(RequestLimitsError::None);
         }
-        for (at, Named { name, .. }) in self.named.iter().enumerate() {
+        for (at, Named { name, which, .. }) in self.named.iter().enumerate() {
+            if matches!(which, Which::Limiter(limiter) if limiter.has_own_permits()) {
+                return Err(RequestLimitsError::Permits { name: name.clone() });
+            }
             let sent = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
             let most = Self::NAME_MAX;
             if name.is_empty() || name.len() > most || !name.bytes().all(sent) {
