@@ -344,6 +344,11 @@ impl Limiter {
         let lease = &self.handle.shared.lease.0;
         let cell = &self.key_state.cell;
         let (would, view) = cell.would_and_view(Need::Permit, now, lease);
+        // One that costs a token is waited for, too.
+        let would = would.or_else(|no| match no {
+            No::Kind if self.key_state.is_kindless() => Ok(()),
+            no => Err(no),
+        });
         let no = would.err().unwrap_or(No::Permits);
         (self.free_permit(no, now), view)
     }
@@ -363,9 +368,17 @@ impl Limiter {
         let cell = &self.key_state.cell;
         let era = cell.era();
         let lease = &self.handle.shared.lease.0;
-        let (taken, view) = cell.decide_and_view(Need::Permit, now, lease);
+        let (mut taken, mut view) = cell.decide_and_view(Need::Permit, now, lease);
+        if taken == Err(No::Kind) && self.key_state.is_kindless() {
+            (taken, view) = cell.decide_and_view(Need::Tokens(1), now, lease);
+        }
         if let Err(no) = taken {
             return (Err(no), view);
+        }
+        if view.slot.kind != Kind::Concurrency {
+            // No limit, or one that counts tokens: nothing is released later.
+            self.admitted_here(1);
+            return (Ok(Permit::free(self.handle.clone(), now)), view);
         }
         let slot = match self.own {
             Some(_) => None,

@@ -24,6 +24,7 @@ pub(crate) mod error;
 mod keys;
 mod leaving;
 mod links;
+mod outage_rule;
 mod report_pace;
 pub(crate) mod tls;
 pub(crate) mod transport;
@@ -42,6 +43,7 @@ use central_requests::CentralRequests;
 use keys::Keys;
 use leaving::Leaving;
 use links::{ClosingLink, Outage};
+use outage_rule::OutageRule;
 use rand::rngs::StdRng;
 use report_pace::ReportPace;
 use std::sync::Arc;
@@ -84,6 +86,7 @@ pub(crate) struct Session {
     failure: Option<String>,
     /// Time without a node that opens a session; `None` while one does.
     outage: Option<Outage>,
+    outage_rule: OutageRule,
     dials: u64,
     report_every: Span,
     report_at: Tick,
@@ -127,6 +130,7 @@ impl Session {
         let (outlet, events) = mpsc::channel(256);
         let mut machine = Machine::new(Drift::default());
         machine.begin_process(now);
+        let outage_rule = OutageRule::of(config.outage_rule, now);
         Self {
             config,
             machine,
@@ -146,6 +150,7 @@ impl Session {
             closing: false,
             failure: None,
             outage: None,
+            outage_rule,
             dials: 0,
             report_every: REPORT_EVERY,
             report_at: now,
@@ -209,6 +214,9 @@ impl Session {
 
     /// Does everything that is due at `now`. Returns true if the session has ended.
     fn advance(&mut self, now: Tick) -> bool {
+        if !self.closing {
+            self.begin_outage_rule(now);
+        }
         self.look_at_keys(now);
         self.obey_modes(now);
         if self
@@ -260,6 +268,9 @@ impl Session {
         if let Some(at) = self.selection.due().filter(|_| !self.closing) {
             also(at);
         }
+        if let Some(at) = self.outage_rule.due().filter(|_| !self.closing) {
+            also(at);
+        }
         if let Some(closing_link) = &self.closing_link {
             also(closing_link.until);
         }
@@ -288,6 +299,9 @@ impl Session {
             }
             _ => Tick::from_nanos(0),
         };
+        if until > Tick::from_nanos(0) {
+            self.end_outage_rule(now);
+        }
         if self.shared.set_lease(until) && until > Tick::from_nanos(0) {
             // Waiting callers were woken by a share that came before the lease it is held under.
             self.machine.deciders_mut().for_each(|of| of.leased());

@@ -71,6 +71,8 @@ impl CellDecider {
 
     /// Applies a rule of the client's own instead of a lease: a local rate, or none, as `mode` says.
     pub(crate) fn rule(&mut self, mode: AdmissionMode, scale: Scale, share: Share, now: Tick) {
+        let serves = matches!(mode, AdmissionMode::Forever | AdmissionMode::Open);
+        self.key_state.set_kindless(serves);
         self.own(Kind::Rate, mode, scale, share, now);
     }
 
@@ -226,6 +228,7 @@ impl Decider for CellDecider {
     }
 
     fn agree(&mut self, terms: &Terms, hold: Span, now: Tick) {
+        self.key_state.set_kindless(false);
         self.set_kind(terms.kind, terms.scale, now);
         self.key_state.home.set_central(terms.central_mode);
         let largest = terms.largest.grains() / terms.scale.grains_per_token();

@@ -14,7 +14,7 @@ use aliquot_core::holder::PeriodEnd;
 use aliquot_core::message::WrittenLimit;
 use aliquot_core::unit::{Span, Tick};
 use parts::Parts;
-use std::sync::atomic::AtomicU64 as ReportedCount;
+use std::sync::atomic::{AtomicBool, AtomicU64 as ReportedCount};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, Semaphore};
 use touch::Touch;
@@ -39,6 +39,8 @@ pub(crate) struct KeyState {
     pub(crate) home: Home,
     pub(crate) switch: Switch,
     pub(crate) parts: Parts,
+    /// Set while the key goes by a rule of this process, so that nothing says whether it counts permits.
+    kindless: AtomicBool,
     counters: OnceLock<Arc<Counters>>,
 }
 
@@ -57,6 +59,7 @@ impl KeyState {
             home: Home::default(),
             switch: Switch::default(),
             parts: Parts::default(),
+            kindless: AtomicBool::new(false),
             counters: OnceLock::new(),
         }
     }
@@ -125,6 +128,16 @@ impl KeyState {
         if cost > 1 {
             self.lacked.fetch_max(cost, Ordering::Relaxed);
         }
+    }
+
+    /// Records whether nothing says which kind of budget the key has. Called by the session alone.
+    pub(crate) fn set_kindless(&self, kindless: bool) {
+        self.kindless.store(kindless, Ordering::Release);
+    }
+
+    /// Returns true if nothing says whether the key counts permits.
+    pub(crate) fn is_kindless(&self) -> bool {
+        self.kindless.load(Ordering::Acquire)
     }
 
     /// Records whether the first caller in line waits for time alone.

@@ -47,7 +47,7 @@ enum Place {
     },
     /// At the home node of its budget, which is told when the permit is dropped.
     Home(Booking),
-    /// Nowhere: the mode let the request through.
+    /// Nowhere: the mode let the request through, or there is no limit of permits.
     Nowhere,
 }
 
@@ -71,7 +71,7 @@ impl Permit {
         }
     }
 
-    /// Makes a permit for a request that the mode let through.
+    /// Makes a permit that counts nowhere.
     pub(crate) const fn free(handle: Handle, decided_at: Tick) -> Self {
         Self {
             place: Place::Nowhere,

@@ -74,7 +74,7 @@ pub(crate) struct Past {
     pub(crate) mode_stats: ModeStats,
 }
 
-/// The present time, and whether the session's lease holds then.
+/// The present time, and whether the session's lease holds then or there never was one, so that nothing outlives it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) at: Tick,

@@ -298,7 +298,7 @@ impl Shared {
         let until = self.lease.0.load(Ordering::Acquire);
         Now {
             at,
-            leased: at.nanos() < until,
+            leased: at.nanos() < until || self.lapsed_at().is_none(),
         }
     }
 

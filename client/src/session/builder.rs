@@ -1,16 +1,16 @@
 //! The settings of a client.
 
+use crate::bucket::AdmissionMode;
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::limiter::shared::{ClockPolicy, Handle, Shared};
 use crate::session::client::Client;
-use crate::session::config::{Config, DefaultRule};
+use crate::session::config::{Config, DefaultRule, OwnRule};
 use crate::session::error::BuildError;
 use crate::session::tls::ClientTls;
 use crate::session::transport::{Connector, Dialer, Network, Stream};
 use crate::session::{Inbox, Session};
 use aliquot_core::budget::Labels;
-use aliquot_core::share::Share;
-use aliquot_core::unit::{Frequency, Scale};
+use aliquot_core::unit::Span;
 use aliquot_wire::limits::{LABELS_MAX, LINES_MAX};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -50,6 +50,7 @@ pub struct ClientBuilder {
     unbatched: bool,
     seed: Option<u64>,
     default_rule: DefaultRule,
+    outage_rule: (DefaultRule, Duration),
     cold_wait: Duration,
     keys_max: usize,
 }
@@ -60,6 +61,7 @@ impl fmt::Debug for ClientBuilder {
             .field("addresses", &self.addresses)
             .field("labels", &self.labels)
             .field("default_rule", &self.default_rule)
+            .field("outage_rule", &self.outage_rule)
             .finish_non_exhaustive()
     }
 }
@@ -77,6 +79,7 @@ impl Default for ClientBuilder {
             unbatched: false,
             seed: None,
             default_rule: DefaultRule::Deny,
+            outage_rule: (DefaultRule::Deny, Duration::ZERO),
             cold_wait: Duration::from_millis(250),
             keys_max: LINES_MAX,
         }
@@ -197,6 +200,40 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets the rule for a process that starts while no node can serve it. The default is [`DefaultRule::Deny`]:
+    /// callers are refused as [`Cold`](crate::Reason::Cold) until a node has answered.
+    ///
+    /// The rule applies from `after` on, counted from [`ClientBuilder::connect`], if the process has had no lease until
+    /// then. It ends for all keys with the first lease, and does not return: what applies after a lease is the
+    /// budget's `on_lease_expiry`. A key that a node refuses meanwhile goes by the reason of that, such as
+    /// [`ClientBuilder::default_rule`].
+    ///
+    /// [`DefaultRule::Allow`] and [`DefaultRule::Local`] give up the bound of the budget: each process that starts
+    /// during an outage admits what they allow on top of what all others admit. With `Local`, `k` such processes admit at most
+    /// `k · (limit · t + burst)` of a key in a time `t`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use aliquot_client::{Client, DefaultRule, Limit};
+    /// use std::time::Duration;
+    ///
+    /// let a_few = DefaultRule::Local { limit: Limit::per_sec(10), burst: 5 };
+    /// let client = Client::builder()
+    ///     .addresses(["127.0.0.1:1"])
+    ///     .outage_rule(a_few, Duration::ZERO)
+    ///     .connect()?;
+    /// // No node listens there.
+    /// assert!(client.limiter("tenant/42/reads")?.check(5).await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn outage_rule(mut self, rule: DefaultRule, after: Duration) -> Self {
+        self.outage_rule = (rule, after);
+        self
+    }
+
     /// Sets the time that [`Limiter::acquire`](crate::Limiter::acquire) and the other methods that wait spend
     /// on a budget that is not known yet, unless their caller names a time. The default is 250 ms.
     #[must_use]
@@ -224,7 +261,7 @@ impl ClientBuilder {
     pub fn connect(self) -> Result<Client, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         self.check()?;
-        let local = self.local_rule()?;
+        let (default_rule, outage_rule) = self.own_rules()?;
         let network = match self.connector {
             Some(connector) => Network::Own(connector),
             None => Network::Host(self.tls.as_ref().map(ClientTls::config)),
@@ -258,8 +295,8 @@ impl ClientBuilder {
             addresses: self.addresses,
             wants_members: self.wants_members,
             labels: self.labels,
-            default_rule: self.default_rule,
-            local,
+            default_rule,
+            outage_rule,
         };
         let session = Session::new(config, Arc::clone(&shared), dialer, inbox, rng);
         runtime.spawn(session.run());
@@ -275,11 +312,7 @@ impl ClientBuilder {
                 address: address.clone(),
                 reason,
             };
-            let parsed = address.parse::<http::uri::Authority>();
-            let parsed = parsed.map_err(|error| wrong(error.to_string()))?;
-            if parsed.port().is_none() {
-                return Err(wrong("it has no port".into()));
-            }
+            is_address(address).map_err(wrong)?;
         }
         let labels = self.labels.len();
         if labels > LABELS_MAX {
@@ -293,32 +326,26 @@ impl ClientBuilder {
         Ok(())
     }
 
-    /// Returns the share of the default rule in its own fixed point, with all tokens.
-    fn local_rule(&self) -> Result<(Scale, Share), BuildError> {
-        let DefaultRule::Local { limit, burst } = self.default_rule else {
-            return Ok((Scale::WHOLE, Share::EMPTY));
-        };
-        let wrong = |error: aliquot_core::unit::UnitError| BuildError::DefaultRule {
-            reason: error.to_string(),
-        };
-        let rate = match limit.per_span() {
-            None => {
-                return Err(BuildError::DefaultRule {
-                    reason: "a local rule needs a rate; `DefaultRule::Allow` admits everything"
-                        .into(),
-                });
-            }
-            Some((0, _)) => Frequency::ZERO,
-            Some((tokens, per)) => Frequency::new(tokens, per).map_err(wrong)?,
-        };
-        let scale = Scale::fit(rate, burst).map_err(wrong)?;
-        let tokens = scale.tokens(burst).map_err(wrong)?;
-        let rate = scale.rate(rate).map_err(wrong)?;
-        let share = Share {
-            rate,
-            burst: tokens,
-            tokens,
-        };
-        Ok((scale, share))
+    fn own_rules(&self) -> Result<(OwnRule, Option<(OwnRule, Span)>), BuildError> {
+        let default_rule = self.default_rule.own_rule(AdmissionMode::NoBudget);
+        let default_rule = default_rule.map_err(|reason| BuildError::DefaultRule { reason })?;
+        let (rule, after) = self.outage_rule;
+        if rule == DefaultRule::Deny {
+            return Ok((default_rule, None));
+        }
+        let outage_rule = rule.own_rule(AdmissionMode::Cold);
+        let outage_rule = outage_rule.map_err(|reason| BuildError::OutageRule { reason })?;
+        let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        Ok((default_rule, Some((outage_rule, Span::from_nanos(after)))))
+    }
+}
+
+/// Checks that a text is `host:port`. Returns the reason why it is not.
+pub(super) fn is_address(text: &str) -> Result<(), String> {
+    let parsed = text.parse::<http::uri::Authority>();
+    let parsed = parsed.map_err(|error| error.to_string())?;
+    match parsed.port() {
+        Some(_) => Ok(()),
+        None => Err("it has no port".into()),
     }
 }

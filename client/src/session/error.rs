@@ -37,6 +37,12 @@ pub enum BuildError {
         /// Reason why it is invalid.
         reason: String,
     },
+    /// The rate or the burst of the outage rule is out of range.
+    #[error("outage_rule: {reason}")]
+    OutageRule {
+        /// Reason why it is invalid.
+        reason: String,
+    },
     /// The token contains characters that cannot be sent in a header.
     #[error("token: it must be visible ASCII")]
     Token,

@@ -9,8 +9,9 @@
 use super::Session;
 use crate::bucket::{AdmissionMode, CellDecider};
 use crate::limiter::key_state::KeyState;
-use crate::session::config::DefaultRule;
+use crate::session::config::OwnRule;
 use aliquot_core::budget::{Claim, Key};
+use aliquot_core::client::Decider;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Scale, Span, Tick};
 use aliquot_wire::limits::LINES_MAX;
@@ -33,6 +34,9 @@ struct Entry {
     pending: bool,
     /// Number of refusals so far.
     asked: u32,
+    /// Set while the key goes by the rule of a process without a lease. Its budget, if a node named one, is claimed with
+    /// the first lease.
+    by_outage_rule: bool,
 }
 
 /// All keys of a session.
@@ -270,6 +274,10 @@ impl Session {
             decider.rule(AdmissionMode::Closed, Scale::WHOLE, Share::EMPTY, now);
             return;
         }
+        let by_outage_rule = self.outage_rule.is_in_force();
+        if by_outage_rule {
+            self.outage_rule.apply(&mut decider, now);
+        }
         let entry = Entry {
             place,
             decider: Some(decider),
@@ -277,6 +285,7 @@ impl Session {
             ask_at: None,
             pending: false,
             asked: 0,
+            by_outage_rule,
         };
         self.keys.entries.insert(key.clone(), entry);
         self.keys.ask_at(&key, now);
@@ -336,6 +345,9 @@ impl Session {
             return;
         }
         let former = entry.budget.replace(budget);
+        if entry.by_outage_rule {
+            return;
+        }
         let (place, ours) = (entry.place, entry.decider.take());
         self.keys.place(place, Some(budget));
         let retired = former.and_then(|former| self.machine.retire(former, now));
@@ -359,28 +371,29 @@ impl Session {
         }
         entry.asked = entry.asked.saturating_add(1);
         let asked = entry.asked;
-        let (mode, again) = match (refusal, self.config.default_rule) {
-            (KeyRefusal::NotYet, _) if asked <= Keys::ASK_SOON_TIMES => {
-                // It is about to be created: no other key gets its turn.
-                pending = true;
-                (AdmissionMode::Cold, Keys::ASK_SOON.times_or_max(1 << asked))
+        let mut again = Keys::ASK_AGAIN;
+        let rule = match refusal {
+            KeyRefusal::NotYet => {
+                if asked <= Keys::ASK_SOON_TIMES {
+                    // It is about to be created: no other key gets its turn.
+                    pending = true;
+                    again = Keys::ASK_SOON.times_or_max(1 << asked);
+                }
+                OwnRule::without_limit(AdmissionMode::Cold)
             }
-            (KeyRefusal::NotYet, _) => (AdmissionMode::Cold, Keys::ASK_AGAIN),
             // A budget there is, but none for this key: no rule of one's own replaces it.
-            (KeyRefusal::TooManyInstances, _) => (AdmissionMode::MaxKeys, Keys::ASK_AGAIN),
-            (KeyRefusal::SessionFull, _) => (AdmissionMode::NoRoom, Keys::ASK_AGAIN),
-            (_, DefaultRule::Deny) => (AdmissionMode::NoBudget, Keys::ASK_AGAIN),
-            (_, DefaultRule::Allow) => (AdmissionMode::Open, Keys::ASK_AGAIN),
-            (_, DefaultRule::Local { .. }) => (AdmissionMode::Forever, Keys::ASK_AGAIN),
+            KeyRefusal::TooManyInstances => OwnRule::without_limit(AdmissionMode::MaxKeys),
+            KeyRefusal::SessionFull => OwnRule::without_limit(AdmissionMode::NoRoom),
+            _ => self.config.default_rule,
         };
-        let (scale, share) = match mode {
-            AdmissionMode::Forever => self.config.local,
-            _ => (Scale::WHOLE, Share::EMPTY),
-        };
+        // Nothing is known yet of a key whose budget is being created.
+        let waits = entry.by_outage_rule && refusal == KeyRefusal::NotYet;
+        let changes = std::mem::replace(&mut entry.by_outage_rule, waits) && !waits;
         if let Some(decider) = &mut entry.decider
-            && !decider.goes_by(mode)
+            && !waits
+            && (changes || !decider.goes_by(rule.mode))
         {
-            decider.rule(mode, scale, share, now);
+            decider.rule(rule.mode, rule.scale, rule.share, now);
         }
         let place = entry.place;
         self.keys.refused |= refusal == KeyRefusal::SessionFull;
@@ -390,6 +403,48 @@ impl Session {
         self.keys.place(place, None);
         let again = Span::from_nanos(again.nanos() / 1_000 * part);
         self.keys.ask_at(key, now.after(again));
+    }
+
+    /// Applies the rule for a process without a lease, if it is due.
+    pub(super) fn begin_outage_rule(&mut self, now: Tick) {
+        if !self.outage_rule.begins(now) {
+            return;
+        }
+        for entry in self.keys.entries.values_mut() {
+            if let Some(budget) = entry.budget {
+                entry.decider = self.machine.retire(budget, now).or(entry.decider.take());
+            }
+            if let Some(decider) = &mut entry.decider
+                && decider.goes_by(AdmissionMode::Cold)
+            {
+                entry.by_outage_rule = true;
+                self.outage_rule.apply(decider, now);
+            }
+        }
+        // The state machine has none of them now.
+        self.keys.placed.clear();
+    }
+
+    /// Ends the rule for a process without a lease: there is one. Claims the budgets that nodes have named.
+    pub(super) fn end_outage_rule(&mut self, now: Tick) {
+        if !self.outage_rule.ends() {
+            return;
+        }
+        let mut named = Vec::new();
+        for (key, entry) in &mut self.keys.entries {
+            if !std::mem::take(&mut entry.by_outage_rule) {
+                continue;
+            }
+            if let Some(decider) = &mut entry.decider {
+                decider.rule(AdmissionMode::Cold, Scale::WHOLE, Share::EMPTY, now);
+                // What was admitted in all that time is not the demand of this moment.
+                let _admitted = decider.observed();
+            }
+            named.extend(entry.budget.take().map(|budget| (key.clone(), budget)));
+        }
+        for (key, budget) in named {
+            self.name(&key, budget, now);
+        }
     }
 
     /// Tells the state machine which keys callers have used since the last call.

@@ -26,16 +26,31 @@ pub(super) struct ClosingLink {
     pub(super) until: Tick,
 }
 
-/// Time without a node that opens a session, and what was logged about it.
+/// Time without a node that opens a session, and when that was logged last.
 #[derive(Debug)]
 pub(super) struct Outage {
     since: Tick,
-    told: Option<String>,
+    told_at: Option<Tick>,
 }
 
 impl Outage {
     /// Time for which a node that starts may take no sessions.
     const TOLD_AFTER: Span = Span::from_secs(3);
+    /// Minimum distance of two warnings, whatever the causes.
+    const TOLD_EVERY: Span = Span::from_secs(60);
+
+    /// Returns true if a warning is due at `now`, which counts as logged then.
+    fn is_to_be_told(&mut self, now: Tick) -> bool {
+        let due = match self.told_at {
+            None => self.since.after(Self::TOLD_AFTER),
+            Some(at) => at.after(Self::TOLD_EVERY),
+        };
+        let is_due = now >= due;
+        if is_due {
+            self.told_at = Some(now);
+        }
+        is_due
+    }
 }
 
 impl Session {
@@ -65,7 +80,13 @@ impl Session {
                     self.dial_within(Self::SOON, now);
                 }
                 Step::GivenUp(attempt) => self.close_link(attempt, now.after(Self::OPEN_WAIT), now),
-                Step::Unanswered(_) => self.dial_within(self.selection.backoff(), now),
+                Step::Unanswered(attempt) => {
+                    let secs = Self::OPEN_WAIT.nanos() / 1_000_000_000;
+                    let node = &attempt.link.address;
+                    let failure = format!("{node}: it opened no session within {secs} s");
+                    self.failed(failure, now);
+                    self.dial_within(self.selection.backoff(), now);
+                }
                 Step::Go(address) => self.dial(address, DialReason::Redirect, now),
                 Step::Dial(reason) => {
                     let (rng, addresses) = (&mut self.rng, &self.config.addresses);
@@ -246,21 +267,19 @@ impl Session {
         }
     }
 
-    /// Notes why no node could be reached. It is logged as a warning when it changes, unless there is a lease or a node
-    /// is only starting.
+    /// Notes why no node could be reached. It is logged as a warning once a minute, unless there is a lease or a node is
+    /// only starting.
     fn failed(&mut self, failure: String, now: Tick) {
         let leased = self.machine.is_leased(now);
         let outage = self.outage.get_or_insert(Outage {
             since: now,
-            told: None,
+            told_at: None,
         });
-        let lasts = !leased && now.since(outage.since) >= Outage::TOLD_AFTER;
-        if lasts && outage.told.as_ref() != Some(&failure) {
+        if !leased && outage.is_to_be_told(now) {
             tracing::warn!(
                 failure,
                 "no session: a node could not be reached; trying on"
             );
-            outage.told = Some(failure.clone());
         } else {
             tracing::debug!(failure, "a node could not be reached");
         }

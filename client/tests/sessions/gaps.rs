@@ -4,7 +4,7 @@
 
 use super::node::{FakeNode, budget, rate};
 use aliquot_client::clock::{SharedClock, Tick};
-use aliquot_client::http::RequestLimits;
+use aliquot_client::http::{PermitLayer, RequestLimits};
 use aliquot_client::{Client, ClientBuilder, Clock, RateLimitLayer};
 use aliquot_core::budget::Budget;
 use http::{Request, Response, StatusCode};
@@ -35,14 +35,14 @@ impl Clock for Simulated {
 }
 
 /// A node and its clients in simulated time.
-struct World {
-    node: FakeNode,
+pub(super) struct World {
+    pub(super) node: FakeNode,
     clock: SharedClock,
     dial: mpsc::UnboundedSender<tokio::io::DuplexStream>,
 }
 
 impl World {
-    fn new(budgets: Vec<Budget>) -> Self {
+    pub(super) fn new(budgets: Vec<Budget>) -> Self {
         let clock: SharedClock = Arc::new(Simulated(Instant::now()));
         let node = FakeNode::new("node:1".into(), 1, budgets, Arc::clone(&clock));
         let (dial, dialled) = mpsc::unbounded_channel();
@@ -56,7 +56,7 @@ impl World {
         client.connect().expect("a client")
     }
 
-    fn builder(&self, seed: u64) -> ClientBuilder {
+    pub(super) fn builder(&self, seed: u64) -> ClientBuilder {
         let dial = self.dial.clone();
         let connect = move |_: String| {
             let (ours, theirs) = tokio::io::duplex(1 << 16);
@@ -77,15 +77,36 @@ enum Verb {
     Layer,
     RequestLimits,
     Check,
+    CheckToSettle,
+    DecideWithin,
+    DecideToSettle,
     Acquire,
+    AcquireToSettle,
     Permit,
+    DecidePermit,
+    PermitLayer,
 }
+
+/// Time that a caller with a deadline waits at most.
+const MOST: Duration = Duration::from_millis(250);
 
 /// Requests by one layer, and tells whether the request was served.
 async fn served(layer: &RateLimitLayer) -> Result<(), String> {
     let service = service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(())));
     let answer = layer.layer(service).oneshot(Request::new(())).await;
-    let answer = answer.expect("it never fails");
+    is_served(&answer.expect("it never fails"))
+}
+
+/// The same by a layer of permits.
+async fn served_with_a_permit(layer: &PermitLayer) -> Result<(), String> {
+    let service = service_fn(async |_: Request<()>| {
+        Ok::<_, Infallible>(Response::new(axum::body::Body::from("served")))
+    });
+    let answer = layer.layer(service).oneshot(Request::new(())).await;
+    is_served(&answer.expect("it never fails"))
+}
+
+fn is_served<B>(answer: &Response<B>) -> Result<(), String> {
     match answer.status() {
         StatusCode::OK => Ok(()),
         status => Err(format!("{status}, {:?}", answer.headers())),
@@ -106,11 +127,29 @@ async fn ask(verb: Verb, client: &Client, key: &'static str) -> Result<(), Strin
             served(&RateLimitLayer::combined(tiers).expect("limits")).await
         }
         Verb::Check => limiter.check(1).await.map(|_| ()).map_err(text),
+        Verb::CheckToSettle => limiter.check_to_settle(1).await.map(drop).map_err(text),
+        Verb::DecideWithin => {
+            let decision = limiter.decide_within(1, MOST).await;
+            decision.outcome.map(drop).map_err(text)
+        }
+        Verb::DecideToSettle => {
+            let decision = limiter.decide_to_settle_within(1, MOST).await;
+            decision.outcome.map(drop).map_err(text)
+        }
         Verb::Acquire => {
-            let within = limiter.acquire_within(1, Duration::from_millis(250)).await;
+            let within = limiter.acquire_within(1, MOST).await;
             within.map(|_| ()).map_err(text)
         }
+        Verb::AcquireToSettle => {
+            let within = limiter.acquire_to_settle_within(1, MOST).await;
+            within.map(drop).map_err(text)
+        }
         Verb::Permit => limiter.permit().await.map(drop).map_err(text),
+        Verb::DecidePermit => {
+            let decision = limiter.decide_permit_within(MOST).await;
+            decision.outcome.map(drop).map_err(text)
+        }
+        Verb::PermitLayer => served_with_a_permit(&PermitLayer::new(limiter)).await,
     }
 }
 
@@ -130,12 +169,22 @@ fn budgets() -> Vec<Budget> {
     ]
 }
 
-const TOKENS: [Verb; 4] = [Verb::Layer, Verb::RequestLimits, Verb::Check, Verb::Acquire];
+const TOKENS: [Verb; 8] = [
+    Verb::Layer,
+    Verb::RequestLimits,
+    Verb::Check,
+    Verb::Acquire,
+    Verb::CheckToSettle,
+    Verb::DecideWithin,
+    Verb::DecideToSettle,
+    Verb::AcquireToSettle,
+];
+const PERMITS: [Verb; 3] = [Verb::Permit, Verb::DecidePermit, Verb::PermitLayer];
 const ALL: [(&str, &[Verb]); 4] = [
     ("rate", &TOKENS),
     ("small", &TOKENS),
     ("quota", &TOKENS),
-    ("permits", &[Verb::Permit]),
+    ("permits", &PERMITS),
 ];
 
 /// A wait, the client that asks after it, the way to ask for each key, and the number of requests for those
@@ -144,6 +193,7 @@ type Step = (u64, usize, [usize; 4], u8);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let gap = prop_oneof![
+        0..1_000_u64,
         1_000..10_000_u64,
         // About when a client forgets a key.
         55_000..75_000_u64,
@@ -151,24 +201,66 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     ];
     let step = (gap, 0..3_usize, any::<[u8; 4]>(), 1..40_u8);
     let verbs = |verbs: [u8; 4]| verbs.map(usize::from);
-    let step = step
-        .prop_map(move |(gap, client, with, times)| (gap.max(1_000), client, verbs(with), times));
+    let step = step.prop_map(move |(gap, client, with, times)| (gap, client, verbs(with), times));
     prop::collection::vec(step, 1..6)
+}
+
+/// What one bucket of a whole budget would have left.
+struct OneBucket {
+    level: f64,
+    per_sec: f64,
+    burst: f64,
+    then: Instant,
+}
+
+impl OneBucket {
+    /// Returns the bucket of a key; permits are released at once, so that they never lack.
+    fn of(key: &str) -> Self {
+        let (per_sec, burst) = match key {
+            "rate" => (100.0, 100.0),
+            "small" => (3.0, 2.0),
+            "quota" => (0.0, 1_000.0),
+            _ => (f64::INFINITY, 3.0),
+        };
+        Self {
+            level: burst,
+            per_sec,
+            burst,
+            then: Instant::now(),
+        }
+    }
+
+    /// Takes a token, if the bucket has one and what the parts of it may be short of by rounding: a token for each
+    /// client.
+    fn affords(&mut self) -> bool {
+        let passed = self.then.elapsed().as_secs_f64();
+        self.then = Instant::now();
+        if passed > 0.0 {
+            self.level = (self.level + passed * self.per_sec).min(self.burst);
+        }
+        let spare = if self.burst > 3.0 { 3.0 } else { 0.0 };
+        let affords = self.level >= 1.0 + spare || self.per_sec.is_infinite();
+        if affords {
+            self.level -= 1.0;
+        }
+        affords
+    }
 }
 
 async fn run(steps: Vec<Step>) -> Result<(), String> {
     let world = World::new(budgets());
     let clients: Vec<Client> = (1..=3).map(|seed| world.client(seed)).collect();
+    let mut buckets = ALL.map(|(key, _)| OneBucket::of(key));
     for (gap, client, with, times) in steps {
         tokio::time::sleep(Duration::from_millis(gap)).await;
-        for ((key, verbs), with) in ALL.into_iter().zip(with) {
+        for (((key, verbs), with), bucket) in ALL.into_iter().zip(with).zip(&mut buckets) {
             let verb = verbs[with % verbs.len()];
             let times = if matches!(key, "rate" | "quota") {
                 times
             } else {
                 1
             };
-            for time in 1..=times {
+            for time in (1..=times).take_while(|_| bucket.affords()) {
                 let asked = ask(verb, &clients[client], key).await;
                 asked.map_err(|no| {
                     format!("{key} by {verb:?} of {client}, {time} after {gap} ms: {no}")
@@ -180,7 +272,7 @@ async fn run(steps: Vec<Step>) -> Result<(), String> {
 }
 
 /// Runs a test in simulated time.
-fn simulate<T>(test: impl Future<Output = T>) -> T {
+pub(super) fn simulate<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)

@@ -10,6 +10,7 @@ mod many;
 mod members;
 mod modes;
 mod node;
+mod outage;
 mod shares;
 mod silence;
 mod steady;
