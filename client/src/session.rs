@@ -20,6 +20,7 @@ mod central_requests;
 pub(crate) mod client;
 pub(crate) mod config;
 pub(crate) mod connection_error;
+mod environment;
 pub(crate) mod error;
 mod keys;
 mod leaving;

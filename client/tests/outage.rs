@@ -109,6 +109,10 @@ fn client(address: &str, rule: DefaultRule, after: Duration) -> Client {
     client.expect("a client")
 }
 
+/// Deadlines that end before a second has made a token.
+const SOON: Duration = Duration::from_millis(1);
+const MOST: Duration = Duration::from_millis(100);
+
 const AFTER: Duration = Duration::from_secs(2);
 
 /// Three at once, and one a second.
@@ -161,7 +165,6 @@ const VERBS: [Verb; 16] = [
 
 /// Asks once. A refusal of a layer is its status.
 async fn ask(verb: Verb, client: &Client, limiter: &Limiter) -> Result<(), String> {
-    let (soon, most) = (Duration::from_millis(1), Duration::from_millis(100));
     let text = |refused: Refused| format!("{:?}", refused.reason);
     let service =
         service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(String::new())));
@@ -169,22 +172,22 @@ async fn ask(verb: Verb, client: &Client, limiter: &Limiter) -> Result<(), Strin
         Verb::TryAcquire => return limiter.try_acquire(1).map(drop).map_err(text),
         Verb::Decide => return limiter.decide(1).outcome.map(drop).map_err(text),
         Verb::DecideWithin => {
-            let decision = limiter.decide_within(1, most).await;
+            let decision = limiter.decide_within(1, MOST).await;
             return decision.outcome.map(drop).map_err(text);
         }
         Verb::DecideToSettleWithin => {
-            let decision = limiter.decide_to_settle_within(1, most).await;
+            let decision = limiter.decide_to_settle_within(1, MOST).await;
             return decision.outcome.map(drop).map_err(text);
         }
         Verb::Acquire => {
             return limiter
-                .acquire_within(1, soon)
+                .acquire_within(1, SOON)
                 .await
                 .map(drop)
                 .map_err(text);
         }
         Verb::AcquireToSettle => {
-            let reserved = limiter.acquire_to_settle_within(1, soon).await;
+            let reserved = limiter.acquire_to_settle_within(1, SOON).await;
             return reserved.map(drop).map_err(text);
         }
         Verb::Reserve => {
@@ -195,13 +198,13 @@ async fn ask(verb: Verb, client: &Client, limiter: &Limiter) -> Result<(), Strin
         Verb::CheckToSettle => return limiter.check_to_settle(1).await.map(drop).map_err(text),
         Verb::TryPermit => return limiter.try_permit().map(drop).map_err(text),
         Verb::Permit => {
-            let permit = tokio::time::timeout(most, limiter.permit()).await;
+            let permit = tokio::time::timeout(MOST, limiter.permit()).await;
             let permit = permit.map_err(|_| "Waits".to_owned())?;
             return permit.map(drop).map_err(text);
         }
         Verb::DecidePermit => return limiter.decide_permit().outcome.map(drop).map_err(text),
         Verb::DecidePermitWithin => {
-            let decision = limiter.decide_permit_within(most).await;
+            let decision = limiter.decide_permit_within(MOST).await;
             return decision.outcome.map(drop).map_err(text);
         }
         Verb::Layer => {
@@ -217,7 +220,7 @@ async fn ask(verb: Verb, client: &Client, limiter: &Limiter) -> Result<(), Strin
             answer.expect("it never fails").status()
         }
         Verb::PermitLayer => {
-            let layer = PermitLayer::new(limiter.clone()).wait(soon);
+            let layer = PermitLayer::new(limiter.clone()).wait(SOON);
             let service = service_fn(async |_: Request<()>| {
                 let body = axum::body::Body::from("hello");
                 Ok::<_, Infallible>(Response::new(body))

@@ -4,7 +4,8 @@ use crate::bucket::AdmissionMode;
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::limiter::shared::{ClockPolicy, Handle, Shared};
 use crate::session::client::Client;
-use crate::session::config::{Config, DefaultRule, OwnRule};
+use crate::session::config::{Config, DefaultRule, OwnRule, is_address};
+use crate::session::environment::Settings;
 use crate::session::error::BuildError;
 use crate::session::tls::ClientTls;
 use crate::session::transport::{Connector, Dialer, Network, Stream};
@@ -109,6 +110,42 @@ impl Client {
 }
 
 impl ClientBuilder {
+    /// Returns a builder with the settings in the environment of the process. They have the names that they have for the
+    /// program `aliquot`:
+    ///
+    /// | variable | value |
+    /// |---|---|
+    /// | `ALIQUOT_ENDPOINTS` | addresses of nodes with commas between them; must be set |
+    /// | `ALIQUOT_TOKEN_FILE` | file that holds the token that authenticates the client |
+    /// | `ALIQUOT_CLI_TLS_CA` | file of the authority of the nodes' certificates, in PEM; turns TLS on |
+    /// | `ALIQUOT_CLI_TLS_CERT`, `ALIQUOT_CLI_TLS_KEY` | files of the client's certificate and of its key, in PEM; both or neither |
+    ///
+    /// A variable that is empty counts as not set. The files are read now. Other settings have their defaults, and each
+    /// may be changed in the builder.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Variable`], which names the variable, its value and what is allowed.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use aliquot_client::ClientBuilder;
+    ///
+    /// let client = ClientBuilder::from_env()?.label("service", "checkout").connect()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_env() -> Result<Self, BuildError> {
+        let settings = Settings::read(std::env::var_os)?;
+        Ok(Self {
+            addresses: settings.addresses,
+            token: settings.token,
+            tls: settings.tls,
+            ..Self::default()
+        })
+    }
+
     /// Sets the addresses of the nodes, each as `host:port`. The client connects to any one of them.
     ///
     /// One address is enough to begin with: the node tells the client the addresses of the others (`advertise`
@@ -337,15 +374,5 @@ impl ClientBuilder {
         let outage_rule = outage_rule.map_err(|reason| BuildError::OutageRule { reason })?;
         let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         Ok((default_rule, Some((outage_rule, Span::from_nanos(after)))))
-    }
-}
-
-/// Checks that a text is `host:port`. Returns the reason why it is not.
-pub(super) fn is_address(text: &str) -> Result<(), String> {
-    let parsed = text.parse::<http::uri::Authority>();
-    let parsed = parsed.map_err(|error| error.to_string())?;
-    match parsed.port() {
-        Some(_) => Ok(()),
-        None => Err("it has no port".into()),
     }
 }

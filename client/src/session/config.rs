@@ -86,3 +86,13 @@ pub(crate) struct Config {
 
 /// Report interval until a node sets another one.
 pub(crate) const REPORT_EVERY: Span = Span::from_millis(200);
+
+/// Checks that a text is `host:port`. Returns the reason why it is not.
+pub(super) fn is_address(text: &str) -> Result<(), String> {
+    let parsed = text.parse::<http::uri::Authority>();
+    let parsed = parsed.map_err(|error| error.to_string())?;
+    match parsed.port() {
+        Some(_) => Ok(()),
+        None => Err("it has no port".into()),
+    }
+}

@@ -1,5 +1,7 @@
 //! Errors that are found before anything is decided.
 
+use std::path::PathBuf;
+
 /// An invalid setting of a client. No client was made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -42,6 +44,26 @@ pub enum BuildError {
     OutageRule {
         /// Reason why it is invalid.
         reason: String,
+    },
+    /// A file of the TLS settings cannot be used.
+    #[error("tls: {path:?} {reason}")]
+    TlsFile {
+        /// File that was given.
+        path: PathBuf,
+        /// Reason why it cannot be used.
+        reason: String,
+    },
+    /// An environment variable has a value that cannot be used, or has none.
+    #[error("{name}: {value:?} {reason}; {allowed}")]
+    Variable {
+        /// Name of the variable.
+        name: &'static str,
+        /// Value of the variable; empty if it is not set.
+        value: String,
+        /// Reason why it cannot be used.
+        reason: String,
+        /// Values that are allowed.
+        allowed: &'static str,
     },
     /// The token contains characters that cannot be sent in a header.
     #[error("token: it must be visible ASCII")]

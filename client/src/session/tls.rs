@@ -1,6 +1,9 @@
 //! The settings of TLS.
 
+use crate::session::error::BuildError;
 use std::fmt;
+use std::fs;
+use std::path::Path;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 /// Settings of TLS between a client and its nodes, for [`ClientBuilder::tls`](crate::ClientBuilder::tls).
@@ -12,8 +15,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use aliquot_client::{Client, ClientTls};
 ///
-/// let tls = ClientTls::new(std::fs::read("ca.pem")?)
-///     .identity(std::fs::read("client.pem")?, std::fs::read("client.key")?);
+/// let tls = ClientTls::from_files("ca.pem", "client.pem", "client.key")?;
 /// let client = Client::builder().addresses(["a:7001"]).tls(tls).connect()?;
 /// # Ok(())
 /// # }
@@ -21,9 +23,12 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 #[derive(Clone)]
 pub struct ClientTls {
     ca: Vec<u8>,
-    identity: Option<(Vec<u8>, Vec<u8>)>,
+    identity: Option<Pair>,
     domain_name: Option<String>,
 }
+
+/// A certificate and its key.
+type Pair = (Vec<u8>, Vec<u8>);
 
 impl fmt::Debug for ClientTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,6 +49,60 @@ impl ClientTls {
         }
     }
 
+    /// Trusts nodes with certificates that were signed by an authority in the file `ca`, and authenticates the client by
+    /// the certificate and the key in the other two, all in PEM. The files are read now.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::TlsFile`] for the first file that cannot be read or holds nothing of the kind.
+    ///
+    /// ```
+    /// use aliquot_client::ClientTls;
+    ///
+    /// let error = ClientTls::from_files("no/ca.pem", "client.pem", "client.key").unwrap_err();
+    /// assert!(error.to_string().starts_with("tls: \"no/ca.pem\" cannot be read"));
+    /// ```
+    pub fn from_files(
+        ca: impl AsRef<Path>,
+        cert: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> Result<Self, BuildError> {
+        let (cert, key) = (cert.as_ref(), key.as_ref());
+        let tls = Self::from_ca_file(ca)?;
+        let certs = Self::read_certs(cert).map_err(|reason| unusable(cert, reason))?;
+        let secret = Self::read_key(key).map_err(|reason| unusable(key, reason))?;
+        Ok(tls.identity(certs, secret))
+    }
+
+    /// [`ClientTls::from_files`] without a certificate of the client, for nodes that require none.
+    ///
+    /// # Errors
+    ///
+    /// As [`ClientTls::from_files`].
+    ///
+    /// ```no_run
+    /// use aliquot_client::{Client, ClientTls};
+    ///
+    /// let tls = ClientTls::from_ca_file("ca.pem")?;
+    /// let builder = Client::builder().addresses(["a:7001"]).tls(tls).token("a secret");
+    /// # Ok::<(), aliquot_client::BuildError>(())
+    /// ```
+    pub fn from_ca_file(ca: impl AsRef<Path>) -> Result<Self, BuildError> {
+        let ca = ca.as_ref();
+        let certs = Self::read_certs(ca).map_err(|reason| unusable(ca, reason))?;
+        Ok(Self::new(certs))
+    }
+
+    /// Reads a file of certificates, or returns why it cannot be used.
+    pub(super) fn read_certs(path: &Path) -> Result<Vec<u8>, String> {
+        read_pem(path, "certificate", "-----BEGIN CERTIFICATE-----")
+    }
+
+    /// Reads a file of a private key, in any of the forms that PEM has for keys.
+    pub(super) fn read_key(path: &Path) -> Result<Vec<u8>, String> {
+        read_pem(path, "private key", "PRIVATE KEY-----")
+    }
+
     /// Sets the certificate that authenticates the client, and its key, in PEM.
     #[must_use]
     pub fn identity(mut self, cert: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
@@ -58,6 +117,11 @@ impl ClientTls {
         self
     }
 
+    #[cfg(test)]
+    pub(super) fn files(&self) -> (Vec<u8>, Option<Pair>) {
+        (self.ca.clone(), self.identity.clone())
+    }
+
     /// Returns the settings as tonic wants them.
     pub(crate) fn config(&self) -> ClientTlsConfig {
         let mut config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&self.ca));
@@ -68,5 +132,22 @@ impl ClientTls {
             config = config.domain_name(name);
         }
         config
+    }
+}
+
+fn unusable(path: &Path, reason: String) -> BuildError {
+    BuildError::TlsFile {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+/// Reads a file that must have a line with this mark. Whether what follows is valid is found out at the first
+/// connection.
+fn read_pem(path: &Path, what: &str, mark: &str) -> Result<Vec<u8>, String> {
+    let pem = fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    match String::from_utf8_lossy(&pem).contains(mark) {
+        true => Ok(pem),
+        false => Err(format!("holds no {what} in PEM")),
     }
 }

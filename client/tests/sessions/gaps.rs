@@ -205,7 +205,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..6)
 }
 
-/// What one bucket of a whole budget would have left.
+/// One bucket of a whole budget, to tell what it would have left.
 struct OneBucket {
     level: f64,
     per_sec: f64,
