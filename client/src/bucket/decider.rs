@@ -156,13 +156,8 @@ impl CellDecider {
             // The old slot is in the old scale, even while the cell's scale is already the next one.
             let held = self.cell().held_units(&old, self.scale.grains_per_token());
             let missing = missing.max(held.min(old.burst));
-            // The fraction of a unit that was cut off the capacity is missing, too.
-            let cut = self
-                .plan
-                .burst
-                .grains()
-                .saturating_sub(old.grains(old.burst));
-            let missing = old.grains(missing).saturating_add(cut);
+            // The fraction of a unit that was cut off the capacity is there: no decision could spend it.
+            let missing = old.grains(missing);
             let forgets = planted::is(planted::Bug::ChangeForgetsDebt);
             let missing = if forgets { 0 } else { missing };
             let was = missing;
@@ -175,7 +170,7 @@ impl CellDecider {
             said = said.max(gone);
             let mode = self.shown(plan.mode);
             let slot = Slot::new(plan.rate, plan.burst, base, mode, plan.kind);
-            let debt = debt_of(&slot, plan.burst, missing);
+            let debt = debt_of(&slot, missing);
             let step = u16::from(!sync::planted(Bug::SameEpoch));
             let next = word.later(step, debt);
             let at = usize::from(next.epoch & 1);
@@ -323,12 +318,7 @@ impl Decider for CellDecider {
 
     fn share_at(&self, now: Tick) -> Share {
         let view = self.cell().view(now);
-        let cut = self
-            .plan
-            .burst
-            .grains()
-            .saturating_sub(view.slot.grains(view.slot.burst));
-        let missing = Tokens::from_grains(view.missing.saturating_add(cut));
+        let missing = Tokens::from_grains(view.missing);
         Share {
             rate: self.plan.rate,
             burst: self.plan.burst,

@@ -217,6 +217,44 @@ proptest! {
     }
 }
 
+/// A unit of so large a quota has 1,024 tokens: what it cuts off the capacity is not spent.
+#[test]
+fn a_large_quota_that_was_not_used_is_given_back_whole() {
+    let whole = (1 << 56) - 1;
+    let draft = BudgetDraft {
+        key: "a".into(),
+        quota: Some("72057594037927935 per day".into()),
+        ..BudgetDraft::default()
+    };
+    let terms = Terms::from(&draft.validate().expect("a valid budget"));
+    let key_state = Arc::new(KeyState::new("a"));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let (now, period) = (Tick::from_nanos(1 << 40), PeriodId::new(1));
+    decider.agree(&terms, Span::ZERO, now);
+    decider.admit_by(Right::Leased, period, now);
+    let part = |tokens| Share {
+        rate: Rate::ZERO,
+        burst: Tokens::from_grains(whole),
+        tokens: Tokens::from_grains(tokens),
+    };
+    decider.deposit(part(whole), now);
+    let lease = AtomicU64::new(u64::MAX);
+    let all = key_state.cell.decide(Need::Tokens(whole), now, &lease);
+    assert_eq!(all, Err(No::Quota));
+    for _ in 0..3 {
+        decider.admit_by(Right::Leased, period, now);
+        assert_eq!(decider.share_at(now), part(whole));
+    }
+    let one = key_state.cell.decide(Need::Tokens(1), now, &lease);
+    assert_eq!(one, Ok(period));
+    for _ in 0..3 {
+        decider.admit_by(Right::Leased, period, now);
+        assert_eq!(decider.share_at(now), part(whole - 1_024));
+    }
+    let back = decider.withdraw(Rate::ZERO, Tokens::MAX, now);
+    assert_eq!(back, part(whole - 1_024));
+}
+
 #[test]
 fn capacity_that_arrived_full_would_be_noticed() {
     let part = Share {

@@ -2,7 +2,7 @@
 
 use super::{CellDecider, Slot, Word};
 use aliquot_core::share::Kind;
-use aliquot_core::unit::{Tick, Tokens};
+use aliquot_core::unit::Tick;
 
 impl CellDecider {
     /// Charges here what was owed to the budget's home, once the budget has left central mode.
@@ -17,12 +17,7 @@ impl CellDecider {
     }
 }
 
-/// Returns the debt of a slot whose capacity is `burst` grains, `missing` of which are missing.
-pub(super) fn debt_of(slot: &Slot, burst: Tokens, missing: u64) -> u64 {
-    let (burst, unit) = (burst.grains(), slot.grains(1));
-    let debt = match burst.checked_sub(missing) {
-        Some(level) => slot.burst.saturating_sub(level / unit),
-        None => slot.burst.saturating_add((missing - burst).div_ceil(unit)),
-    };
-    debt.min(Word::DEBT_MAX)
+/// Returns the debt of a slot of whose capacity `missing` grains are missing, rounded up to units.
+pub(super) fn debt_of(slot: &Slot, missing: u64) -> u64 {
+    missing.div_ceil(slot.grains(1)).min(Word::DEBT_MAX)
 }
