@@ -13,6 +13,7 @@ pub use reservations::{OnExpire, ReservationError, Reserve, Reserved, SettledPar
 
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
 use crate::scope::Scope;
+use aliquot_client::limiter::Excess;
 use aliquot_client::{Client, KeyRefused, Limiter, Reason, Refused, Reservation};
 pub(crate) use charge::now;
 use futures_util::future::join_all;
@@ -59,11 +60,13 @@ pub struct Answer {
     pub outcome: Outcome,
     /// Reason of a decision against the request, for people and logs.
     pub reason: Option<Reason>,
+    /// The cost and the largest cost that is ever admitted, if the outcome is [`Outcome::Never`].
+    pub excess: Option<Excess>,
     /// Tokens per window of the whole budget; `None` if it is not known.
     pub limit: Option<u64>,
     /// The window, in whole seconds; `None` if no time makes the tokens, or if it is not known.
     pub window: Option<Duration>,
-    /// Tokens that this decider can take now. It may be less than what is left of the budget. `None` if it is not
+    /// Tokens that this decider can take now: what is left of its share, and not of the budget. `None` if it is not
     /// known here: only its home knows what is left of a budget in central mode.
     pub remaining: Option<u64>,
     /// Time until nothing is used any more.

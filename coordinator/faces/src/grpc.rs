@@ -270,6 +270,10 @@ fn reply(answer: &Answer) -> pb::CheckReply {
         remaining: answer.remaining,
         reset_after_ms: millis(answer.reset_after),
         retry_after_ms: answer.retry_after.map(millis),
+        excess: answer.excess.map(|excess| pb::Excess {
+            cost: excess.cost(),
+            burst: excess.burst(),
+        }),
     }
 }
 
@@ -316,6 +320,18 @@ mod tests {
             (reply.reason.as_str(), reply.retry_after_ms),
             ("throttled", Some(100))
         );
+        assert_eq!(reply.excess, None);
+        let reply = service
+            .check(Request::new(check("a", 11)))
+            .await
+            .expect("a reply")
+            .into_inner();
+        assert_eq!(reply.outcome(), pb::LimitOutcome::Never);
+        let excess = pb::Excess {
+            cost: 11,
+            burst: 10,
+        };
+        assert_eq!(reply.excess, Some(excess));
         let peek = pb::PeekRequest {
             key: "a".into(),
             within_ms: Some(5),

@@ -67,6 +67,7 @@ impl Answer {
         Self {
             outcome: refused.map_or(Outcome::Allowed, Outcome::of),
             reason: refused.map(|refused| refused.reason),
+            excess: refused.and_then(|refused| refused.excess),
             limit,
             window: window.flatten().map(Duration::from_secs),
             remaining: info.map(|info| info.remaining),
@@ -81,6 +82,7 @@ impl Answer {
         Self {
             outcome,
             reason: Some(reason),
+            excess: None,
             limit: None,
             window: None,
             remaining: None,

@@ -41,6 +41,9 @@ pub(super) fn of_answer(key: &str, answer: &Answer) -> Value {
         "allowed": answer.outcome == Outcome::Allowed,
         "outcome": answer.outcome.name(),
         "reason": answer.reason.map(|reason| reason.word()),
+        "excess": answer
+            .excess
+            .map(|excess| json!({ "cost": excess.cost(), "burst": excess.burst() })),
         "limit": answer.limit,
         "window_s": answer.window.map(|window| window.as_secs()),
         "remaining": answer.remaining,

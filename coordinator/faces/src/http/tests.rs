@@ -62,6 +62,7 @@ async fn a_refusal_has_status_200_unless_429_is_asked_for() {
     assert_eq!((told.status, &told.body["allowed"]), (200, &json!(false)));
     assert_eq!(told.body["outcome"], json!("over_limit"));
     assert_eq!(told.body["retry_after_s"], json!(0.1));
+    assert_eq!(told.body["excess"], Value::Null);
     let told = send(&decider, "/v1/check?status=429", json!({ "key": "a" })).await;
     assert_eq!((told.status, field(&told, "retry-after")), (429, "1"));
     let told = send(
@@ -72,6 +73,7 @@ async fn a_refusal_has_status_200_unless_429_is_asked_for() {
     .await;
     assert_eq!((told.status, field(&told, "retry-after")), (429, ""));
     assert_eq!(told.body["outcome"], json!("never"));
+    assert_eq!(told.body["excess"], json!({ "cost": 11, "burst": 10 }));
     assert_eq!(field(&told, "ratelimit"), "");
     let told = send(&decider, "/v1/check?status=1", json!({ "key": "a" })).await;
     assert_eq!(

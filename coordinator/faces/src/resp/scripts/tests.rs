@@ -23,6 +23,7 @@ fn answer(outcome: Outcome, remaining: u64, reset: u64, retry: Option<u64>) -> A
     Answer {
         outcome,
         reason: None,
+        excess: None,
         limit: Some(10),
         window: None,
         remaining: Some(remaining),

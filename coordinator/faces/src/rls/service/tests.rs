@@ -337,6 +337,7 @@ fn answered(rls: &Rls, text: &str, outcomes: &[Outcome]) -> Result<String, Probl
     let answer = |outcome: &Outcome| Answer {
         outcome: *outcome,
         reason: None,
+        excess: None,
         limit: Some(10),
         window: None,
         remaining: Some(3),
