@@ -182,7 +182,7 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
         &field,
         2,
         &[],
-        &["standard input:1, budget \"a\": there is no field `rat`; did you mean `rate`?"],
+        &["standard input:2, budget \"a\": there is no field `rat`; did you mean `rate`?"],
     );
     let value = "key: a\nrate: 3 parsecs\n---\nkey: b\nrate: 1/s\nburst: -1\n";
     let value = node.run(&["budget", "apply", "-"], value).await;
@@ -212,11 +212,11 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
     for (input, said) in [
         (
             "key: a\nrate: 1/s\nfloor: 3\n",
-            "budget \"a\": floor: invalid type: integer `3`, expected { rate, burst } of a rate or { permits } of permits",
+            "standard input:3, budget \"a\": floor = \"3\": must be `{ rate, burst }` of a rate, `{ permits }` of permits",
         ),
         (
             "key: a\nweights: [3]\n",
-            "weights: invalid type: integer `3`, expected { match, weight, band }",
+            "standard input:2, budget \"a\": weights = \"[3]\": must be a list of `{ match: { label: glob }, weight",
         ),
         ("key: a\nkey: b\n", "duplicate mapping key: key\n"),
     ] {
@@ -231,6 +231,27 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
         .run(&["budget", "apply", toml.to_str().unwrap()], "")
         .await;
     check(&toml, 0, &["1 changed"], &[]);
+}
+
+#[tokio::test]
+async fn a_number_that_is_not_whole_is_told_as_it_is_written() {
+    for (input, said) in [
+        (
+            "key: a\nrate: .inf\n",
+            "standard input:2, budget \"a\": rate = \".inf\": must be a rate of 0/s, or from 1 per 10 days",
+        ),
+        (
+            "key: a\nrate: 1/s\nburst: 1e3\n",
+            "standard input:3, budget \"a\": burst = \"1e3\": must be a whole number from 0 to 72057594037927936",
+        ),
+        (
+            "key: a\nrate: 1/s\nburst: true\n",
+            "standard input:3, budget \"a\": burst = \"true\": must be a whole number",
+        ),
+    ] {
+        let refused = run(&["budget", "apply", "-"], input).await;
+        check(&refused, 2, &[], &[said]);
+    }
 }
 
 fn many(budgets: std::ops::Range<usize>, rate: &str) -> String {

@@ -7,6 +7,7 @@ pub mod zones;
 use aliquot_core::budget::{Budget, BudgetDraft, FIELDS, FieldError};
 use serde::Deserialize;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::{self, Display};
@@ -43,11 +44,72 @@ impl Display for Place {
     }
 }
 
+/// The place of one field of a budget, and of each value within.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FieldPlace {
+    /// Path as in errors, such as `burst` or `weights[2].band`.
+    path: Cow<'static, str>,
+    line: u64,
+    /// The text as it is written, if a draft does not keep it: `true` is read as `yes`.
+    written: Option<Box<str>>,
+}
+
+impl FieldPlace {
+    /// Lists the fields of a table, and what is in them.
+    fn of(node: &Node) -> Vec<Self> {
+        let mut places = Vec::new();
+        let Shape::Table(table) = &node.value else {
+            return places;
+        };
+        for (name, value) in table {
+            let known = FIELDS.iter().find(|field| field.name == name);
+            let path = known.map_or_else(|| name.clone().into(), |field| field.name.into());
+            Self::add(path, value, &mut places);
+        }
+        places
+    }
+
+    fn add(path: Cow<'static, str>, node: &Node, places: &mut Vec<Self>) {
+        let inner = |path: String, node: &Node, places: &mut _| {
+            Self::add(path.into(), node, places);
+        };
+        match &node.value {
+            Shape::Leaf(_) => {}
+            Shape::List(list) => {
+                for (index, node) in list.iter().enumerate() {
+                    inner(format!("{path}[{index}]"), node, places);
+                }
+            }
+            Shape::Table(table) => {
+                for (name, node) in table {
+                    inner(format!("{path}.{name}"), node, places);
+                }
+            }
+        }
+        places.push(Self {
+            path,
+            line: node.line,
+            written: node.written.clone(),
+        });
+    }
+
+    /// Returns the place of a field, or of the nearest field that it stands in.
+    fn nearest<'a>(places: &'a [Self], field: &str) -> Option<&'a Self> {
+        let mut path = field;
+        loop {
+            if let Some(place) = places.iter().find(|place| place.path == path) {
+                return Some(place);
+            }
+            path = path.get(..path.rfind(['.', '['])?)?;
+        }
+    }
+}
+
 /// A budget, and where it stands, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     place: Place,
-    fields: Vec<(&'static str, u64)>,
+    fields: Vec<FieldPlace>,
     /// The budget as it is written; nothing of its values is checked yet.
     pub draft: BudgetDraft,
 }
@@ -71,14 +133,22 @@ impl Found {
         self.at(self.place.line)
     }
 
-    /// An error with the line of the field that it is about.
+    /// An error with the line of the field that it is about, and the value as it is written there.
     #[must_use]
     pub fn wrong(&self, error: &FieldError) -> String {
-        let end = error.field.find(['.', '[']).unwrap_or(error.field.len());
-        let name = error.field.get(..end).unwrap_or_default();
-        let field = self.fields.iter().find(|(field, _)| *field == name);
-        let line = field.map_or(self.place.line, |(_, line)| *line);
-        format!("{}: {error}", self.at(line))
+        let field = FieldPlace::nearest(&self.fields, &error.field);
+        let place = self.at(field.map_or(self.place.line, |field| field.line));
+        let written = field.filter(|field| field.path == error.field.as_str());
+        match written.and_then(|field| field.written.as_deref()) {
+            None => format!("{place}: {error}"),
+            Some(text) => {
+                let error = FieldError {
+                    value: text.to_owned(),
+                    ..error.clone()
+                };
+                format!("{place}: {error}")
+            }
+        }
     }
 
     fn at(&self, line: u64) -> String {
@@ -245,21 +315,26 @@ fn budgets_of(document: Node) -> Vec<Node> {
     }
 }
 
-fn found_in(file: &Arc<str>, node: Node) -> Result<Found, Unreadable> {
-    let place = Place {
+fn found_in(file: &Arc<str>, mut node: Node) -> Result<Found, Unreadable> {
+    let place = |line| Place {
         file: Arc::clone(file),
-        line: node.line,
+        line,
     };
-    let mut fields = Vec::new();
-    if let Shape::Table(table) = &node.value {
-        for (name, value) in table {
-            let known = FIELDS.iter().find(|field| field.name == name);
-            fields.extend(known.map(|field| (field.name, value.line)));
-        }
+    let (begins, fields) = (place(node.line), FieldPlace::of(&node));
+    if let Shape::Table(table) = &mut node.value {
+        // A key is a text: a number is no key, however it is written.
+        let values = table.iter_mut().filter(|(name, _)| name != "key");
+        values.for_each(|(_, node)| node.keep_fractions_as_text());
     }
-    let draft = draft_of(&place.to_string(), node.into_value())?;
+    let told = |name: &str| {
+        let field = FieldPlace::nearest(&fields, name);
+        let line = field.map_or(begins.line, |field| field.line);
+        let written = field.and_then(|field| field.written.as_deref());
+        (place(line).to_string(), written.map(str::to_owned))
+    };
+    let draft = read_draft(&begins.to_string(), node.into_value(), told)?;
     Ok(Found {
-        place,
+        place: begins,
         fields,
         draft,
     })
@@ -284,6 +359,15 @@ fn found_in(file: &Arc<str>, node: Node) -> Result<Found, Unreadable> {
 /// # Ok::<(), aliquot_budgets::Unreadable>(())
 /// ```
 pub fn draft_of(place: &str, value: Value) -> Result<BudgetDraft, Unreadable> {
+    read_draft(place, value, |_| (place.to_owned(), None))
+}
+
+/// Reads a draft. `told` returns the place of a field, and its value as it is written if that is known.
+fn read_draft(
+    place: &str,
+    value: Value,
+    told: impl Fn(&str) -> (String, Option<String>),
+) -> Result<BudgetDraft, Unreadable> {
     let Value::Object(fields) = &value else {
         return Err(format!(
             "{place} must be a table of fields such as `key` and `rate`, not {value}"
@@ -295,29 +379,48 @@ pub fn draft_of(place: &str, value: Value) -> Result<BudgetDraft, Unreadable> {
         Err(error) => error,
     };
     let key = fields.get("key").and_then(Value::as_str);
-    let place = key.map_or_else(
-        || place.to_owned(),
-        |key| format!("{place}, budget {key:?}"),
-    );
-    let known = || FIELDS.iter().map(|field| field.name);
+    let of_key = key.map_or_else(String::new, |key| format!(", budget {key:?}"));
     let mut problems = Vec::new();
     for (name, field) in fields {
-        if !known().any(|known| known == name) {
-            let hint = match nearest(name, known()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("a budget has {}", known().collect::<Vec<_>>().join(", ")),
-            };
-            problems.push(format!("{place}: there is no field `{name}`; {hint}"));
+        let (place, written) = told(name);
+        let Some(known) = FIELDS.iter().find(|known| known.name == name) else {
+            problems.push(format!("{place}{of_key}: {}", unknown_field(name)));
             continue;
-        }
+        };
         // What is wrong with a field by itself is told with its name.
         let alone = serde_json::json!({ name.as_str(): field });
         if let Err(error) = serde_json::from_value::<BudgetDraft>(alone) {
-            problems.push(format!("{place}: {name}: {error}"));
+            let value = written.unwrap_or_else(|| match field {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            });
+            let mut allowed = known.read_as.to_owned();
+            let error = error.to_string();
+            if error.starts_with("unknown field") {
+                allowed = format!("{allowed}; {error}");
+            }
+            let error = FieldError {
+                field: name.clone(),
+                value: value.chars().take(VALUE_CHARS_MAX).collect(),
+                allowed,
+            };
+            problems.push(format!("{place}{of_key}: {error}"));
         }
     }
     if problems.is_empty() {
-        problems.push(format!("{place}: {error}"));
+        problems.push(format!("{place}{of_key}: {error}"));
     }
     Err(Unreadable { problems })
+}
+
+/// Maximum number of characters of a value in an error.
+const VALUE_CHARS_MAX: usize = 80;
+
+fn unknown_field(name: &str) -> String {
+    let known = || FIELDS.iter().map(|field| field.name);
+    let hint = match nearest(name, known()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("a budget has {}", known().collect::<Vec<_>>().join(", ")),
+    };
+    format!("there is no field `{name}`; {hint}")
 }

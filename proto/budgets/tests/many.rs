@@ -67,7 +67,7 @@ fn one_wrong_line_among_very_many_is_named() {
     let told = "line.yaml:22223, budget \"tenant/7407/reads\": rate = \"100 parsecs\": must be";
     assert!(problem.starts_with(told), "{problem}");
     lines[22_222] = "  rat: 100/s".to_owned();
-    let told = "line.yaml:22222, budget \"tenant/7407/reads\": there is no field `rat`; did you mean `rate`?";
+    let told = "line.yaml:22223, budget \"tenant/7407/reads\": there is no field `rat`; did you mean `rate`?";
     assert_eq!(problems("line.yaml", &lines.join("\n")), [told]);
     lines[22_222] = "  rate: [".to_owned();
     let [problem] = &problems("line.yaml", &lines.join("\n"))[..] else {
