@@ -151,12 +151,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitC
 fn dispatch(cli: Cli, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
     let done = match cli.command {
         Command::Serve(args) => return args.run(out, serve),
-        Command::Agent(args) => args.run(out),
+        Command::Agent(args) => return args.run(out),
         Command::ExplainKey(args) => block_on(args.run(out)),
         Command::Budget(args) => block_on(args.run(out)),
         Command::Cluster(args) => block_on(args.run(out)),
         Command::Import(args) => block_on(args.run(out)),
-        Command::Rls(args) => args.run(out),
+        Command::Rls(args) => return args.run(),
         Command::Top(args) => block_on(args.run(out)),
         Command::Check(args) => return block_on(args.run(out)),
         Command::Completions { shell } => {

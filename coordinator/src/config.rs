@@ -83,6 +83,18 @@ impl Config {
     }
 }
 
+impl LogFormat {
+    /// Returns the format that the sources ask for, whatever is wrong with them otherwise.
+    #[must_use]
+    pub fn of(sources: &Sources) -> Self {
+        let written = Written::of(sources, &mut Problems::default());
+        let texts = written.get("log.format").map(|entry| &entry.texts);
+        let text = texts.and_then(|texts| texts.first());
+        text.and_then(|text| read::log_format(text))
+            .unwrap_or(Self::Pretty)
+    }
+}
+
 impl Loaded {
     /// Returns the origin of a setting's value; `None` if there is no such setting.
     #[must_use]

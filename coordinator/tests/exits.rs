@@ -143,6 +143,83 @@ fn the_last_line_of_a_log_in_json_is_json() {
     assert!(message.contains(&taken), "{said}");
 }
 
+/// Runs a command that ends with an error of its configuration. Returns its exit code, and level and message of each
+/// line of its log, all of which must be JSON.
+#[track_caller]
+fn lines_in_json(args: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, Vec<String>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_aliquot"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
+        command.env_remove(name);
+    }
+    command.args(args).envs(variables.iter().copied());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = apart(|| command.spawn()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let mut lines = Vec::new();
+    for line in said.lines() {
+        let line: serde_json::Value = serde_json::from_str(line)
+            .unwrap_or_else(|error| panic!("{args:?}: {line:?} is not JSON: {error}"));
+        let message = line["fields"]["message"].as_str().unwrap();
+        lines.push(format!("{} {message}", line["level"].as_str().unwrap()));
+    }
+    (output.status.code(), lines)
+}
+
+/// Asserts the exit code of a command, and a part of the error that its log ends with.
+#[track_caller]
+fn check_last(args: &str, variables: &[(&str, &str)], code: i32, part: &str) {
+    let words: Vec<&str> = args.split(' ').collect();
+    let (exit, lines) = lines_in_json(&words, variables);
+    let last = lines.last().map_or("", String::as_str);
+    assert_eq!(exit, Some(code), "{args}: {last}");
+    assert!(
+        last.starts_with("ERROR ") && last.contains(part),
+        "{args}: {last}"
+    );
+}
+
+#[test]
+fn an_error_of_the_configuration_has_the_format_of_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node.toml");
+    fs::write(&file, "lease = \"never\"\n[log]\nformat = \"json\"\n").unwrap();
+    let file = format!("serve --config {}", file.display());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    let (lease, taken_face) = (
+        "lease = \"never\"",
+        format!("agent --faces-http-listen {taken}"),
+    );
+    check_last(&file, &[], 2, lease);
+    let json = [("ALIQUOT_LOG_FORMAT", "json")];
+    check_last("serve --lease never", &json, 2, lease);
+    // A filter that lets nothing pass is no reason to end without a word.
+    check_last("serve --lease never --log-filter off", &json, 2, lease);
+    let gone = "serve --log-format json --config /nowhere/node.toml";
+    check_last(gone, &[], 2, "/nowhere/node.toml");
+    check_last("serve --log-format json --lease never", &[], 2, lease);
+    check_last("agent --log-format json", &[], 2, "no face is on");
+    let wrong = "agent --faces-http-listen here";
+    check_last(wrong, &json, 2, "faces.http_listen");
+    check_last(&taken_face, &json, 1, &taken);
+    let half = "agent --faces-http-listen 127.0.0.1:0 --tls-cert x.pem";
+    check_last(half, &json, 2, "--tls-cert and --tls-key");
+    let rls = [("LOG_FORMAT", "JSON"), ("GRPC_PORT", "many")];
+    check_last("rls --compat", &rls, 2, "GRPC_PORT");
+}
+
+/// A warning before the log is set up is a line of it, too.
+#[test]
+fn a_warning_about_a_variable_has_the_format_of_the_log() {
+    let variables = [("ALIQUOT_LEESE", "3s"), ("ALIQUOT_LOG_FORMAT", "json")];
+    let (exit, lines) = lines_in_json(&["agent"], &variables);
+    assert_eq!((exit, lines.len()), (Some(2), 2), "{lines:?}");
+    let warning = "WARN the variable ALIQUOT_LEESE means nothing here; did you mean ALIQUOT_LEASE?";
+    assert_eq!(lines[0], warning);
+    assert!(lines[1].starts_with("ERROR no face is on"), "{lines:?}");
+}
+
 #[test]
 fn the_unit_and_the_help_say_the_same() {
     let unit = include_str!("../../deploy/aliquot.service");

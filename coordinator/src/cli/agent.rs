@@ -1,12 +1,13 @@
 //! `aliquot agent`: faces beside a service.
 
 use super::connect::Connection;
-use super::node::{log_to_stderr, signals};
-use super::serve::sources;
+use super::node::{fatal, log_to_stderr, signals, warn};
+use super::serve::load;
 use super::{Failure, Out};
-use crate::config::{Config, FaceFlags};
+use crate::config::{Config, FaceFlags, Loaded};
 use crate::serve;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 An agent is a client of the cluster for services that embed none: a sidecar, or one on each host. It answers on
@@ -34,31 +35,39 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn run(self, out: Out) -> Result<(), Failure> {
-        let sources = sources(self.config, self.flags.0)?;
-        let loaded =
-            Config::load(&sources).map_err(|problems| Failure::Usage(problems.to_string()))?;
-        for warning in &loaded.warnings {
-            out.complain(&format!("warning: {warning}"));
-        }
-        let config = loaded.config;
-        if config.faces.listen.is_empty() {
-            let what = "no face is on: give --faces-http-listen, --faces-grpc-listen, --faces-redis-listen or --faces-rlqs-listen an address";
-            return Err(Failure::Usage(what.to_owned()));
-        }
-        let client = self.connection.client()?;
-        let runtime = tokio::runtime::Runtime::new();
-        let failed = |error| Failure::Refused(format!("the agent cannot start: {error}"));
-        runtime.map_err(failed)?.block_on(async {
-            log_to_stderr(&config.log).map_err(Failure::Usage)?;
-            let (shutdown, second) = signals()?;
-            tokio::select! {
-                ended = serve::agent(config, client, shutdown) => ended.map_err(|error| match error.may_pass() {
-                    true => Failure::Refused(error.to_string()),
-                    false => Failure::Usage(error.to_string()),
-                }),
-                () = second => Err(Failure::Refused("stopped by a second signal".to_owned())),
+    pub(super) fn run(self, out: Out) -> Result<ExitCode, Failure> {
+        let (format, loaded) = load(self.config, self.flags.0);
+        let run = |loaded: Loaded| {
+            for warning in &loaded.warnings {
+                warn(format, out, warning);
             }
-        })
+            start(loaded.config, &self.connection)
+        };
+        match loaded.and_then(run) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(failure) => fatal(format, failure),
+        }
     }
+}
+
+/// Runs an agent until SIGTERM, SIGINT or SIGHUP.
+fn start(config: Config, connection: &Connection) -> Result<(), Failure> {
+    if config.faces.listen.is_empty() {
+        let what = "no face is on: give --faces-http-listen, --faces-grpc-listen, --faces-redis-listen or --faces-rlqs-listen an address";
+        return Err(Failure::Usage(what.to_owned()));
+    }
+    let client = connection.client()?;
+    let runtime = tokio::runtime::Runtime::new();
+    let failed = |error| Failure::Refused(format!("the agent cannot start: {error}"));
+    runtime.map_err(failed)?.block_on(async {
+        log_to_stderr(&config.log).map_err(Failure::Usage)?;
+        let (shutdown, second) = signals()?;
+        tokio::select! {
+            ended = serve::agent(config, client, shutdown) => ended.map_err(|error| match error.may_pass() {
+                true => Failure::Refused(error.to_string()),
+                false => Failure::Usage(error.to_string()),
+            }),
+            () = second => Err(Failure::Refused("stopped by a second signal".to_owned())),
+        }
+    })
 }

@@ -1,9 +1,9 @@
 //! `aliquot explain-key`: the rule and the budget of a key that a face is asked for.
 
 use super::connect::Connection;
-use super::serve::sources;
+use super::serve::load;
 use super::{Failure, Out, show};
-use crate::config::{Config, FaceFlags};
+use crate::config::FaceFlags;
 use aliquot_core::budget::Key;
 use aliquot_faces::Face;
 use aliquot_wire::Wire;
@@ -33,9 +33,8 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) async fn run(self, out: Out) -> Result<(), Failure> {
-        let sources = sources(self.config, self.flags.0)?;
-        let loaded =
-            Config::load(&sources).map_err(|problems| Failure::Usage(problems.to_string()))?;
+        let (_, loaded) = load(self.config, self.flags.0);
+        let loaded = loaded?;
         let rules = &loaded.config.faces.rules;
         let mapped = rules.budget_key(self.face, self.key.as_bytes());
         let mapped = mapped.map_err(|problem| {

@@ -1,12 +1,13 @@
 //! The process of a node: logs, signals, and the first budgets of a new cluster.
 
-use super::Failure;
+use super::{Failure, Out};
 use crate::config::{Config, Loaded, LogConfig, LogFormat};
 use crate::raft::Halt;
 use crate::serve::{self, Apart, ServeError};
 use aliquot_core::budget::Budget;
 use aliquot_wire::limits::PAGE_MAX;
 use futures_util::future::{BoxFuture, FutureExt};
+use std::process::ExitCode;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -113,6 +114,32 @@ impl Own {
             _runs: runs,
         })
     }
+}
+
+/// Prints the error that ends a command with a log, and returns its exit code. A log in JSON ends with a line in JSON:
+/// a collector reads it like all others, whatever its filter is. The caller prints any other.
+pub(super) fn fatal(format: LogFormat, failure: Failure) -> Result<ExitCode, Failure> {
+    match format {
+        LogFormat::Pretty => Err(failure),
+        LogFormat::Json => {
+            in_json(|| tracing::error!("{failure}"));
+            Ok(failure.exit_code())
+        }
+    }
+}
+
+/// Prints a warning that comes before the log is set up, in the format of the log.
+pub(super) fn warn(format: LogFormat, out: Out, warning: &str) {
+    match format {
+        LogFormat::Pretty => out.complain(&format!("warning: {warning}")),
+        LogFormat::Json => in_json(|| tracing::warn!("{warning}")),
+    }
+}
+
+fn in_json(tell: impl FnOnce()) {
+    let lines = tracing_subscriber::fmt().json();
+    let lines = lines.with_writer(std::io::stderr).finish();
+    tracing::subscriber::with_default(lines, tell);
 }
 
 /// Sets up the log on standard error, with colours if that is a terminal.

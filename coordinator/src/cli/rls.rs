@@ -1,9 +1,9 @@
 //! `aliquot rls`: Envoy's rate limit service, in place of envoyproxy/ratelimit.
 
+use super::Failure;
 use super::budget::apply;
 use super::connect::Connection;
-use super::node::{log_to_stderr, signals};
-use super::{Failure, Out};
+use super::node::{fatal, log_to_stderr, signals};
 use crate::config::{LogConfig, LogFormat};
 use crate::serve;
 use aliquot_budgets::Found;
@@ -11,6 +11,7 @@ use aliquot_core::budget::BudgetDraft;
 use aliquot_faces::rls::load::Budgets;
 use aliquot_faces::rls::settings::Compat;
 use futures_util::future::LocalBoxFuture;
+use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 It takes the place of envoyproxy/ratelimit: the same service, files and environment variables, and no Redis. It is a
@@ -62,15 +63,24 @@ impl Budgets for Cluster {
 }
 
 impl Args {
-    pub(super) fn run(self, _out: Out) -> Result<(), Failure> {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
         debug_assert!(self.compat, "the flag is required");
         let variables = std::env::vars_os();
         let variables = variables
             .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)));
         let variables: Vec<(String, String)> = variables.collect();
-        let compat = Compat::read(&variables);
+        match self.start(&variables) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            // A wrong format is itself an error, which is then for people.
+            Err(failure) => fatal(format(&variables).unwrap_or(LogFormat::Pretty), failure),
+        }
+    }
+
+    /// Runs the service until SIGTERM, SIGINT or SIGHUP.
+    fn start(self, variables: &[(String, String)]) -> Result<(), Failure> {
+        let compat = Compat::read(variables);
         let compat = compat.map_err(|problems| Failure::Usage(problems.join("\n")))?;
-        let log = log(&variables)?;
+        let log = log(variables)?;
         let client = self.connection.client()?;
         let runtime = tokio::runtime::Runtime::new();
         let failed = |error| Failure::Refused(format!("the service cannot start: {error}"));
@@ -91,15 +101,7 @@ impl Args {
 
 /// Returns level and format of the log, by the reference server's names.
 fn log(variables: &[(String, String)]) -> Result<LogConfig, Failure> {
-    let value = |name: &str| {
-        let mut all = variables.iter();
-        let found = all.find(|(known, value)| known == name && !value.is_empty());
-        found.map(|(_, value)| value.to_ascii_lowercase())
-    };
-    let wrong = |name: &str, value: &str, allowed: &str| {
-        Failure::Usage(format!("{name} = {value:?}: must be {allowed}"))
-    };
-    let filter = match value("LOG_LEVEL").as_deref() {
+    let filter = match value(variables, "LOG_LEVEL").as_deref() {
         None | Some("info") => "info",
         Some("trace") => "trace",
         Some("debug") => "debug",
@@ -113,13 +115,27 @@ fn log(variables: &[(String, String)]) -> Result<LogConfig, Failure> {
             ));
         }
     };
-    let format = match value("LOG_FORMAT").as_deref() {
-        None | Some("text") => LogFormat::Pretty,
-        Some("json") => LogFormat::Json,
-        Some(format) => return Err(wrong("LOG_FORMAT", format, "text or json")),
-    };
     Ok(LogConfig {
-        format,
+        format: format(variables)?,
         filter: filter.to_owned(),
     })
+}
+
+fn format(variables: &[(String, String)]) -> Result<LogFormat, Failure> {
+    match value(variables, "LOG_FORMAT").as_deref() {
+        None | Some("text") => Ok(LogFormat::Pretty),
+        Some("json") => Ok(LogFormat::Json),
+        Some(format) => Err(wrong("LOG_FORMAT", format, "text or json")),
+    }
+}
+
+/// Returns the value of a variable in small letters, unless it is empty.
+fn value(variables: &[(String, String)], name: &str) -> Option<String> {
+    let mut all = variables.iter();
+    let found = all.find(|(known, value)| known == name && !value.is_empty());
+    found.map(|(_, value)| value.to_ascii_lowercase())
+}
+
+fn wrong(name: &str, value: &str, allowed: &str) -> Failure {
+    Failure::Usage(format!("{name} = {value:?}: must be {allowed}"))
 }

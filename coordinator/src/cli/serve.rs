@@ -1,8 +1,10 @@
 //! `aliquot serve`: runs a node.
 
+use super::node::{fatal, warn};
 use super::{Failure, Out};
 use crate::config::{Config, Flags, Loaded, LogFormat, Sources};
 use futures_util::future::BoxFuture;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -54,50 +56,50 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
-        let print = self.print_config;
-        let loaded = self.load()?;
-        for warning in &loaded.warnings {
-            out.complain(&format!("warning: {warning}"));
-        }
-        if print {
+        let (format, loaded) = load(self.config, self.flags);
+        if self.print_config {
+            let loaded = loaded?;
+            for warning in &loaded.warnings {
+                out.complain(&format!("warning: {warning}"));
+            }
             out.answer(|| loaded.to_json(), || loaded.to_string());
             return Ok(ExitCode::SUCCESS);
         }
-        let format = loaded.config.log.format;
-        let runtime = tokio::runtime::Runtime::new();
-        let failed = |error| Failure::Refused(format!("the node cannot start: {error}"));
-        match runtime.map_err(failed)?.block_on(serve(loaded)) {
-            Ok(()) => Ok(ExitCode::SUCCESS),
-            // The last line of a log in JSON must be JSON, too.
-            Err(failure) if format == LogFormat::Json && tracing::dispatcher::has_been_set() => {
-                tracing::error!("{failure}");
-                Ok(failure.exit_code())
+        let run = |loaded: Loaded| {
+            for warning in &loaded.warnings {
+                warn(format, out, warning);
             }
-            Err(failure) => Err(failure),
+            let runtime = tokio::runtime::Runtime::new();
+            let failed = |error| Failure::Refused(format!("the node cannot start: {error}"));
+            runtime.map_err(failed)?.block_on(serve(loaded))
+        };
+        match loaded.and_then(run) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(failure) => fatal(format, failure),
         }
-    }
-
-    fn load(self) -> Result<Loaded, Failure> {
-        let sources = sources(self.config, self.flags)?;
-        Config::load(&sources).map_err(|problems| Failure::Usage(problems.to_string()))
     }
 }
 
-/// Reads the file and the variables, beside the flags.
-pub(super) fn sources(config: Option<PathBuf>, flags: Flags) -> Result<Sources, Failure> {
+/// Reads the configuration from the file, the variables and the flags. Returns also the format of the log, which the
+/// error about another setting has, too.
+pub(super) fn load(config: Option<PathBuf>, flags: Flags) -> (LogFormat, Result<Loaded, Failure>) {
     let mut sources = Sources::default();
-    if let Some(path) = config {
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            let path = path.display();
-            Failure::Usage(format!("--config {path} cannot be read: {error}"))
-        })?;
-        sources.file(path, text);
-    }
-    let readable = |(name, text): (_, std::ffi::OsString)| {
-        let name: std::ffi::OsString = name;
+    let readable = |(name, text): (OsString, OsString)| {
         Some((name.into_string().ok()?, text.into_string().ok()?))
     };
     sources.env(std::env::vars_os().filter_map(readable));
     sources.flags(flags);
-    Ok(sources)
+    if let Some(path) = config {
+        match std::fs::read_to_string(&path) {
+            Ok(text) => sources.file(path, text),
+            Err(error) => {
+                let path = path.display();
+                let said = format!("--config {path} cannot be read: {error}");
+                return (LogFormat::of(&sources), Err(Failure::Usage(said)));
+            }
+        }
+    }
+    let loaded = Config::load(&sources);
+    let loaded = loaded.map_err(|problems| Failure::Usage(problems.to_string()));
+    (LogFormat::of(&sources), loaded)
 }

@@ -322,11 +322,7 @@ impl Read<'_> {
     }
 
     fn log(&mut self) -> Option<LogConfig> {
-        let format = self.one("log.format", "pretty or json", |text| match text {
-            "pretty" => Some(LogFormat::Pretty),
-            "json" => Some(LogFormat::Json),
-            _ => None,
-        });
+        let format = self.one("log.format", "pretty or json", log_format);
         let allowed = "a filter such as info, or warn,aliquot_coordinator=debug";
         let filter = self.one("log.filter", allowed, |text| {
             let known = text.parse::<tracing_subscriber::filter::Targets>();
@@ -397,6 +393,15 @@ impl Read<'_> {
             clients,
             peers: named,
         }))
+    }
+}
+
+/// Returns the format of the log with this name.
+pub(super) fn log_format(text: &str) -> Option<LogFormat> {
+    match text {
+        "pretty" => Some(LogFormat::Pretty),
+        "json" => Some(LogFormat::Json),
+        _ => None,
     }
 }
 
