@@ -5,6 +5,7 @@
 //! own.
 
 pub mod clock;
+mod terminal;
 pub mod timer;
 
 pub mod config;

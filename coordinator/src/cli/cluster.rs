@@ -197,8 +197,8 @@ async fn status(connection: &Connection, out: Out) -> Result<(), Failure> {
             "answering": show::node_id(cluster.answering),
             "removed": cluster.removed,
             "leader": cluster.leader.map(show::node_id),
-            "term": cluster.term.get(),
-            "applied": cluster.applied,
+            "term": show::whole(cluster.term.get()),
+            "applied": show::whole(cluster.applied),
             "lease_s": show::seconds(cluster.lease),
             "drift_ppm": cluster.drift.ppm(),
             "nodes": cluster.nodes.iter().map(node_json).collect::<Vec<_>>(),
@@ -241,13 +241,13 @@ fn node_json(view: &NodeView) -> Value {
     json!({
         "node": show::node_id(view.node),
         "role": role(view.role),
-        "incarnation": view.incarnation.get(),
+        "incarnation": show::whole(view.incarnation.get()),
         "peer_address": view.address,
         "client_address": view.client_address,
         "leaving": view.leaving,
         "heard_s_ago": view.heard_ago.map(show::seconds),
         "sessions": view.sessions,
-        "matched": view.matched,
+        "matched": view.matched.map(show::whole),
     })
 }
 
@@ -344,7 +344,7 @@ async fn clients(connection: &Connection, out: Out) -> Result<(), Failure> {
         let clients = all.iter().map(|(node, client)| {
             json!({
                 "node": show::node_id(*node),
-                "session": client.session,
+                "session": show::whole(client.session),
                 "address": client.address,
                 "labels": client.labels,
                 "keys": client.keys,

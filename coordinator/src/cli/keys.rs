@@ -73,7 +73,7 @@ pub(super) async fn holders(
         let holders = list.holders.iter().map(|holder| {
             json!({
                 "node": show::node_id(holder.node),
-                "incarnation": holder.incarnation.get(),
+                "incarnation": show::whole(holder.incarnation.get()),
                 "held": show::share_json(&holder.held, budget),
                 "floor": show::share_json(&holder.floor, budget),
                 "closed": holder.closed,
@@ -123,7 +123,7 @@ fn client_json((node, client): &(NodeId, ClientView), budget: &Budget) -> Value 
     let held = client.held.unwrap_or(Share::EMPTY);
     json!({
         "node": show::node_id(*node),
-        "session": client.session,
+        "session": show::whole(client.session),
         "address": client.address,
         "labels": client.labels,
         "held": show::share_json(&held, budget),

@@ -57,19 +57,33 @@ pub(super) fn draft(draft: &BudgetDraft) -> Value {
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|_, value| !value.is_null() && *value != json!([]));
     }
+    keep_large(&mut value);
     value
 }
 
+/// Replaces each number in a value that programs may round by a text.
+fn keep_large(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(large) = number.as_u64() {
+                *value = whole(large);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(keep_large),
+        Value::Object(fields) => fields.values_mut().for_each(keep_large),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
 /// Converts grains to thousandths of a token: 1,500 is one and a half.
-pub(super) fn milli(grains: u64, budget: &Budget) -> u64 {
+pub(super) fn milli(grains: u64, budget: &Budget) -> u128 {
     let scale = u128::from(budget.scale().grains_per_token().max(1));
     // Round to nearest, so that a rate that the scale rounded is shown as it was written.
-    let milli = (u128::from(grains) * 1_000 + scale / 2) / scale;
-    u64::try_from(milli).unwrap_or(u64::MAX)
+    (u128::from(grains) * 1_000 + scale / 2) / scale
 }
 
 /// Formats thousandths as a decimal: `1.5`, `200`.
-pub(super) fn decimal(milli: u64) -> String {
+pub(super) fn decimal(milli: u128) -> String {
     let (whole, rest) = (milli / 1_000, milli % 1_000);
     match rest {
         0 => whole.to_string(),
@@ -112,13 +126,27 @@ pub(super) fn share_json(share: &Share, budget: &Budget) -> Value {
     }
 }
 
-/// Returns thousandths as a JSON number, as an integer if possible.
-pub(super) fn number(milli: u64) -> Value {
+/// Largest whole number that programs such as `jq` keep: they read numbers as floating point of 53 bits.
+const EXACT_MAX: u64 = 1 << 53;
+
+/// Returns a whole number as JSON: a number, or a text if programs may round it.
+pub(super) fn whole(number: u64) -> Value {
+    match number {
+        0..=EXACT_MAX => number.into(),
+        _ => number.to_string().into(),
+    }
+}
+
+/// Returns thousandths as a JSON number, as an integer if possible, or as a text if programs may round it.
+pub(super) fn number(milli: u128) -> Value {
+    let text = decimal(milli);
+    if milli > u128::from(EXACT_MAX) {
+        let integer = text.parse().ok();
+        return integer.map_or_else(|| text.into(), whole);
+    }
     match milli % 1_000 {
-        0 => (milli / 1_000).into(),
-        _ => decimal(milli)
-            .parse::<f64>()
-            .map_or(Value::Null, Value::from),
+        0 => text.parse::<u64>().map_or(Value::Null, Value::from),
+        _ => text.parse::<f64>().map_or(Value::Null, Value::from),
     }
 }
 
@@ -133,7 +161,7 @@ pub(super) fn usage_json(usage: &Usage) -> Value {
         "held": share_json(&usage.held, budget),
         "demand": number(milli(usage.demand, budget)),
         "spent": number(milli(usage.spent.grains(), budget)),
-        "period": usage.period.get(),
+        "period": whole(usage.period.get()),
         "winding_up": usage.winding,
     })
 }
@@ -153,7 +181,7 @@ pub(super) fn age(span: Span) -> String {
 
 /// Returns a span in seconds, as a JSON number.
 pub(super) fn seconds(span: Span) -> Value {
-    number(span.nanos() / 1_000_000)
+    number((span.nanos() / 1_000_000).into())
 }
 
 #[cfg(test)]
@@ -168,8 +196,39 @@ mod tests {
         assert_eq!(number(1_500), json!(1.5));
         assert_eq!(number(500), json!(0.5));
         assert_eq!(number(2_000), json!(2));
+        assert_eq!(number(200_000), json!(200));
         assert_eq!(age(Span::from_millis(90_500)), "1m30s");
         assert_eq!(age(Span::from_millis(320)), "320ms");
         assert_eq!(age(Span::from_secs(90_000)), "1d01h");
+    }
+
+    /// The largest limit, and numbers around those that programs keep.
+    #[test]
+    fn large_numbers_are_exact_and_a_text_where_a_program_would_round_them() {
+        let budget = |text: &str| {
+            let draft = aliquot_budgets::draft_of("a test", json!({ "key": "a", "quota": text }));
+            draft.unwrap().validate().unwrap()
+        };
+        let largest = budget("72057594037927936 per day");
+        for (tokens, expect) in [
+            (1, json!(1)),
+            ((1 << 53) - 1, json!(9_007_199_254_740_991_u64)),
+            (1 << 53, json!(9_007_199_254_740_992_u64)),
+            ((1 << 53) + 1, json!("9007199254740993")),
+            ((1 << 56) - 1, json!("72057594037927935")),
+            (1 << 56, json!("72057594037927936")),
+        ] {
+            let milli = milli(tokens, &largest);
+            assert_eq!(decimal(milli), tokens.to_string());
+            assert_eq!(number(milli), expect, "{tokens}");
+            assert_eq!(whole(tokens), expect, "{tokens}");
+        }
+        // A fraction that no floating point of 53 bits holds.
+        assert_eq!(number((1 << 60) + 1), json!("1152921504606846.977"));
+        let mut draft = largest.to_draft();
+        draft.burst = Some((1_u64 << 56).into());
+        assert_eq!(super::draft(&draft)["burst"], json!("72057594037927936"));
+        draft.burst = Some(200_u64.into());
+        assert_eq!(super::draft(&draft)["burst"], json!(200));
     }
 }

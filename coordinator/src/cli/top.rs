@@ -2,6 +2,7 @@
 
 use super::connect::Connection;
 use super::{Failure, Out, cluster, show};
+use crate::terminal::lines as terminal_lines;
 use aliquot_core::share::Kind;
 use aliquot_wire::Wire;
 use aliquot_wire::admin::{BusyKey, BusyKeys, TopKeys};
@@ -85,7 +86,8 @@ impl Args {
                 Err(Failure::Unreachable(why)) => why,
                 Err(failure) => return Err(failure),
             };
-            if draw(&page).is_err() {
+            let size = terminal::size().unwrap_or((80, 24));
+            if draw(std::io::stdout().lock(), size, &page).is_err() {
                 return Ok(());
             }
         }
@@ -155,13 +157,14 @@ fn is_quit(event: &Event) -> bool {
 }
 
 /// Draws over the previous page, without clearing the screen first, to avoid flicker.
-fn draw(page: &str) -> std::io::Result<()> {
-    let mut screen = std::io::stdout().lock();
-    let (_, rows) = terminal::size().unwrap_or((80, 24));
+fn draw(mut screen: impl Write, (columns, rows): (u16, u16), page: &str) -> std::io::Result<()> {
     queue!(screen, cursor::MoveTo(0, 0))?;
-    for line in page.lines().take(usize::from(rows.saturating_sub(1))) {
+    for line in terminal_lines(page, columns, rows) {
         write!(screen, "{line}")?;
-        queue!(screen, terminal::Clear(terminal::ClearType::UntilNewLine))?;
+        // Behind a full line the cursor still stands on its last character, which this would clear.
+        if line.chars().count() < usize::from(columns) {
+            queue!(screen, terminal::Clear(terminal::ClearType::UntilNewLine))?;
+        }
         write!(screen, "\r\n")?;
     }
     queue!(screen, terminal::Clear(terminal::ClearType::FromCursorDown))?;
@@ -169,20 +172,22 @@ fn draw(page: &str) -> std::io::Result<()> {
 }
 
 /// Returns the part of the limit that is asked for, spent or held, in thousandths.
-fn used(key: &BusyKey) -> u64 {
+fn used(key: &BusyKey) -> u128 {
     let (usage, whole) = (&key.usage, key.usage.limit.whole());
     let (used, of) = match usage.limit.kind() {
         Kind::Rate => (usage.demand, whole.rate.grains()),
         Kind::Quota => (usage.spent.grains(), whole.tokens.grains()),
         Kind::Concurrency => (usage.held.burst.grains(), whole.burst.grains()),
     };
-    u64::try_from(u128::from(used) * 1_000 / u128::from(of.max(1))).unwrap_or(u64::MAX)
+    u128::from(used) * 1_000 / u128::from(of.max(1))
 }
 
 fn to_text(busy: &BusyKeys) -> String {
     let rows = busy.keys.iter().map(|key| {
         let usage = &key.usage;
-        let flow = |milli: Option<u64>| milli.map_or_else(|| "-".to_owned(), show::decimal);
+        let flow = |milli: Option<u64>| {
+            milli.map_or_else(|| "-".to_owned(), |milli| show::decimal(milli.into()))
+        };
         [
             usage.key.to_string(),
             show::limit(&usage.limit),
@@ -205,11 +210,12 @@ fn to_text(busy: &BusyKeys) -> String {
 }
 
 fn to_json(busy: &BusyKeys) -> serde_json::Value {
+    let flow = |milli: Option<u64>| milli.map(|milli| show::number(milli.into()));
     let keys = busy.keys.iter().map(|key| {
         let mut shown = show::usage_json(&key.usage);
         shown["use"] = show::number(used(key));
-        shown["admitted_per_s"] = key.admitted_milli.map(show::number).into();
-        shown["denied_per_s"] = key.denied_milli.map(show::number).into();
+        shown["admitted_per_s"] = flow(key.admitted_milli).into();
+        shown["denied_per_s"] = flow(key.denied_milli).into();
         shown["holders"] = key.holders.into();
         shown
     });
@@ -229,5 +235,25 @@ mod tests {
         assert!(key(KeyCode::Char('c'), KeyModifiers::CONTROL));
         assert!(!key(KeyCode::Char('c'), none) && !key(KeyCode::Enter, none));
         assert!(!is_quit(&Event::Resize(80, 24)));
+    }
+
+    /// Lines that wrap would push the first ones off the screen, and leave parts of the page before.
+    #[test]
+    fn a_page_is_cut_to_the_terminal() {
+        let wide = format!(
+            "KEY {}\nshort\n{}\nbelow\n",
+            "x".repeat(285),
+            "y".repeat(60)
+        );
+        let mut drawn = Vec::new();
+        draw(&mut drawn, (60, 4), &wide).unwrap();
+        let drawn = String::from_utf8(drawn).unwrap();
+        let (home, rest_of_line, rest) = ("\u{1b}[1;1H", "\u{1b}[K", "\u{1b}[J");
+        let first = format!("KEY {}", "x".repeat(56));
+        let expect = format!(
+            "{home}{first}\r\nshort{rest_of_line}\r\n{}\r\n{rest}",
+            "y".repeat(60)
+        );
+        assert_eq!(drawn, expect);
     }
 }

@@ -1,6 +1,7 @@
 //! The output of a run.
 
 use super::View;
+use crate::terminal::lines;
 use crossterm::QueueableCommand;
 use crossterm::cursor::MoveToPreviousLine;
 use crossterm::terminal::{Clear, ClearType};
@@ -98,9 +99,7 @@ impl Screen {
         }
         self.out.queue(Clear(ClearType::FromCursorDown))?;
         self.drawn = 0;
-        // A line that wraps or scrolls away could not be overwritten.
-        for line in text.lines().take(usize::from(rows.saturating_sub(1))) {
-            let line: String = line.chars().take(usize::from(columns)).collect();
+        for line in lines(text, columns, rows) {
             writeln!(self.out, "{line}")?;
             self.drawn = self.drawn.saturating_add(1);
         }
