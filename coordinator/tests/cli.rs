@@ -6,11 +6,15 @@
 
 #[path = "support/fake.rs"]
 mod fake;
+#[path = "cli/json.rs"]
+mod json;
 #[path = "support/program.rs"]
 mod program;
 #[path = "support/server.rs"]
 mod server;
 
+use aliquot_client::Clock;
+use aliquot_client::clock::HostClock;
 use aliquot_coordinator::api::auth::Auth;
 use fake::Fake;
 use program::{ProgramOutput, check, run};
@@ -448,16 +452,30 @@ async fn every_endpoint_is_tried_and_an_unreachable_cluster_has_its_own_exit_cod
     check(&key, 2, &[], &["--tls-cert and --tls-key belong together"]);
 }
 
+/// Maximum time that a silent endpoint costs a command: a second, and the start of the program.
+const SILENT_MAX: Duration = Duration::from_millis(1_500);
+
 /// A silent node accepts connections and answers nothing, as a removed node or a stopped process does.
 #[tokio::test]
 async fn a_silent_endpoint_is_passed_over_and_a_lost_question_is_told_as_one() {
     let node = Node::new().await;
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap().to_string();
-    let found = node
-        .run(&["cluster", "status", "--endpoint", &silent], "")
-        .await;
-    check(&found, 0, &["node 1"], &[]);
+    // The best of some runs, since the machine may be busy with something else.
+    let mut least = Duration::MAX;
+    for _ in 0..3 {
+        let begun = HostClock.now();
+        let found = node
+            .run(&["cluster", "status", "--endpoint", &silent], "")
+            .await;
+        check(&found, 0, &["node 1"], &[]);
+        let took = HostClock.now().since(begun);
+        least = least.min(Duration::from_nanos(took.nanos()));
+        if least < SILENT_MAX {
+            break;
+        }
+    }
+    assert!(least < SILENT_MAX, "a silent endpoint costs {least:?}");
     let alone = |command: &'static [&'static str]| {
         let end = ["--timeout", "50ms", "--endpoint", &silent];
         let arguments: Vec<String> = command.iter().chain(&end).map(|&it| it.into()).collect();
@@ -470,6 +488,16 @@ async fn a_silent_endpoint_is_passed_over_and_a_lost_question_is_told_as_one() {
     check(&read, 3, &[], &["no node answered; nothing was changed"]);
     let write = alone(&["budget", "delete", "a"]).await;
     check(&write, 1, &[], &["may have been carried out or not"]);
+    let checked = alone(&["check", "a"]).await;
+    check(
+        &checked,
+        3,
+        &[],
+        &[
+            "no node gave a session; nothing was taken",
+            "no session within 50ms",
+        ],
+    );
     let wrong = node.run(&["top", "--timeout", "soon"], "").await;
     check(&wrong, 2, &[], &["must be a span from 10ms to 1h"]);
 }

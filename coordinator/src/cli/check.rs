@@ -1,17 +1,20 @@
 //! `aliquot check`: one request, decided as a request of a service is.
 
-use super::connect::Connection;
-use super::{Failure, Out};
+use super::connect::{Connection, SILENT_FOR};
+use super::{Failure, Out, show};
+use aliquot_client::clock::HostClock;
 use aliquot_client::limiter::{Kind, LimiterState};
-use aliquot_client::{Client, Limiter, Reason, Refused};
+use aliquot_client::{Client, Clock, Limiter, Reason, Refused};
 use aliquot_core::budget::Key;
 use serde_json::json;
+use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
 A check is a request like any other: if it is admitted, its tokens are spent.
-A permit is returned at once.
+A permit is returned at once. A session is waited for 2s, or with --timeout no longer than that, and for 1s
+at most while there is another endpoint.
 
 Examples:
   aliquot check tenant/42/reads
@@ -24,7 +27,7 @@ Exit codes:
   2  the command line is wrong; nothing was sent
   3  no node opened a session; nothing was taken";
 
-/// Maximum wait for a session and for the terms of the key.
+/// Maximum wait for a session and for the terms of the key, unless `--timeout` gives another for the whole check.
 const SESSION_WAIT: Duration = Duration::from_secs(2);
 
 /// Interval at which both are polled.
@@ -43,6 +46,14 @@ pub(super) struct Args {
     connection: Connection,
 }
 
+/// Outcome of a check at one endpoint.
+enum Checked {
+    /// It was decided.
+    Decided(Result<(), Refused>),
+    /// There was no session, for this reason if it is known.
+    NoSession(String),
+}
+
 fn tokens(text: &str) -> Result<u64, String> {
     let tokens = text.parse().ok().filter(|tokens| *tokens > 0);
     tokens.ok_or_else(|| "must be a whole number, at least 1".to_owned())
@@ -55,11 +66,7 @@ fn exact(text: &str) -> Result<Key, String> {
 impl Args {
     /// Runs the check. Returns exit code 0 if the request was admitted, 1 if it was refused.
     pub(super) async fn run(self, out: Out) -> Result<ExitCode, Failure> {
-        let client = self.connection.client()?.connect();
-        let client = client.map_err(|error| Failure::Usage(error.to_string()))?;
-        let checked = self.check(&client).await;
-        client.close().await;
-        let outcome = checked?;
+        let outcome = self.ask().await?;
         out.answer(|| self.to_json(&outcome), || self.to_text(&outcome));
         Ok(match outcome {
             Ok(()) => ExitCode::SUCCESS,
@@ -67,26 +74,65 @@ impl Args {
         })
     }
 
-    async fn check(&self, client: &Client) -> Result<Result<(), Refused>, Failure> {
+    /// Asks one endpoint after the other until one gives a session.
+    async fn ask(&self) -> Result<Result<(), Refused>, Failure> {
+        let timeout = self.connection.timeout();
+        let mut tried = String::new();
+        let mut endpoints = self.connection.apart().into_iter().peekable();
+        while let Some((address, endpoint)) = endpoints.next() {
+            let usual = timeout.unwrap_or(SESSION_WAIT);
+            let session_wait = match endpoints.peek() {
+                Some(_) => SILENT_FOR.min(usual),
+                None => usual,
+            };
+            let client = endpoint.client()?.connect();
+            let client = client.map_err(|error| Failure::Usage(error.to_string()))?;
+            let checked = self.check(&client, session_wait, timeout).await;
+            client.close().await;
+            match checked? {
+                Checked::Decided(outcome) => return Ok(outcome),
+                Checked::NoSession(why) => {
+                    let _ = write!(
+                        tried,
+                        "\n  {address}: no session within {session_wait:?}{why}"
+                    );
+                }
+            }
+        }
+        Err(Failure::Unreachable(format!(
+            "no node gave a session; nothing was taken; is one running, and is --endpoint right?{tried}"
+        )))
+    }
+
+    async fn check(
+        &self,
+        client: &Client,
+        session_wait: Duration,
+        timeout: Option<Duration>,
+    ) -> Result<Checked, Failure> {
         let limiter = client.limiter(self.key.as_str());
         let limiter = limiter.map_err(|error| Failure::Usage(error.to_string()))?;
-        if tokio::time::timeout(SESSION_WAIT, known(client, &limiter))
+        let begun = HostClock.now();
+        if tokio::time::timeout(session_wait, known(client, &limiter))
             .await
             .is_err()
             && client.status().lease.is_zero()
         {
             let why = client.status().failure;
-            let why = why.map_or_else(String::new, |why| format!("\n  {why}"));
-            return Err(Failure::Unreachable(format!(
-                "no node gave a session within {SESSION_WAIT:?}; nothing was taken; is one running, \
-                 and is --endpoint right?{why}"
-            )));
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            return Ok(Checked::NoSession(why));
         }
+        let waited = Duration::from_nanos(HostClock.now().since(begun).nanos());
+        let rest = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(waited));
         if limiter.peek().kind != Kind::Concurrency {
-            return Ok(limiter.check(self.tokens).await.map(drop));
+            let decision = limiter.decide_within(self.tokens, rest).await;
+            return Ok(Checked::Decided(decision.outcome.map(drop)));
         }
         match self.tokens {
-            1 => Ok(limiter.permit().await.map(drop)),
+            1 => {
+                let decision = limiter.decide_permit_within(rest).await;
+                Ok(Checked::Decided(decision.outcome.map(drop)))
+            }
             more => Err(Failure::Usage(format!(
                 "-n = {more}: must be 1, because {} limits concurrency",
                 self.key
@@ -97,13 +143,16 @@ impl Args {
     fn to_json(&self, outcome: &Result<(), Refused>) -> serde_json::Value {
         let mut json = json!({
             "key": self.key.to_string(),
-            "tokens": self.tokens,
+            "tokens": show::whole(self.tokens),
             "admitted": outcome.is_ok(),
         });
         if let Err(refused) = outcome {
             json["reason"] = refused.reason.word().into();
             let wait = refused.retry_after.map(|wait| wait.as_secs_f64());
             json["retry_after_s"] = wait.into();
+            json["excess"] = refused.excess.map_or(serde_json::Value::Null, |excess| {
+                json!({ "cost": show::whole(excess.cost()), "burst": show::whole(excess.burst()) })
+            });
         }
         json
     }
@@ -118,11 +167,12 @@ impl Args {
                     (None, Reason::NoBudget) => String::new(),
                     (None, _) => "; waiting does not help".to_owned(),
                 };
-                format!(
-                    "{key}: refused, {} ({}){when}",
-                    refused.reason.word(),
-                    refused.reason
-                )
+                let excess = refused.excess.map_or_else(String::new, |excess| {
+                    let (cost, burst) = (excess.cost(), excess.burst());
+                    format!(": the cost is {cost}, and the burst {burst}")
+                });
+                let (word, reason) = (refused.reason.word(), refused.reason);
+                format!("{key}: refused, {word} ({reason}{excess}){when}")
             }
         }
     }

@@ -24,7 +24,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
 /// Maximum time that a connection, and then an answer, is waited for while there is another node to ask.
-const SILENT_FOR: Duration = Duration::from_secs(1);
+pub(super) const SILENT_FOR: Duration = Duration::from_secs(1);
 
 /// Timeout of a change of the cluster: longer than the node itself tries, so that its answer is received.
 const CHANGED_WITHIN: Duration = CHANGE_WITHIN.saturating_add(Duration::from_secs(5));
@@ -273,6 +273,21 @@ impl Connection {
             (Effect::Change, _) | (_, false) => (CONNECT_WITHIN.min(answer), answer),
             (_, true) => (SILENT_FOR.min(answer), SILENT_FOR.min(answer)),
         }
+    }
+
+    /// Returns each of the endpoints, with a connection to it alone.
+    pub(super) fn apart(&self) -> Vec<(Address, Self)> {
+        let alone = |address: &Address| Self {
+            endpoints: vec![address.clone()],
+            ..self.clone()
+        };
+        let endpoints = self.endpoints.iter();
+        endpoints.map(|it| (it.clone(), alone(it))).collect()
+    }
+
+    /// Returns the maximum time for an answer, if the command line or the environment gives one.
+    pub(super) const fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 
     /// Builds a client library's client of these nodes.
