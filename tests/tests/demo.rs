@@ -31,15 +31,23 @@ fn outcome(output: &Output) -> (Option<i32>, Option<bool>) {
     )
 }
 
-/// The exit code may be 0 or 1: it depends on the load of the machine whether the limit is
-/// fully used. No other code is allowed.
+/// One of three runs must pass, or say that the machine was busy: a limit is fully used only if the machine keeps up.
+/// Nothing is admitted beyond the limit in any of them.
 #[test]
-fn an_honest_run_admits_nothing_beyond_a_limit() {
-    let output = demo(&[]);
-    let (code, safe) = outcome(&output);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(safe, Some(true), "{said}");
-    assert!(matches!(code, Some(0 | 1)), "{code:?} {said}");
+fn an_honest_run_admits_nothing_beyond_a_limit_and_passes() {
+    let mut codes = Vec::new();
+    while codes.len() < 3 {
+        let output = demo(&[]);
+        let (code, safe) = outcome(&output);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(safe, Some(true), "{said}");
+        if matches!(code, Some(0 | 4)) {
+            return;
+        }
+        assert_eq!(code, Some(1), "{said}");
+        codes.push(code);
+    }
+    panic!("no run has passed: {codes:?}");
 }
 
 #[test]

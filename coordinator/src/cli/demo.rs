@@ -11,7 +11,7 @@ use crate::demo::{
 use aliquot_core::budget::grammar;
 use aliquot_core::unit::Span;
 use clap::{Args, ValueEnum};
-use exit::{FAILED, INTERRUPTED, NO_RUN, UNKNOWN, complain};
+use exit::{BUSY, FAILED, INTERRUPTED, NO_RUN, UNKNOWN, complain};
 use parts::Part;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -34,8 +34,9 @@ Exit codes:
   0    every check of the verdict passed
   1    a check failed
   2    the run could not be carried out
-  3    the verdict is unknown: the records do not fit together, the run was too short, or nothing was over-admitted
-       but the machine was too busy with something else for the rest to be judged
+  3    the verdict is unknown: the records do not fit together, or the run was too short
+  4    inconclusive: nothing was over-admitted, but the machine was too busy with something else for the rest to be
+       judged
   130  interrupted";
 
 /// Start a cluster and services on this machine, put them under load, kill a
@@ -199,6 +200,7 @@ async fn run_all(mut args: DemoArgs, json: bool) -> ExitCode {
         Ok(report) => match report.verdict.outcome {
             Ruling::Pass | Ruling::NotJudged => ExitCode::SUCCESS,
             Ruling::Fail => ExitCode::from(FAILED),
+            Ruling::Unknown if report.verdict.busy => ExitCode::from(BUSY),
             Ruling::Unknown => ExitCode::from(UNKNOWN),
         },
         Err(error) => {

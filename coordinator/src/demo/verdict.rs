@@ -32,6 +32,8 @@ pub struct RunVerdict {
     /// True if the records are complete and nothing was admitted beyond a limit. This must hold however
     /// busy the machine is.
     pub safe: bool,
+    /// True if a busy machine is the only reason for which the outcome is unknown.
+    pub busy: bool,
     /// The criteria and their rulings.
     pub criteria: Vec<Criterion>,
     /// Each key compared with its envelope. The shared key comes first, and the others by name.
@@ -68,6 +70,7 @@ impl RunVerdict {
         let mut verdict = Self {
             outcome: Ruling::Unknown,
             safe: criteria.iter().all(|of| of.ruling == Ruling::Pass),
+            busy: false,
             criteria,
             admitted: audits.iter().map(|audit| audit.admitted).sum(),
             refused: audits.iter().map(|audit| audit.refused).sum(),
@@ -83,7 +86,7 @@ impl RunVerdict {
             let admissions = Admissions::new(made.into_iter().flatten());
             verdict.phases = Phases::measure(&admissions, rate, &evidence.timeline);
             let phases = ruling::of_phases(&verdict.phases, &evidence.timeline, evidence.deciders);
-            ruling::extend(&mut verdict.criteria, phases, evidence);
+            verdict.busy = ruling::extend(&mut verdict.criteria, phases, evidence);
             verdict.portions = portions(evidence, key, rate);
             // A share of a node is for all services that ask there, so services have no fair share of their own.
             let shares = evidence.deciders == Deciders::Services;

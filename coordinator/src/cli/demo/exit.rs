@@ -6,8 +6,10 @@ use std::io::{self, Write};
 pub(super) const FAILED: u8 = 1;
 /// Exit code of a run without a verdict; the reason is printed.
 pub(super) const NO_RUN: u8 = 2;
-/// Exit code of a run whose verdict is unknown.
+/// Exit code of a run whose verdict is unknown: its records do not fit together, or it was too short.
 pub(super) const UNKNOWN: u8 = 3;
+/// Exit code of a run that could not be judged because the machine was busy. Nothing was over-admitted.
+pub(super) const BUSY: u8 = 4;
 /// Exit code of a run that was interrupted.
 pub(super) const INTERRUPTED: u8 = 130;
 

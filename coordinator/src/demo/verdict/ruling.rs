@@ -222,17 +222,24 @@ fn busy(evidence: &Evidence) -> Option<Span> {
 }
 
 /// Adds the criteria of utilisation to those of the records. If admissions may be missing from the records, or if the
-/// machine was busy with something else, a low utilisation proves nothing.
+/// machine was busy with something else, a low utilisation proves nothing. Returns true if the busy machine is the only
+/// reason for which criteria could not be judged.
 pub(super) fn extend(
     criteria: &mut Vec<Criterion>,
     mut phases: Vec<Criterion>,
     evidence: &Evidence,
-) {
+) -> bool {
     let doubtful = |criterion: &Criterion| criterion.ruling == Ruling::Unknown;
     let (doubtful, busy) = (criteria.iter().any(doubtful), busy(evidence));
+    let (mut excused, mut unknown) = (0, 0);
     for criterion in &mut phases {
+        let failed = criterion.ruling == Ruling::Fail;
         if criterion.ruling == Ruling::Fail && (doubtful || busy.is_some()) {
             criterion.ruling = Ruling::Unknown;
+        }
+        if criterion.ruling == Ruling::Unknown {
+            unknown += 1;
+            excused += usize::from(failed && busy.is_some() && !doubtful);
         }
         if let Some(late) = busy.filter(|_| criterion.ruling == Ruling::Unknown) {
             let late = seconds(late) * 1e3;
@@ -243,6 +250,7 @@ pub(super) fn extend(
         }
     }
     criteria.append(&mut phases);
+    unknown > 0 && excused == unknown
 }
 
 fn recovery(phases: &Phases, seen: Span) -> Criterion {

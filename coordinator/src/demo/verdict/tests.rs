@@ -253,7 +253,8 @@ fn a_slow_run_on_a_busy_machine_is_inconclusive() {
     let mut evidence = slow_run();
     let busy = "each second: 0.00 %; inconclusive: the machine was busy, it did a tenth of what was due 30 ms late";
     evidence.lateness = late(|_| 30);
-    check(&evidence, Ruling::Unknown, busy);
+    let verdict = check(&evidence, Ruling::Unknown, busy);
+    assert!(verdict.busy && verdict.safe);
     // Busy for the first second after the kill alone, a fifth of its aftermath.
     evidence.lateness = late(|second| if second == 4 { 30 } else { 0 });
     check(&evidence, Ruling::Unknown, busy);
@@ -324,7 +325,8 @@ fn intervals_at_the_limit_are_no_breach_and_a_burst_beyond_it_is() {
 #[test]
 fn a_run_that_is_slow_for_another_reason_fails() {
     let mut evidence = slow_run();
-    check(&evidence, Ruling::Fail, "each second: 0.00 %");
+    let verdict = check(&evidence, Ruling::Fail, "each second: 0.00 %");
+    assert!(!verdict.busy);
     // A machine that is busy before the kill only, or a little late all the time.
     evidence.lateness = late(|second| if second == 3 { 30 } else { 0 });
     check(&evidence, Ruling::Fail, "each second: 0.00 %");
