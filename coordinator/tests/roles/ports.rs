@@ -163,7 +163,7 @@ impl Node {
         let mut stream = connector.connect(name, socket).await.unwrap();
         stream.write_all(bytes.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        // A close without a farewell of TLS is an error after all bytes.
+        // A close without the end of TLS is an error after all bytes.
         let _ = stream.read_to_end(&mut answer).await;
         String::from_utf8(answer).unwrap()
     }

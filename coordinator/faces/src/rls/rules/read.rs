@@ -582,6 +582,7 @@ fn without_line(value: &Value) -> Node {
     };
     Node {
         line: NO_LINE,
+        written: None,
         value,
     }
 }
