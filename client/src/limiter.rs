@@ -211,7 +211,10 @@ impl Limiter {
         if self.counts {
             self.key_state.tally.denied(n);
             if self.own.is_none() {
-                self.key_state.lacked(n);
+                // A cost that no part can ever hold needs no larger part.
+                if refused.excess.is_none() {
+                    self.key_state.lacked(n);
+                }
                 self.handle.shared.want();
             }
         }
@@ -346,7 +349,7 @@ impl Limiter {
         let (would, view) = cell.would_and_view(Need::Permit, now, lease);
         // One that costs a token is waited for, too.
         let would = would.or_else(|no| match no {
-            No::Kind if self.key_state.is_kindless() => Ok(()),
+            No::Kind if self.key_state.is_kind_unknown() => Ok(()),
             no => Err(no),
         });
         let no = would.err().unwrap_or(No::Permits);
@@ -369,7 +372,7 @@ impl Limiter {
         let era = cell.era();
         let lease = &self.handle.shared.lease.0;
         let (mut taken, mut view) = cell.decide_and_view(Need::Permit, now, lease);
-        if taken == Err(No::Kind) && self.key_state.is_kindless() {
+        if taken == Err(No::Kind) && self.key_state.is_kind_unknown() {
             (taken, view) = cell.decide_and_view(Need::Tokens(1), now, lease);
         }
         if let Err(no) = taken {

@@ -94,8 +94,8 @@ Exit codes:
   2  the command line, a file or a data directory is wrong; nothing was sent, and a retry
      does not help
   3  no node could be reached; nothing was changed
-  4  only `aliquot serve`: this version cannot read an entry or a snapshot of the log; the message
-     says what to do";
+  4  `aliquot serve`: this version cannot read an entry or a snapshot of the log; the message says
+     what to do. `aliquot demo`: nothing was shown, because the machine was busy";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -247,6 +247,10 @@ fn off_loopback_plaintext_must_be_accepted_in_so_many_words() {
             client("10.0.0.9", &["tenant/42", "jobs"])
         ]
     );
+    check_refused(
+        &format!("{tls}clients = [\"*\", \"billing.example tenant/42\"]"),
+        &["tls.clients = \"*\" (node.toml:5) must not stand beside a name with prefixes"],
+    );
     for wrong in ["a b*", "a /b", "not_a-host!", "* tenant/"] {
         let expect = format!(
             "tls.clients = {wrong:?} (node.toml:5) must be a DNS name, an IP address, or * for any"

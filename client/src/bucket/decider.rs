@@ -72,7 +72,7 @@ impl CellDecider {
     /// Applies a rule of the client's own instead of a lease: a local rate, or none, as `mode` says.
     pub(crate) fn rule(&mut self, mode: AdmissionMode, scale: Scale, share: Share, now: Tick) {
         let serves = matches!(mode, AdmissionMode::Forever | AdmissionMode::Open);
-        self.key_state.set_kindless(serves);
+        self.key_state.set_kind_unknown(serves);
         self.own(Kind::Rate, mode, scale, share, now);
     }
 
@@ -223,7 +223,7 @@ impl Decider for CellDecider {
     }
 
     fn agree(&mut self, terms: &Terms, hold: Span, now: Tick) {
-        self.key_state.set_kindless(false);
+        self.key_state.set_kind_unknown(false);
         self.set_kind(terms.kind, terms.scale, now);
         self.key_state.home.set_central(terms.central_mode);
         let largest = terms.largest.grains() / terms.scale.grains_per_token();

@@ -39,8 +39,8 @@ pub(crate) struct KeyState {
     pub(crate) home: Home,
     pub(crate) switch: Switch,
     pub(crate) parts: Parts,
-    /// Set while the key goes by a rule of this process, so that nothing says whether it counts permits.
-    kindless: AtomicBool,
+    /// True while no node has said of which kind the key's budget is.
+    kind_unknown: AtomicBool,
     counters: OnceLock<Arc<Counters>>,
 }
 
@@ -59,7 +59,7 @@ impl KeyState {
             home: Home::default(),
             switch: Switch::default(),
             parts: Parts::default(),
-            kindless: AtomicBool::new(false),
+            kind_unknown: AtomicBool::new(false),
             counters: OnceLock::new(),
         }
     }
@@ -123,7 +123,7 @@ impl KeyState {
         }
     }
 
-    /// Records that a cost was denied. One token needs no record: whoever wants any is granted one.
+    /// Records that a cost was denied. One token needs no record: a client that wants any is granted one.
     pub(crate) fn lacked(&self, cost: u64) {
         if cost > 1 {
             self.lacked.fetch_max(cost, Ordering::Relaxed);
@@ -131,13 +131,13 @@ impl KeyState {
     }
 
     /// Records whether nothing says which kind of budget the key has. Called by the session alone.
-    pub(crate) fn set_kindless(&self, kindless: bool) {
-        self.kindless.store(kindless, Ordering::Release);
+    pub(crate) fn set_kind_unknown(&self, kind_unknown: bool) {
+        self.kind_unknown.store(kind_unknown, Ordering::Release);
     }
 
     /// Returns true if nothing says whether the key counts permits.
-    pub(crate) fn is_kindless(&self) -> bool {
-        self.kindless.load(Ordering::Acquire)
+    pub(crate) fn is_kind_unknown(&self) -> bool {
+        self.kind_unknown.load(Ordering::Acquire)
     }
 
     /// Records whether the first caller in line waits for time alone.

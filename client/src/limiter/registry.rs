@@ -74,7 +74,8 @@ pub(crate) struct Past {
     pub(crate) mode_stats: ModeStats,
 }
 
-/// The present time, and whether the session's lease holds then or there never was one, so that nothing outlives it.
+/// The present time, and whether the session's lease holds then, or no lease was ever held, so that no capacity can
+/// outlive one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) at: Tick,

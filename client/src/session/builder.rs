@@ -242,8 +242,9 @@ impl ClientBuilder {
     ///
     /// The rule applies from `after` on, counted from [`ClientBuilder::connect`], if the process has had no lease until
     /// then. It ends for all keys with the first lease, and does not return: what applies after a lease is the
-    /// budget's `on_lease_expiry`. A key that a node refuses meanwhile goes by the reason of that, such as
-    /// [`ClientBuilder::default_rule`].
+    /// budget's `on_lease_expiry`. A key that a node refuses meanwhile follows that refusal: without a
+    /// budget, by [`ClientBuilder::default_rule`]. When the first lease comes, callers are refused as `Cold` until the
+    /// node's next answer.
     ///
     /// [`DefaultRule::Allow`] and [`DefaultRule::Local`] give up the bound of the budget: each process that starts
     /// during an outage admits what they allow on top of what all others admit. With `Local`, `k` such processes admit at most

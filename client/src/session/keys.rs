@@ -367,7 +367,8 @@ impl Session {
         };
         let mut pending = false;
         if let Some(former) = entry.budget.take() {
-            entry.decider = self.machine.retire(former, now);
+            // A key that goes by the outage rule was named, and not claimed yet.
+            entry.decider = self.machine.retire(former, now).or(entry.decider.take());
         }
         entry.asked = entry.asked.saturating_add(1);
         let asked = entry.asked;
@@ -415,7 +416,7 @@ impl Session {
                 entry.decider = self.machine.retire(budget, now).or(entry.decider.take());
             }
             if let Some(decider) = &mut entry.decider
-                && decider.goes_by(AdmissionMode::Cold)
+                && (entry.budget.is_some() || decider.goes_by(AdmissionMode::Cold))
             {
                 entry.by_outage_rule = true;
                 self.outage_rule.apply(decider, now);

@@ -271,14 +271,14 @@ pub struct FaceGuard(Guard);
 
 impl FaceGuard {
     /// Returns the keys that a caller with the certificate in these extensions, and without a token, may ask for;
-    /// `None` if it has not the role.
+    /// `None` if it lacks the role.
     #[must_use]
     pub fn scope_without_token(&self, extensions: http::Extensions) -> Option<Scope> {
         let request = Request::from_parts(MetadataMap::new(), extensions, ());
         self.0.scope(&request).ok()
     }
 
-    /// Returns the keys that the bearer of a token may ask for; `None` if it has not the role.
+    /// Returns the keys that the bearer of a token may ask for; `None` if it lacks the role.
     #[must_use]
     pub fn scope_of(&self, token: &[u8]) -> Option<Scope> {
         let (role, scope) = self.0.auth.bearer_of(token)?;

@@ -349,6 +349,12 @@ impl Read<'_> {
             }
             clients.push(ClientName { name, prefixes });
         }
+        let is_all = |client: &ClientName| client.name == "*" && client.prefixes.is_empty();
+        if clients.iter().any(is_all) && clients.iter().any(|client| !client.prefixes.is_empty()) {
+            let what = "must not stand beside a name with prefixes: it is a name of every certificate, so none would be \
+                        confined";
+            self.refuse("tls.clients", "*", what.to_owned());
+        }
         clients
     }
 

@@ -83,8 +83,8 @@ pub enum RequestLimitsError {
     },
     /// A limiter counts permits ([`Limiter::local_permits`]), which are held and not taken.
     #[error(
-        "limits: {name:?} counts permits, which no request could be admitted by; limiters of tokens are allowed, and \
-         `PermitLayer` takes permits"
+        "limits: {name:?} counts permits; limiters of tokens are allowed. For permits, put a `PermitLayer` around \
+         the service"
     )]
     Permits {
         /// Name of the limiter.

@@ -10,8 +10,8 @@
 //! be missed by as much as the intervals across the ends of a window cost, so the answers must be fast
 //! for the verdict to be sharp. An admission whose answer was lost is in no record, and is missed as well.
 //!
-//! The time of all windows is `n log n` for `n` admissions: of all answers in order, each is charged to
-//! the windows that begin by the time of its request, which [`Starts`] does for all of them at once.
+//! Takes O(n log n) for `n` admissions: visits them by time of answer, and charges each to all windows
+//! that begin at its request or before, which [`Starts`] does for all of them at once.
 
 use super::decisions::{Decisions, Elsewhere};
 use aliquot_core::check::Limit;
@@ -132,7 +132,7 @@ impl Starts {
 /// length 0.
 fn intervals(decisions: &Decisions) -> Vec<Elsewhere> {
     let mut elsewhere = decisions.elsewhere.clone();
-    elsewhere.sort_unstable();
+    elsewhere.sort_unstable_by_key(|of| (of.heard, of.cost, of.asked));
     let mut rest = elsewhere.iter().peekable();
     let mut all = Vec::with_capacity(decisions.admitted.len());
     for &(heard, cost) in &decisions.admitted {

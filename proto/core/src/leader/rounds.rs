@@ -246,9 +246,12 @@ impl Leader {
             let more = grant.total.ahead_of(account.counters(grant.child).given);
             sum.plus(more.tokens).unwrap_or(Tokens::MAX)
         });
-        let changed = match !returning && account.free().tokens <= more {
-            true => self.exhausted.insert(budget),
-            false => self.exhausted.remove(&budget),
+        let free = account.free().tokens;
+        let changed = if free > more || returning {
+            self.exhausted.remove(&budget)
+        } else {
+            // What is granted now arrives later: until then it is not given away.
+            free.is_zero() && self.exhausted.insert(budget)
         };
         if changed {
             self.ledger.tell(budget);

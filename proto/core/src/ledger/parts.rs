@@ -340,7 +340,7 @@ pub(super) fn quota_parts(
     parts.into_iter().map(escrow).collect()
 }
 
-/// Returns for each child the escrow that its largest lacking cost needs. A part of it would serve nobody, so the
+/// Returns for each child the escrow that its largest lacking cost needs. A part of it would serve no request, so the
 /// costs that have waited longest get all of theirs, as far as there is room.
 fn lacking(candidates: &[Candidate<'_>], room: &Room) -> Vec<u64> {
     let mut parts: Vec<u64> = candidates.iter().map(|_| 0).collect();

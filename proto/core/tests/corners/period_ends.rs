@@ -258,7 +258,7 @@ fn a_leader_tells_the_rest_of_a_period_by_the_clocks_of_a_quorum() {
         told: None,
     };
     told.host.put(quota());
-    let lines: Vec<_> = (0..130).filter_map(|_| told.next()).collect();
+    let lines: Vec<_> = (0..150).filter_map(|_| told.next()).collect();
     let begun = lines
         .iter()
         .filter(|(_, line)| line.period > PeriodId::new(0));
