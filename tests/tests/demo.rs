@@ -62,7 +62,7 @@ fn a_service_that_forgets_an_admission_makes_the_verdict_unknown() {
     assert_eq!((code, safe), (Some(3), Some(false)));
 }
 
-/// How much of the limit is used depends on the load of the machine, but a half of it is used again after the kill.
+/// The part of the limit that is used depends on the load of the machine, but half of it is used again after the kill.
 #[test]
 fn through_every_face_nothing_is_admitted_beyond_a_limit_while_a_leader_is_killed() {
     for faces in [["http", "rls"], ["resp", "agent"]] {

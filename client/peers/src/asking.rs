@@ -1,8 +1,10 @@
 //! One load generator for all servers: connections that each keep a number of requests in flight.
 
+use aliquot_client::Clock;
+use aliquot_client::clock::{HostClock, Span, Tick};
 use bytes::{Buf, BufMut};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinSet;
@@ -14,7 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 /// Number of keys that are asked for in turn.
 pub const KEYS: u64 = 1_000;
 
-/// How a server is asked, and where.
+/// Protocol and address of a server, and the requests that it gets.
 #[derive(Clone)]
 pub enum Way {
     /// A line of RESP for each key, and the number of lines of a reply.
@@ -42,7 +44,9 @@ pub async fn ask(
     in_flight: u64,
     during: Duration,
 ) -> Result<Answers, String> {
-    let until = Instant::now() + during;
+    let until = HostClock
+        .now()
+        .after(Span::from_nanos(during.as_nanos() as u64));
     let mut tasks = JoinSet::new();
     for connection in 0..connections {
         let way = way.clone();
@@ -57,12 +61,7 @@ pub async fn ask(
     Ok(all)
 }
 
-async fn one(
-    way: &Way,
-    connection: u64,
-    in_flight: u64,
-    until: Instant,
-) -> Result<Answers, String> {
+async fn one(way: &Way, connection: u64, in_flight: u64, until: Tick) -> Result<Answers, String> {
     let failed = |error: std::io::Error| error.to_string();
     match way {
         Way::Resp(port, request, lines) => {
@@ -124,6 +123,10 @@ fn post(target: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
+fn micros_since(began: Tick) -> u32 {
+    (HostClock.now().since(began).nanos() / 1_000) as u32
+}
+
 /// Returns the length of the first reply of RESP if it is whole.
 fn lines_of(bytes: &[u8], lines: usize) -> Option<usize> {
     assert_ne!(bytes.first(), Some(&b'-'), "{}", bytes.escape_ascii());
@@ -152,17 +155,17 @@ async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     request: impl Fn(u64) -> Vec<u8>,
     whole: impl Fn(&[u8]) -> Option<usize>,
-    (connection, in_flight, until): (u64, u64, Instant),
+    (connection, in_flight, until): (u64, u64, Tick),
 ) -> std::io::Result<Answers> {
     let (mut number, mut answers) = (connection * 37, Answers::default());
     let mut input = Vec::with_capacity(1 << 16);
-    while Instant::now() < until {
+    while HostClock.now() < until {
         let mut output = Vec::new();
         for _ in 0..in_flight {
             output.extend(request(number % KEYS));
             number += 1;
         }
-        let began = Instant::now();
+        let began = HostClock.now();
         stream.write_all(&output).await?;
         let mut left = in_flight;
         while left > 0 {
@@ -176,7 +179,7 @@ async fn exchange(
         }
         answers.count += in_flight;
         if in_flight == 1 {
-            answers.micros.push(began.elapsed().as_micros() as u32);
+            answers.micros.push(micros_since(began));
         }
     }
     Ok(answers)
@@ -187,12 +190,12 @@ async fn calls(
     path: &'static str,
     message: fn(u64) -> Vec<u8>,
     first: u64,
-    until: Instant,
+    until: Tick,
 ) -> Result<Answers, String> {
     let (mut number, mut answers) = (first * 37, Answers::default());
     let mut grpc = Grpc::new(channel);
-    while Instant::now() < until {
-        let began = Instant::now();
+    while HostClock.now() < until {
+        let began = HostClock.now();
         grpc.ready().await.map_err(|error| error.to_string())?;
         let request = tonic::Request::new(message(number % KEYS));
         let answer = grpc
@@ -200,7 +203,7 @@ async fn calls(
             .await;
         answer.map_err(|status| status.to_string())?;
         answers.count += 1;
-        answers.micros.push(began.elapsed().as_micros() as u32);
+        answers.micros.push(micros_since(began));
         number += 1;
     }
     Ok(answers)

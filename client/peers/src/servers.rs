@@ -78,23 +78,12 @@ pub struct Aliquot {
 
 impl Aliquot {
     pub fn start(program: &Path, dir: &Path) -> Result<Self, String> {
-        let mut ports = [0; 10];
+        let mut ports = [0; 6];
         for port in &mut ports {
             *port = free_port().map_err(|error| error.to_string())?;
         }
-        let [
-            clients,
-            peers,
-            http,
-            grpc,
-            redis,
-            rls_port,
-            health,
-            debug,
-            metrics,
-            agent_port,
-        ] = ports;
-        let at = |port: u16| format!("127.0.0.1:{port}");
+        let [clients, http, grpc, redis, rls_port, agent_port] = ports;
+        let peers = free_port().map_err(|error| error.to_string())?;
         let node = [
             ("--listen", at(clients)),
             ("--peer-listen", at(peers)),
@@ -104,15 +93,15 @@ impl Aliquot {
             ("--faces-redis-listen", at(redis)),
             ("--data-dir", dir.join("data").display().to_string()),
         ];
+        let flags = |(flag, value): (&str, String)| [flag.to_owned(), value];
         let mut args = vec!["serve".to_owned()];
-        args.extend(
-            node.into_iter()
-                .flat_map(|(flag, value)| [flag.to_owned(), value]),
-        );
+        args.extend(node.into_iter().flat_map(flags));
         let node = Server::start(program, &args, &[], redis)?;
         let budgets = dir.join("budgets.yaml");
-        let text = "- { key: bench/*, rate: 1000000/s, burst: 1000000 }\n";
-        std::fs::write(&budgets, text).map_err(|error| error.to_string())?;
+        write(
+            &budgets,
+            "- { key: bench/*, rate: 1000000/s, burst: 1000000 }\n",
+        )?;
         let file = budgets.display().to_string();
         run(
             program,
@@ -120,32 +109,17 @@ impl Aliquot {
         )?;
         let socket = dir.join("agent.sock");
         let agent = [
-            "agent".to_owned(),
-            "--endpoint".to_owned(),
-            at(clients),
-            "--faces-http-listen".to_owned(),
-            format!("unix:{}", socket.display()),
-            "--faces-redis-listen".to_owned(),
-            at(agent_port),
+            ("--endpoint", at(clients)),
+            ("--faces-http-listen", format!("unix:{}", socket.display())),
+            ("--faces-redis-listen", at(agent_port)),
         ];
-        let agent = Server::start(program, &agent, &[], agent_port)?;
-        let rules = dir.join("config");
-        std::fs::create_dir_all(&rules).map_err(|error| error.to_string())?;
-        let text = "domain: bench\ndescriptors:\n  - key: key\n    rate_limit: { unit: second, requests_per_unit: 1000000 }\n";
-        std::fs::write(rules.join("bench.yaml"), text).map_err(|error| error.to_string())?;
-        let env = [
-            ("RUNTIME_ROOT", dir.display().to_string()),
-            ("GRPC_PORT", rls_port.to_string()),
-            ("PORT", health.to_string()),
-            ("DEBUG_PORT", debug.to_string()),
-            ("PROMETHEUS_ADDR", at(metrics)),
-        ];
-        let rls = ["rls", "--compat", "--endpoint", &at(clients)].map(str::to_owned);
-        let rls = Server::start(program, &rls, &env, rls_port)?;
+        let mut args = vec!["agent".to_owned()];
+        args.extend(agent.into_iter().flat_map(flags));
+        let agent = Server::start(program, &args, &[], agent_port)?;
         Ok(Self {
             node,
             agent,
-            rls,
+            rls: rls(program, dir, clients, rls_port)?,
             http,
             grpc,
             redis,
@@ -153,6 +127,36 @@ impl Aliquot {
             agent_socket: socket,
         })
     }
+}
+
+fn at(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Starts Envoy's rate limit service for a node.
+fn rls(program: &Path, dir: &Path, node: u16, port: u16) -> Result<Server, String> {
+    let rules = dir.join("config");
+    std::fs::create_dir_all(&rules).map_err(|error| error.to_string())?;
+    let text = "domain: bench\ndescriptors:\n  - key: key\n    rate_limit: { unit: second, requests_per_unit: 1000000 }\n";
+    write(&rules.join("bench.yaml"), text)?;
+    let mut ports = [0; 3];
+    for port in &mut ports {
+        *port = free_port().map_err(|error| error.to_string())?;
+    }
+    let [health, debug, metrics] = ports;
+    let env = [
+        ("RUNTIME_ROOT", dir.display().to_string()),
+        ("GRPC_PORT", port.to_string()),
+        ("PORT", health.to_string()),
+        ("DEBUG_PORT", debug.to_string()),
+        ("PROMETHEUS_ADDR", at(metrics)),
+    ];
+    let args = ["rls", "--compat", "--endpoint", &at(node)].map(str::to_owned);
+    Server::start(program, &args, &env, port)
 }
 
 /// Runs a command of the program until it succeeds: a node that has just started may not lead yet.

@@ -7,9 +7,11 @@ use crate::asking::{Answers, Way, ask};
 use crate::measure::median;
 use crate::redis::SCRIPT;
 use crate::servers::{Aliquot, Server, free_port, processor_time};
+use aliquot_client::Clock;
+use aliquot_client::clock::HostClock;
 use prost::Message;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Connections that ask at once.
 const CONNECTIONS: u64 = 16;
@@ -46,121 +48,113 @@ pub fn table(seconds: u64) -> Result<(), String> {
     measured
 }
 
+/// Servers that run while a table is measured.
+struct Servers {
+    ours: Aliquot,
+    peer: Option<Throttlecrab>,
+    redis: Option<Redis>,
+}
+
 fn measured(
     aliquot: &Path,
     throttlecrab: &Path,
     dir: &Path,
     during: Duration,
 ) -> Result<(), String> {
-    let ours = Aliquot::start(aliquot, dir)?;
-    let peer = Throttlecrab::start(throttlecrab)
-        .inspect_err(|error| println!("throttlecrab-server: SKIPPED, {error}"))
-        .ok();
-    let redis = Redis::start()
-        .inspect_err(|error| println!("Redis: SKIPPED, {error}"))
-        .ok();
+    let skipped = |name: &'static str| move |error: &String| println!("{name}: SKIPPED, {error}");
+    let servers = Servers {
+        ours: Aliquot::start(aliquot, dir)?,
+        peer: Throttlecrab::start(throttlecrab)
+            .inspect_err(skipped("throttlecrab-server"))
+            .ok(),
+        redis: Redis::start().inspect_err(skipped("Redis")).ok(),
+    };
     for in_flight in [1, 16] {
-        let mut contenders = Vec::new();
-        if let Some(peer) = &peer {
-            let way = Way::Resp(
-                peer.redis,
-                |key| format!("THROTTLE bench/{key} 1000000 1000000 1\r\n"),
-                6,
-            );
-            contenders.push(Contender {
-                name: "throttlecrab-server",
-                way,
-                pid: peer.server.pid(),
-                in_flight,
-            });
-        }
-        let ask = |key| format!("CL.THROTTLE bench/{key} 999999 1000000 1\r\n");
-        let way = Way::Resp(ours.redis, ask, 6);
-        contenders.push(Contender {
-            name: "aliquot",
-            way,
-            pid: ours.node.pid(),
-            in_flight,
-        });
-        if let Some(redis) = &redis {
-            let way = Way::Resp(redis.port, |key| redis_request(key), 1);
-            contenders.push(Contender {
-                name: "Redis, GCRA script",
-                way,
-                pid: redis.server.pid(),
-                in_flight,
-            });
-        }
-        print(&format!("RESP, {in_flight} in flight"), &contenders, during)?;
+        let title = format!("RESP, {in_flight} in flight");
+        print(&title, &servers.of_resp(in_flight), during)?;
     }
-    let mut contenders = Vec::new();
-    if let Some(peer) = &peer {
-        let body = |key| {
-            format!(
-                "{{\"key\":\"bench/{key}\",\"max_burst\":1000000,\"count_per_period\":1000000,\"period\":1}}"
-            )
-        };
-        let way = Way::Http(peer.http, "/throttle", body);
-        contenders.push(Contender {
-            name: "throttlecrab-server",
-            way,
-            pid: peer.server.pid(),
-            in_flight: 1,
-        });
-    }
-    let body = |key| format!("{{\"key\":\"bench/{key}\"}}");
-    let way = Way::Http(ours.http, "/v1/check", body);
-    contenders.push(Contender {
-        name: "aliquot",
-        way,
-        pid: ours.node.pid(),
-        in_flight: 1,
-    });
-    let way = Way::HttpUnix(ours.agent_socket.clone(), "/v1/check", body);
-    contenders.push(Contender {
-        name: "aliquot agent, Unix socket",
-        way,
-        pid: ours.agent.pid(),
-        in_flight: 1,
-    });
-    print("HTTP, 1 in flight", &contenders, during)?;
+    print("HTTP, 1 in flight", &servers.of_http(), during)?;
     for in_flight in [1, 16] {
-        let mut contenders = Vec::new();
-        if let Some(peer) = &peer {
-            let message = |key| Throttle::of(key).encode_to_vec();
-            let way = Way::Grpc(peer.grpc, "/throttlecrab.RateLimiter/Throttle", message);
-            contenders.push(Contender {
-                name: "throttlecrab-server",
-                way,
-                pid: peer.server.pid(),
-                in_flight,
-            });
-        }
-        let message = |key| {
-            Check {
-                key: format!("bench/{key}"),
-            }
-            .encode_to_vec()
-        };
-        let way = Way::Grpc(ours.grpc, "/aliquot.v1.Limits/Check", message);
-        contenders.push(Contender {
-            name: "aliquot",
-            way,
-            pid: ours.node.pid(),
-            in_flight,
-        });
-        let message = |key| RateLimit::of(key).encode_to_vec();
-        let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-        let way = Way::Grpc(ours.rls_port, path, message);
-        contenders.push(Contender {
-            name: "aliquot rls",
-            way,
-            pid: ours.rls.pid(),
-            in_flight,
-        });
-        print(&format!("gRPC, {in_flight} in flight"), &contenders, during)?;
+        let title = format!("gRPC, {in_flight} in flight");
+        print(&title, &servers.of_grpc(in_flight), during)?;
     }
     Ok(())
+}
+
+impl Servers {
+    fn of_resp(&self, in_flight: u64) -> Vec<Contender> {
+        let contender = |name, pid, way| Contender {
+            name,
+            way,
+            pid,
+            in_flight,
+        };
+        let mut contenders = Vec::new();
+        if let Some(peer) = &self.peer {
+            let ask = |key| format!("THROTTLE bench/{key} 1000000 1000000 1\r\n");
+            let way = Way::Resp(peer.redis, ask, 6);
+            contenders.push(contender("throttlecrab-server", peer.server.pid(), way));
+        }
+        let ask = |key| format!("CL.THROTTLE bench/{key} 999999 1000000 1\r\n");
+        let way = Way::Resp(self.ours.redis, ask, 6);
+        contenders.push(contender("aliquot", self.ours.node.pid(), way));
+        if let Some(redis) = &self.redis {
+            let way = Way::Resp(redis.port, redis_request, 1);
+            contenders.push(contender("Redis, GCRA script", redis.server.pid(), way));
+        }
+        contenders
+    }
+
+    fn of_http(&self) -> Vec<Contender> {
+        let contender = |name, pid, way| Contender {
+            name,
+            way,
+            pid,
+            in_flight: 1,
+        };
+        let mut contenders = Vec::new();
+        if let Some(peer) = &self.peer {
+            let body = |key| {
+                let limit = "\"max_burst\":1000000,\"count_per_period\":1000000,\"period\":1";
+                format!("{{\"key\":\"bench/{key}\",{limit}}}")
+            };
+            let way = Way::Http(peer.http, "/throttle", body);
+            contenders.push(contender("throttlecrab-server", peer.server.pid(), way));
+        }
+        let body = |key| format!("{{\"key\":\"bench/{key}\"}}");
+        let way = Way::Http(self.ours.http, "/v1/check", body);
+        contenders.push(contender("aliquot", self.ours.node.pid(), way));
+        let way = Way::HttpUnix(self.ours.agent_socket.clone(), "/v1/check", body);
+        contenders.push(contender(
+            "aliquot agent, Unix socket",
+            self.ours.agent.pid(),
+            way,
+        ));
+        contenders
+    }
+
+    fn of_grpc(&self, in_flight: u64) -> Vec<Contender> {
+        let contender = |name, pid, way| Contender {
+            name,
+            way,
+            pid,
+            in_flight,
+        };
+        let mut contenders = Vec::new();
+        if let Some(peer) = &self.peer {
+            let message = |key| Throttle::of(key).encode_to_vec();
+            let way = Way::Grpc(peer.grpc, "/throttlecrab.RateLimiter/Throttle", message);
+            contenders.push(contender("throttlecrab-server", peer.server.pid(), way));
+        }
+        let message = |key| Check::of(key).encode_to_vec();
+        let way = Way::Grpc(self.ours.grpc, "/aliquot.v1.Limits/Check", message);
+        contenders.push(contender("aliquot", self.ours.node.pid(), way));
+        let message = |key| RateLimit::of(key).encode_to_vec();
+        let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+        let way = Way::Grpc(self.ours.rls_port, path, message);
+        contenders.push(contender("aliquot rls", self.ours.rls.pid(), way));
+        contenders
+    }
 }
 
 /// Measures contenders by turns, and prints the medians. Ratios are to the first.
@@ -172,14 +166,18 @@ fn print(title: &str, contenders: &[Contender], during: Duration) -> Result<(), 
     let mut rounds: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
     for number in 0..=ROUNDS {
         for (contender, rounds) in contenders.iter().zip(&mut rounds) {
-            let (began, before) = (Instant::now(), processor_time(contender.pid));
+            let (began, before) = (HostClock.now(), processor_time(contender.pid));
             let answers = ask(&contender.way, CONNECTIONS, contender.in_flight, during);
             let answers = runtime.block_on(answers);
             let answers = answers.map_err(|error| format!("{}: {error}", contender.name))?;
             let busy = processor_time(contender.pid).saturating_sub(before);
             // The first round creates the keys.
             if number > 0 {
-                rounds.push(Round::of(answers, began.elapsed(), busy));
+                rounds.push(Round::of(
+                    answers,
+                    Duration::from_nanos(HostClock.now().since(began).nanos()),
+                    busy,
+                ));
             }
         }
     }
@@ -318,6 +316,14 @@ struct Throttle {
     period: i32,
     #[prost(int32, tag = "5")]
     quantity: i32,
+}
+
+impl Check {
+    fn of(key: u64) -> Self {
+        Self {
+            key: format!("bench/{key}"),
+        }
+    }
 }
 
 impl Throttle {

@@ -58,7 +58,7 @@ pub struct Criterion {
 const CALM: f64 = 0.99;
 /// Minimum average utilisation in the aftermath of a kill.
 const SHAKEN: f64 = 0.80;
-/// The same if the node's share of the limit dies with it: a third, which nobody can use until the lease of
+/// The same if the node's share of the limit dies with it: a third, which stays idle until the lease of
 /// three seconds is over and a new leader has moved it. That takes a second more at most, so of the five
 /// seconds four lack a third, and 73 % are left.
 const BEREFT: f64 = 0.70;

@@ -39,7 +39,7 @@ fn faces(via: Via, addresses: &[SocketAddr]) -> Faces {
     Faces::new(via, &named.collect::<Vec<_>>(), Arc::new(HostClock)).unwrap()
 }
 
-/// Nobody listens there.
+/// Returns an address at which no process listens.
 fn closed() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 1))
 }
