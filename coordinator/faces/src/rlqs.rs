@@ -13,11 +13,11 @@
 //! full; what a larger bucket holds more, since it keeps its fill ratio; and each second's fills a second ahead. Taken
 //! tokens stay taken, used or not. So all Envoys together admit at most what their processes took, and
 //! `(1 + ρ) · R · Δt + B` bounds that. In any window, Envoys may also use what was taken before it: the buckets and the
-//! second ahead, 2 s of the rate at most where buckets are filled each second.
+//! second ahead, 2.4 s of the rate at most where buckets are filled each second.
 //!
 //! **What no process can take back** is the rest: an Envoy keeps an assignment for its time to live, 15 s, whether or
-//! not the process that made it can still take tokens. A process that loses its lease denies within a second to all
-//! that it reaches. The parts of a stream that ended are paid for until they expire.
+//! not the process that made it can still take tokens. A process that loses its lease denies within about two
+//! seconds to all that it reaches. The parts of a stream that ended are paid for until they expire.
 //!
 //! [`divide`] shares a rate by demand in whole tokens per whole seconds, [`pool`] keeps the account of one key, [`book`]
 //! the streams, buckets and pools of a process. These are pure: time is an argument. [`service`] is the shell around

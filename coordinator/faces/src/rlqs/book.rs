@@ -12,7 +12,7 @@ use super::pb::rate_limit_quota_response::bucket_action::{
 use super::pb::rate_limit_quota_usage_reports::BucketQuotaUsage;
 use super::pb::rate_limit_strategy::{BlanketRule, Strategy};
 use super::pb::{self, BucketId, RateLimitQuotaResponse, RateLimitStrategy};
-use super::pool::{Asked, Assignment, Budget, Fill, PLAN_EVERY, PartId, Pool, TTL};
+use super::pool::{Asked, Assignment, Budget, Fill, PLAN_EVERY, Part, PartId, Pool, TTL};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -30,6 +30,12 @@ const FIRST_EVERY: Duration = Duration::from_millis(50);
 const ASKS_MAX: usize = 4_096;
 const TURNS_MAX: usize = 10;
 
+/// Maximum number of bytes of the names of all buckets.
+const NAMES_MAX: usize = 64 << 20;
+
+/// Maximum number of bytes of the names in a stream's actions for buckets that are not remembered.
+const OTHERS_MAX: usize = 16 << 20;
+
 /// Age of what is known of a budget, after which it is looked at again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
@@ -38,7 +44,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 pub enum Place {
     /// The budget with this key.
     Key(String),
-    /// None: this is assigned.
+    /// No budget: every report of the bucket gets this assignment.
     None(Assignment),
 }
 
@@ -61,17 +67,40 @@ struct Stream {
     /// Buckets with a new assignment.
     queue: VecDeque<u32>,
     /// Buckets that were idle, and are to be forgotten by the data plane as well.
-    idle: BTreeMap<(bytes::Bytes, BucketName), BucketId>,
+    idle: BTreeMap<(bytes::Bytes, BucketName), Idle>,
     /// Actions for buckets that are not remembered.
     others: Vec<BucketAction>,
+    /// Bytes of the names in them.
+    others_bytes: usize,
     is_fresh: bool,
     sent_at: Option<Duration>,
+}
+
+/// A bucket that its data plane does not know yet that it is to forget.
+#[derive(Debug)]
+struct Idle {
+    id: BucketId,
+    key: String,
+    slot: u32,
+    part: Option<Part>,
 }
 
 #[derive(Debug)]
 struct Account {
     pool: Pool,
     looked_at: Option<Duration>,
+    /// Set if the last look found nothing.
+    is_unanswered: bool,
+}
+
+impl Account {
+    fn new(now: Duration) -> Self {
+        Self {
+            pool: Pool::new(now),
+            looked_at: None,
+            is_unanswered: false,
+        }
+    }
 }
 
 /// All streams, buckets and pools.
@@ -81,6 +110,11 @@ pub struct Book {
     accounts: BTreeMap<String, Account>,
     next_stream: u64,
     buckets: usize,
+    /// Number of buckets that are idle, and of parts whose streams ended. Both take memory as buckets do.
+    idle: usize,
+    ended: usize,
+    /// Bytes of the names of buckets, idle ones included.
+    names: usize,
     passes: usize,
 }
 
@@ -123,25 +157,49 @@ impl Book {
             }
             return true;
         }
-        line.idle.remove(&name);
+        if let Some(idle) = line.idle.remove(&name) {
+            self.idle -= 1;
+            self.names -= name_bytes(domain, &idle.id);
+        }
+        let held = self.buckets + self.idle + self.ended;
+        let has_room = held < BUCKETS_MAX && self.names + name_bytes(domain, &id) <= NAMES_MAX;
         let key = match place(&name.1) {
-            Place::Key(key) if self.buckets < BUCKETS_MAX => key,
+            Place::Key(key) if has_room => key,
             Place::Key(_) => {
-                line.answer(&id, Assignment::Deny);
+                line.answer(&id, Assignment::Deny, requests);
                 return true;
             }
             Place::None(instead) => {
-                line.answer(&id, instead);
+                line.answer(&id, instead, requests);
                 return true;
             }
         };
+        self.place(stream, domain, &id, key, requests, now);
+        true
+    }
+
+    /// Places a new bucket.
+    fn place(
+        &mut self,
+        stream: u64,
+        domain: &[u8],
+        id: &BucketId,
+        key: String,
+        requests: u64,
+        now: Duration,
+    ) {
+        let Some(line) = self.streams.get_mut(&stream) else {
+            return;
+        };
+        // What was decoded is a slice of the whole report, and would keep it in memory.
+        let id = copied(id);
+        let name = (bytes::Bytes::copy_from_slice(domain), BucketName::from(&id));
         let slot = line.next_slot;
         line.next_slot = slot.wrapping_add(1);
         self.buckets += 1;
-        let account = self.accounts.entry(key.clone()).or_insert_with(|| Account {
-            pool: Pool::new(now),
-            looked_at: None,
-        });
+        self.names += name_bytes(domain, &id);
+        let account = self.accounts.entry(key.clone());
+        let account = account.or_insert_with(|| Account::new(now));
         account.pool.join((stream, slot), requests, now);
         line.slots.insert(name.clone(), slot);
         let (domain, name) = name;
@@ -156,7 +214,6 @@ impl Book {
             },
         );
         line.is_fresh = true;
-        true
     }
 
     /// Forgets an idle bucket, and tells so.
@@ -169,11 +226,21 @@ impl Book {
         };
         let name = (bucket.domain, bucket.name);
         line.slots.remove(&name);
-        line.idle.insert(name, bucket.id);
         self.buckets -= 1;
+        self.idle += 1;
+        let mut part = None;
         self.drop_part(&bucket.key, (stream, slot), |pool, id| {
-            pool.abandon(id, now)
+            part = pool.abandon(id, now);
         });
+        let idle = Idle {
+            id: bucket.id,
+            key: bucket.key,
+            slot,
+            part,
+        };
+        if let Some(line) = self.streams.get_mut(&stream) {
+            line.idle.insert(name, idle);
+        }
     }
 
     fn drop_part(&mut self, key: &str, id: PartId, drop: impl FnOnce(&mut Pool, PartId)) {
@@ -191,15 +258,32 @@ impl Book {
             return;
         };
         self.buckets -= line.buckets.len();
+        self.idle -= line.idle.len();
         for (slot, bucket) in line.buckets {
+            self.names -= name_bytes(&bucket.domain, &bucket.id);
+            self.ended += 1;
             self.drop_part(&bucket.key, (stream, slot), |pool, id| pool.end(id, now));
+        }
+        for ((domain, _), idle) in line.idle {
+            self.names -= name_bytes(&domain, &idle.id);
+            let Some(part) = idle.part else { continue };
+            self.ended += 1;
+            let account = self.accounts.entry(idle.key.clone());
+            account.or_insert_with(|| Account::new(now));
+            self.drop_part(&idle.key, (stream, idle.slot), |pool, id| {
+                pool.lose(id, part, now);
+            });
         }
     }
 
     /// Returns the budgets that must be looked at, at most so many of those that wait longest, and notes that they are.
     pub fn looks(&mut self, most: usize, now: Duration) -> Vec<String> {
         let is_due = |account: &Account| {
-            let old = |at: Duration| now >= at + LOOK_EVERY;
+            let age = match account.is_unanswered {
+                true => PLAN_EVERY,
+                false => LOOK_EVERY,
+            };
+            let old = |at: Duration| now >= at + age;
             account.pool.budget() == Budget::Awaited || account.looked_at.is_none_or(old)
         };
         let due = self.accounts.iter().filter(|(_, account)| is_due(account));
@@ -217,10 +301,17 @@ impl Book {
         keys
     }
 
-    /// Notes what a look at a budget told.
+    /// Records the state of a budget. If two looks found nothing, its buckets are denied until one finds something.
     pub fn learn(&mut self, key: &str, budget: Budget) {
-        if let Some(account) = self.accounts.get_mut(key) {
-            account.pool.learn(budget);
+        let Some(account) = self.accounts.get_mut(key) else {
+            return;
+        };
+        let was_unanswered = account.is_unanswered;
+        account.is_unanswered = budget == Budget::Awaited;
+        match (budget, was_unanswered) {
+            (Budget::Awaited, false) => {}
+            (Budget::Awaited, true) => account.pool.learn(Budget::Instead(Assignment::Deny)),
+            (budget, _) => account.pool.learn(budget),
         }
     }
 
@@ -245,14 +336,13 @@ impl Book {
         }
     }
 
-    /// Plans the budgets with new buckets, and if `all` is set those that are due.
+    /// Plans the budgets with new buckets, or all of them.
     pub fn plan(&mut self, now: Duration, all: bool) {
         let Self {
             accounts, streams, ..
         } = self;
         accounts.retain(|_, account| {
-            let due = account.pool.is_fresh() || (all && account.pool.is_due(now));
-            if !due {
+            if !(all || account.pool.is_fresh()) {
                 return true;
             }
             for (stream, slot) in account.pool.plan(now) {
@@ -262,6 +352,9 @@ impl Book {
             }
             !account.pool.is_empty()
         });
+        if all {
+            self.ended = self.accounts.values().map(|it| it.pool.ended()).sum();
+        }
     }
 
     /// Returns the streams that have a message now: with new buckets at once, others at most once a second.
@@ -284,15 +377,14 @@ impl Book {
             return RateLimitQuotaResponse::default();
         };
         (line.sent_at, line.is_fresh) = (Some(now), false);
-        let others = line.others.len().min(ACTIONS_MAX);
-        let mut actions: Vec<BucketAction> = line.others.drain(..others).collect();
-        while actions.len() < ACTIONS_MAX
-            && let Some((_, id)) = line.idle.pop_first()
+        // Renewals have a quarter of the message at least: what is not renewed in time expires.
+        let mut actions = line.take_others(ACTIONS_MAX / 2);
+        while actions.len() < ACTIONS_MAX / 4 * 3
+            && let Some(((domain, _), idle)) = line.idle.pop_first()
         {
-            actions.push(BucketAction {
-                bucket_id: Some(id),
-                bucket_action: Some(Action::AbandonAction(AbandonAction {})),
-            });
+            self.idle -= 1;
+            self.names -= name_bytes(&domain, &idle.id);
+            actions.push(abandonment(idle.id));
         }
         while actions.len() < ACTIONS_MAX
             && let Some(slot) = line.queue.pop_front()
@@ -333,14 +425,62 @@ impl Stream {
             bucket.is_queued = true;
             self.queue.push_back(slot);
         }
+        // A reader that is behind leaves buckets here that were forgotten since.
+        if self.queue.len() > 2 * self.buckets.len() {
+            self.queue.retain(|slot| self.buckets.contains_key(slot));
+        }
     }
 
-    /// Answers a bucket that is not remembered: each report of it is answered.
-    fn answer(&mut self, id: &BucketId, assignment: Assignment) {
-        if self.others.len() < BUCKETS_MAX {
-            self.others.push(action(id, assignment));
-            self.is_fresh = true;
+    /// Answers a bucket that is not remembered: each report of it is answered, and one without a request abandons it.
+    fn answer(&mut self, id: &BucketId, assignment: Assignment, requests: u64) {
+        let size = name_bytes(&[], id);
+        if self.others.len() >= BUCKETS_MAX || self.others_bytes + size > OTHERS_MAX {
+            return;
         }
+        self.others_bytes += size;
+        let id = copied(id);
+        self.others.push(match requests {
+            0 => abandonment(id),
+            _ => action(&id, assignment),
+        });
+        self.is_fresh = true;
+    }
+
+    /// Returns at most so many of the actions for buckets that are not remembered.
+    fn take_others(&mut self, most: usize) -> Vec<BucketAction> {
+        let others = self.others.len().min(most);
+        let actions: Vec<BucketAction> = self.others.drain(..others).collect();
+        let ids = actions.iter().filter_map(|it| it.bucket_id.as_ref());
+        self.others_bytes -= ids.map(|id| name_bytes(&[], id)).sum::<usize>();
+        actions
+    }
+}
+
+/// Returns the bytes of a name.
+fn name_bytes(domain: &[u8], id: &BucketId) -> usize {
+    let entries = id.bucket.iter();
+    domain.len()
+        + entries
+            .map(|it| it.key.len() + it.value.len())
+            .sum::<usize>()
+}
+
+/// Returns a name that shares no memory with a report.
+fn copied(id: &BucketId) -> BucketId {
+    let entries = id.bucket.iter().map(|entry| pb::bucket_id::Entry {
+        key: bytes::Bytes::copy_from_slice(&entry.key),
+        value: bytes::Bytes::copy_from_slice(&entry.value),
+    });
+    BucketId {
+        bucket: entries.collect(),
+    }
+}
+
+/// Returns the message that abandons.
+const fn abandonment(id: BucketId) -> BucketAction {
+    BucketAction {
+        bucket_id: Some(id),
+        bucket_action: Some(Action::AbandonAction(AbandonAction {})),
     }
 }
 
@@ -379,3 +519,6 @@ fn seconds(seconds: u64) -> pb::Duration {
         nanos: 0,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Time to live of an assignment: the shortest that every data plane keeps.
 pub const TTL: Duration = Duration::from_secs(15);
 
+/// Time for which an assignment is charged. A data plane counts its life from its receipt.
+const CHARGED_FOR: Duration = Duration::from_secs(TTL.as_secs() + PLAN_EVERY.as_secs());
+
 /// Age at which an assignment is sent again. Two such messages may be late or lost before it expires.
 const RENEW_AFTER: Duration = Duration::from_secs(5);
 
@@ -95,8 +98,9 @@ pub enum Budget {
     Instead(Assignment),
 }
 
+/// Account of a part.
 #[derive(Clone, Debug)]
-struct Part {
+pub struct Part {
     /// Measured demand; `None` until it is measured.
     demand: Option<u64>,
     /// Requests since the demand was measured.
@@ -116,6 +120,11 @@ impl Part {
         self.assigned.map_or(0, Assignment::rate)
     }
 
+    /// Returns the assignment, unless the data plane may have lost it: a bucket that comes after that is full.
+    fn kept(&self, now: Duration) -> Option<Assignment> {
+        self.assigned.filter(|_| now < self.assigned_at + TTL)
+    }
+
     /// Returns the rate that is paid for.
     fn charged(&self, now: Duration) -> u64 {
         match self.ended && now < self.peak_until {
@@ -126,7 +135,7 @@ impl Part {
 
     fn has_expired(&self, now: Duration) -> bool {
         let charged = self.assigned.is_some_and(|it| it.rate() > 0) || now < self.peak_until;
-        !charged || now >= self.assigned_at + TTL
+        !charged || now >= self.assigned_at + CHARGED_FOR
     }
 }
 
@@ -278,15 +287,34 @@ impl Pool {
         idle
     }
 
-    /// Removes a part that its data plane was told to forget.
-    pub fn abandon(&mut self, id: PartId, now: Duration) {
+    /// Removes a part that its data plane is to forget, and returns it.
+    pub fn abandon(&mut self, id: PartId, now: Duration) -> Option<Part> {
         self.settle(now);
-        if let Some(part) = self.parts.remove(&id) {
-            // It may be used until the message arrives, for which a second is allowed.
-            self.credit = self.credit.saturating_sub_unsigned(part.rate());
-            self.charged -= part.rate();
-            self.wanted -= u128::from(self.want(&part));
+        let part = self.parts.remove(&id)?;
+        // It may be used until the message arrives, for which a second is allowed.
+        self.credit = self.credit.saturating_sub_unsigned(part.rate());
+        self.charged -= part.rate();
+        self.wanted -= u128::from(self.want(&part));
+        Some(part)
+    }
+
+    /// Charges an abandoned part until its assignment expires: its stream ended before the data plane was told.
+    pub fn lose(&mut self, id: PartId, part: Part, now: Duration) {
+        self.settle(now);
+        let ended = Part {
+            ended: true,
+            ..part
+        };
+        if !ended.has_expired(now) {
+            self.charged += ended.charged(now);
+            self.parts.insert(id, ended);
         }
+    }
+
+    /// Returns the number of parts whose streams ended.
+    #[must_use]
+    pub fn ended(&self) -> usize {
+        self.parts.values().filter(|part| part.ended).count()
     }
 
     /// Notes that a stream ended. Its part is charged until the assignment expires.
@@ -320,6 +348,7 @@ impl Pool {
         let parts = self.parts.values();
         self.wanted = parts.map(|part| u128::from(self.want(part))).sum();
         if first && matches!(budget, Budget::Known { .. }) {
+            self.is_fresh = self.parts.values().any(|part| !part.ended);
             (self.unasked, self.unmet) = (0, 0);
             self.ask_for_first(self.wants());
         }
@@ -366,7 +395,9 @@ impl Pool {
 
     /// Charges what was assigned until now.
     fn settle(&mut self, now: Duration) {
-        let nanos = now.saturating_sub(self.charged_until).as_nanos();
+        // After a pause, all that was assigned before it has expired.
+        let until = now.min(self.planned_at + CHARGED_FOR);
+        let nanos = until.saturating_sub(self.charged_until).as_nanos();
         let used = (u128::from(self.charged) * nanos).div_ceil(1_000_000_000);
         let used = i64::try_from(used).unwrap_or(i64::MAX);
         self.credit = self.credit.saturating_sub(used);
@@ -519,7 +550,7 @@ impl Pool {
             if !renew && part.assigned.is_some_and(|it| is_near(it, target, over)) {
                 continue;
             }
-            let assignment = grown(part.assigned, target, &mut tokens_for_buckets);
+            let assignment = grown(part.kept(now), target, &mut tokens_for_buckets);
             if self.assign(id, assignment, now) {
                 changed.push(id);
             }
@@ -537,18 +568,20 @@ impl Pool {
         if part.assigned == Some(assignment) && !renew {
             return false;
         }
-        let former = part.assigned.filter(|_| now < part.assigned_at + TTL);
+        let former = part.kept(now);
         let more = held(Some(assignment)).saturating_sub(held(former));
         let before = part.rate();
-        if before > assignment.rate() {
+        // A cut is sent later than it is booked, for which a second is allowed.
+        let late = before.saturating_sub(assignment.rate());
+        if late > 0 {
             part.peak = match now < part.peak_until {
                 true => part.peak.max(before),
                 false => before,
             };
-            part.peak_until = now + TTL;
+            part.peak_until = now + CHARGED_FOR;
         }
         (part.assigned, part.assigned_at) = (Some(assignment), now);
-        let more = more.saturating_mul(MICRO);
+        let more = more.saturating_mul(MICRO).saturating_add(late);
         self.credit = self.credit.saturating_sub_unsigned(more);
         true
     }

@@ -6,7 +6,7 @@ use super::pb::rate_limit_quota_service_server::{
     RateLimitQuotaService, RateLimitQuotaServiceServer,
 };
 use super::pb::{RateLimitQuotaResponse, RateLimitQuotaUsageReports};
-use super::pool::{Asked, Assignment, Budget};
+use super::pool::{Asked, Assignment, Budget, PLAN_EVERY};
 use crate::decider::{Answer, Ask, Cost, Decider, Outcome, now};
 use crate::rules::{Face, KeyProblem};
 use crate::scope::Scope;
@@ -30,9 +30,6 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// in full.
 const PASS_EVERY: Duration = Duration::from_millis(100);
 
-/// Number of passes between two plans of all budgets.
-const PLAN_PASSES: u32 = 10;
-
 /// Time for the first reports of several buckets to come, so that they are answered in one message.
 const COLLECT: Duration = Duration::from_millis(2);
 
@@ -45,7 +42,7 @@ const LOOKS_AT_ONCE: usize = 4_096;
 /// Number of budgets of which tokens are taken at the same time.
 const ASKS_AT_ONCE: usize = 1_024;
 
-/// One log line stands for this many buckets that cannot be answered.
+/// One log line stands for this many buckets that cannot be answered, or are denied.
 const LOG_EVERY: u64 = 1_024;
 
 /// Rows of a report that are booked without giving way to other streams.
@@ -70,7 +67,7 @@ impl Uncovered {
     }
 }
 
-/// The text is no choice.
+/// Error of a text that is neither `allow` nor `deny`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be allow or deny")]
 pub struct UnknownChoice;
@@ -103,6 +100,8 @@ struct Shared {
     stopping: watch::Sender<bool>,
     /// Number of rows for buckets that cannot be answered.
     unanswered: AtomicU64,
+    /// Number of rows for buckets that are denied because of their keys.
+    denied: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -133,6 +132,7 @@ impl Rlqs {
             wake: Notify::new(),
             stopping: watch::Sender::new(false),
             unanswered: AtomicU64::new(0),
+            denied: AtomicU64::new(0),
         });
         tokio::spawn(run(Arc::downgrade(&shared)));
         Self { shared }
@@ -170,21 +170,20 @@ impl Shared {
     async fn report(&self, stream: u64, scope: &Scope, report: RateLimitQuotaUsageReports) {
         let RateLimitQuotaUsageReports {
             domain,
-            bucket_quota_usages: mut usages,
+            bucket_quota_usages: usages,
         } = report;
         let now = self.now();
-        while !usages.is_empty() {
-            let rest = usages.split_off(usages.len().min(ROWS_AT_ONCE));
+        let mut usages = usages.into_iter();
+        while !usages.as_slice().is_empty() {
             {
                 let mut state = self.lock();
-                for usage in usages {
+                for usage in usages.by_ref().take(ROWS_AT_ONCE) {
                     let place = |name: &BucketName| self.place(scope, &domain, name);
                     if !state.book.report(stream, &domain, usage, now, place) {
                         self.note_unanswered();
                     }
                 }
             }
-            usages = rest;
             tokio::task::yield_now().await;
         }
         self.wake.notify_one();
@@ -208,9 +207,17 @@ impl Shared {
             Ok(mapped) => Place::Key(mapped.key),
             Err(KeyProblem::NoRule { .. }) => Place::None(self.uncovered.assignment()),
             Err(problem) => {
-                tracing::warn!(%problem, "a bucket is denied");
+                self.note_denied(&problem);
                 Place::None(Assignment::Deny)
             }
+        }
+    }
+
+    /// Logs that a bucket is denied: at the first one, and then seldom, since callers choose the keys.
+    fn note_denied(&self, problem: &KeyProblem) {
+        let before = self.denied.fetch_add(1, Ordering::Relaxed);
+        if before.is_multiple_of(LOG_EVERY) {
+            tracing::warn!(%problem, "a bucket is denied");
         }
     }
 
@@ -222,12 +229,12 @@ impl Shared {
             within: WITHIN,
         };
         let answer = self.decider.decide(&ask).await;
-        match answer.outcome {
-            Outcome::NoBudget => Budget::Instead(self.uncovered.assignment()),
-            _ => match limit(&answer) {
-                Some(limit) => Budget::Known { limit },
-                None => Budget::Awaited,
-            },
+        match (answer.outcome, limit(&answer)) {
+            (Outcome::NoBudget, _) => Budget::Instead(self.uncovered.assignment()),
+            (_, Some(limit)) => Budget::Known { limit },
+            (Outcome::Allowed, None) => Budget::Known { limit: 0 },
+            (Outcome::Unavailable, None) => Budget::Awaited,
+            (Outcome::OverLimit | Outcome::Never, None) => Budget::Instead(Assignment::Deny),
         }
     }
 
@@ -332,7 +339,7 @@ fn limit(answer: &Answer) -> Option<u64> {
 async fn run(shared: Weak<Shared>) {
     let mut passes = interval(PASS_EVERY);
     passes.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut pass = 0_u32;
+    let mut planned = Duration::ZERO;
     loop {
         let Some(service) = shared.upgrade() else {
             return;
@@ -343,12 +350,13 @@ async fn run(shared: Weak<Shared>) {
         };
         if fresh {
             tokio::time::sleep(COLLECT).await;
-        } else {
-            pass = pass.wrapping_add(1);
         }
-        service
-            .pass(!fresh && pass.is_multiple_of(PLAN_PASSES))
-            .await;
+        let now = service.now();
+        let all = now >= planned + PLAN_EVERY;
+        if all {
+            planned = now;
+        }
+        service.pass(all).await;
     }
 }
 

@@ -15,7 +15,8 @@ use tokio::time::sleep;
 use tokio_stream::StreamExt;
 use tonic::transport::{Channel, Endpoint, Server, Uri};
 
-/// A hundred tokens a second and as many at once for each key, on one clock; keys that begin with `none` have nothing.
+/// A hundred tokens a second and as many at once for each key, on one clock; keys that begin with `none` have nothing,
+/// and those that begin with `full` are refused a place.
 struct Local {
     clock: Arc<ManualClock>,
     known: Mutex<BTreeMap<String, Limiter>>,
@@ -28,6 +29,9 @@ impl Limiters for Local {
                 key: key.to_owned(),
                 error: Key::try_from("").unwrap_err(),
             });
+        }
+        if key.starts_with("full") {
+            return Err(KeyRefused::TooMany { most: 1 });
         }
         let mut known = self.known.lock().unwrap();
         let limiter = known.entry(key.to_owned()).or_insert_with(|| {
@@ -302,6 +306,17 @@ async fn what_nothing_covers_is_the_operators_choice() {
     }
 }
 
+/// A bucket that gets no budget is not left to `no_assignment_behavior`.
+#[tokio::test(start_paused = true)]
+async fn a_bucket_beyond_the_maximum_of_keys_is_denied() {
+    let face = Served::start(&["rlqs:shop/name/* -> full/*"], Uncovered::Allow).await;
+    let mut line = face.open().await;
+    line.report(vec![row(&api(), 1, 0)]).await;
+    let actions = line.actions(&face, Duration::from_secs(2)).await;
+    let deny = Strategy::BlanketRule(BlanketRule::DenyAll.into());
+    assert_eq!(strategy(&actions[0]), &deny);
+}
+
 /// Three times the limit from two streams: it is divided by what they want, and by whole tokens per whole seconds.
 #[tokio::test(start_paused = true)]
 async fn two_streams_share_a_limit_by_demand() {
@@ -351,7 +366,7 @@ async fn a_stream_that_opens_again_is_answered_for_all_buckets() {
         assert_eq!(face.rlqs.buckets(), 0);
         assert_eq!(face.rlqs.shared.lock().book.accounts(), 1);
     }
-    face.pass(Duration::from_secs(17)).await;
+    face.pass(Duration::from_secs(18)).await;
     assert_eq!(face.rlqs.shared.lock().book.accounts(), 0);
 }
 
