@@ -160,6 +160,7 @@ impl<B: Budgets> Subscription<B> {
             && Ok(&it.files) == files.as_ref()
         {
             it.version.clone_from(version_info);
+            self.refused = None;
             self.answer(nonce, None);
             return Taken::Unchanged;
         }
@@ -177,7 +178,7 @@ impl<B: Budgets> Subscription<B> {
                 info!("rate limit rules of version {version_info:?} are in force");
                 let version = version_info.clone();
                 self.in_force = files.ok().map(|files| InForce { version, files });
-                self.waits = None;
+                (self.waits, self.refused) = (None, None);
                 self.answer(nonce, None);
                 Taken::InForce
             }
@@ -194,7 +195,10 @@ impl<B: Budgets> Subscription<B> {
                     "rate limit rules of version {version_info:?} are refused, the former ones stay in force: {problem}"
                 );
                 let problem: String = problem.to_string().chars().take(REASON_MAX).collect();
-                self.refused = Some((files, problem.clone()));
+                // A server that sends other wrong rules at once must not be asked in a tight loop either.
+                if self.refused.replace((files, problem.clone())).is_some() {
+                    sleep(AGAIN).await;
+                }
                 self.answer(nonce, Some(problem));
                 Taken::Refused
             }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 pub(super) const TYPE_URL: &str =
     "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 
-/// Returns the rules of a response, one item for each of its resources.
+/// Returns the rules of a response in the order of their names, one item for each of its resources.
 ///
 /// # Errors
 ///
@@ -23,9 +23,11 @@ pub(super) fn read(response: &DiscoveryResponse) -> Result<Vec<RulesFile>, Strin
         return Err(other_type("type_url", &response.type_url));
     }
     let resources = response.resources.iter().enumerate();
-    resources
-        .map(|(index, resource)| file(index, resource))
-        .collect()
+    let files = resources.map(|(index, resource)| file(index, resource));
+    let mut files = files.collect::<Result<Vec<_>, _>>()?;
+    // Some servers send the same resources in another order each time.
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(files)
 }
 
 fn other_type(field: &str, is: &str) -> String {

@@ -257,3 +257,10 @@ fn domains_of_several_resources_merge_if_they_may() {
     let (rules, _) = Rules::read(&files, reading).unwrap();
     assert_eq!(shown(&rules).len(), 2);
 }
+
+#[test]
+fn the_order_of_resources_makes_no_difference() {
+    let (a, b) = (config("a", Vec::new()), config("b", Vec::new()));
+    let read = |configs: &[RateLimitConfig]| read(&response(configs)).unwrap();
+    assert_eq!(read(&[a.clone(), b.clone()]), read(&[b, a]));
+}
