@@ -386,6 +386,11 @@ async fn rules_that_are_refused_again_wait_and_are_not_read_again() {
         assert_eq!(stream.answer("2").await, (String::new(), refused));
         let (_, stats) = ask(ports.debug(), "GET", "/stats", "").await;
         assert!(stats.contains("config_load_error: 1\n"), "{stats}");
+        // Other wrong rules are no reason to hurry.
+        stream.send("3", &[config("api", "", 5)]).await;
+        let early = timeout(Duration::from_millis(200), stream.requests.message()).await;
+        assert!(early.is_err(), "{early:?}");
+        assert!(stream.answer("3").await.1.is_some());
     };
     ports.serve(&forced, &cluster, test).await;
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Time to live of an assignment: the shortest that every data plane keeps.
 pub const TTL: Duration = Duration::from_secs(15);
 
-/// Time for which an assignment is charged. A data plane counts its life from its receipt.
+/// Time for which an assignment is charged. A data plane counts from its receipt.
 const CHARGED_FOR: Duration = Duration::from_secs(TTL.as_secs() + PLAN_EVERY.as_secs());
 
 /// Age at which an assignment is sent again. Two such messages may be late or lost before it expires.
