@@ -169,3 +169,18 @@ fn renewals_have_a_part_of_each_message() {
         usage("a".into(), 1).bucket_id
     );
 }
+
+/// Passes are not exactly as far from each other as plans are.
+#[test]
+fn a_plan_of_all_leaves_out_none() {
+    let mut book = Book::default();
+    let stream = book.open();
+    book.row(stream, "a", 1, secs(1));
+    book.learn("all", Budget::Instead(Assignment::Allow));
+    book.plan(secs(1), true);
+    assert_eq!(book.message(stream, secs(1)).bucket_action.len(), 1);
+    book.learn("all", Budget::Instead(Assignment::Deny));
+    let early = secs(2) - Duration::from_millis(1);
+    book.plan(early, true);
+    assert_eq!(book.message(stream, early).bucket_action.len(), 1);
+}

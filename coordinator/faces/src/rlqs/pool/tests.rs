@@ -332,13 +332,13 @@ fn an_expired_bucket_is_not_grown() {
     pool.paid(asked, 200, Duration::ZERO);
     pool.plan(Duration::ZERO);
     assert!(matches!(pool.assignment((1, 0)), Some(Assignment::Fill(fill)) if fill.max > 10));
-    pool.settle(secs(20));
+    pool.paid(asked, 200, secs(20));
     pool.credit = 20 * MICRO as i64;
-    pool.paid(asked, 0, secs(20));
     pool.plan(secs(20));
-    if let Some(Assignment::Fill(fill)) = pool.assignment((1, 0)) {
-        assert!(fill.max <= 10, "{fill:?}");
-    }
+    let Some(Assignment::Fill(fill)) = pool.assignment((1, 0)) else {
+        panic!("{pool:?}")
+    };
+    assert!(fill.max <= 10 && fill.tokens > 10, "{fill:?}");
 }
 
 #[test]
