@@ -233,6 +233,6 @@ fn the_unit_and_the_help_say_the_same() {
         help.contains("2  the command line, a file or a data directory is wrong"),
         "{help}"
     );
-    let unreadable = "4  only `aliquot serve`: this version cannot read an entry or a snapshot";
+    let unreadable = "4  `aliquot serve`: this version cannot read an entry or a snapshot";
     assert!(help.contains(unreadable), "{help}");
 }

@@ -238,7 +238,12 @@ impl OneBucket {
         if passed > 0.0 {
             self.level = (self.level + passed * self.per_sec).min(self.burst);
         }
-        let spare = if self.burst > 3.0 { 3.0 } else { 0.0 };
+        // Of a budget of two tokens, one may still be on its way back from the client that asked within the last second.
+        let spare = match self.burst > 3.0 {
+            true => 3.0,
+            false if passed < 1.0 => 1.0,
+            false => 0.0,
+        };
         let affords = self.level >= 1.0 + spare || self.per_sec.is_infinite();
         if affords {
             self.level -= 1.0;
