@@ -91,11 +91,11 @@ impl Servers {
         };
         let mut contenders = Vec::new();
         if let Some(peer) = &self.peer {
-            let ask = |key| format!("THROTTLE bench/{key} 1000000 1000000 1\r\n");
+            let ask = |key| command(&["THROTTLE", &bench(key), "1000000", "1000000", "1"]);
             let way = Way::Resp(peer.redis, ask, 6);
             contenders.push(contender("throttlecrab-server", peer.server.pid(), way));
         }
-        let ask = |key| format!("CL.THROTTLE bench/{key} 999999 1000000 1\r\n");
+        let ask = |key| command(&["CL.THROTTLE", &bench(key), "999999", "1000000", "1"]);
         let way = Way::Resp(self.ours.redis, ask, 6);
         contenders.push(contender("aliquot", self.ours.node.pid(), way));
         if let Some(redis) = &self.redis {
@@ -195,15 +195,23 @@ fn print(title: &str, contenders: &[Contender], during: Duration) -> Result<(), 
             of(rounds, |of| of.per_processor_second),
         );
         println!(
-            "| {} | {rate:.0} | {:.2} | {busy:.0} | {:.2} | {:.0} | {:.0} |",
+            "| {} | {rate:.0} | {:.2} | {busy:.0} | {:.2} | {} | {} |",
             contender.name,
             rate / first(|of| of.per_second),
             busy / first(|of| of.per_processor_second),
-            of(rounds, |of| of.p50),
-            of(rounds, |of| of.p99),
+            micros(of(rounds, |of| of.p50)),
+            micros(of(rounds, |of| of.p99)),
         );
     }
     Ok(())
+}
+
+/// Writes a time; requests that are sent together have none of their own.
+fn micros(micros: f64) -> String {
+    match micros.is_nan() {
+        true => "-".to_owned(),
+        false => format!("{micros:.0}"),
+    }
 }
 
 impl Round {
@@ -292,10 +300,19 @@ impl Redis {
 
 /// Returns a request that runs the script. `EVAL` finds the compiled script by its text.
 fn redis_request(key: u64) -> String {
-    let key = format!("bench/{key}");
-    let words = ["EVAL", SCRIPT, "1", &key, "1", "1000000"];
-    let words = words.map(|word| format!("${}\r\n{word}\r\n", word.len()));
-    format!("*6\r\n{}", words.concat())
+    command(&["EVAL", SCRIPT, "1", &bench(key), "1", "1000000"])
+}
+
+fn bench(key: u64) -> String {
+    format!("bench/{key}")
+}
+
+/// Returns a command of Redis.
+fn command(words: &[&str]) -> String {
+    let parts = words
+        .iter()
+        .map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    format!("*{}\r\n{}", words.len(), parts.collect::<String>())
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
