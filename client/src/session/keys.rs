@@ -438,7 +438,7 @@ impl Session {
             }
             if let Some(decider) = &mut entry.decider {
                 decider.rule(AdmissionMode::Cold, Scale::WHOLE, Share::EMPTY, now);
-                // What was admitted in all that time is not the demand of this moment.
+                // Admissions since the start of the outage must not be reported as the present demand.
                 let _admitted = decider.observed();
             }
             named.extend(entry.budget.take().map(|budget| (key.clone(), budget)));

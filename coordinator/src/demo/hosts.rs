@@ -33,7 +33,7 @@ struct FaceHost {
 const RLS_OTHERS: usize = 3;
 
 impl FaceHosts {
-    /// Reserves ports for the faces of a run with so many services, and starts none. `limits` are key
+    /// Reserves ports for the faces of a run with this number of services, and starts none. `limits` are key
     /// patterns and their tokens per second.
     ///
     /// # Errors

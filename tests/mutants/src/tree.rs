@@ -22,7 +22,7 @@ const SWITCH: &str = include_str!("switch.txt");
 /// Which mutants are tried.
 #[derive(Debug)]
 pub(crate) enum Chosen {
-    /// One in so many, by the hash of its words, so that the choice stays the same.
+    /// One in this number, by the hash of its words, so that the choice stays the same.
     OneIn(u64),
     /// Those with one of these words, separated by `|`, in `file: change`, to see if a new test
     /// notices them: no report is written.

@@ -175,7 +175,7 @@ struct Load {
 }
 
 impl Load {
-    /// Asks each Envoy so many times a second.
+    /// Begins to ask each Envoy at its rate, in requests per second.
     fn begin(listen: &[SocketAddr], rates: &[u64]) -> Self {
         const CALLERS: u64 = 4;
         let stop = Arc::<AtomicBool>::default();
@@ -231,7 +231,7 @@ fn since(now: &[u64], before: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-/// Lets a load run for so many seconds, and returns the admissions of each Envoy in each.
+/// Lets a load run for `count` seconds, and returns the admissions of each Envoy in each second.
 async fn seconds(load: &Load, count: usize) -> Vec<Vec<u64>> {
     let mut ticks = tokio::time::interval(millis(1_000));
     ticks.tick().await;

@@ -28,6 +28,17 @@ struct Contender {
     in_flight: u64,
 }
 
+impl Contender {
+    const fn new(name: &'static str, pid: u32, way: Way, in_flight: u64) -> Self {
+        Self {
+            name,
+            way,
+            pid,
+            in_flight,
+        }
+    }
+}
+
 /// Figures of a contender in one round.
 struct Round {
     per_second: f64,
@@ -83,12 +94,7 @@ fn measured(
 
 impl Servers {
     fn of_resp(&self, in_flight: u64) -> Vec<Contender> {
-        let contender = |name, pid, way| Contender {
-            name,
-            way,
-            pid,
-            in_flight,
-        };
+        let contender = |name, pid, way| Contender::new(name, pid, way, in_flight);
         let mut contenders = Vec::new();
         if let Some(peer) = &self.peer {
             let ask = |key| command(&["THROTTLE", &bench(key), "1000000", "1000000", "1"]);
@@ -106,12 +112,7 @@ impl Servers {
     }
 
     fn of_http(&self) -> Vec<Contender> {
-        let contender = |name, pid, way| Contender {
-            name,
-            way,
-            pid,
-            in_flight: 1,
-        };
+        let contender = |name, pid, way| Contender::new(name, pid, way, 1);
         let mut contenders = Vec::new();
         if let Some(peer) = &self.peer {
             let body = |key| {
@@ -134,12 +135,7 @@ impl Servers {
     }
 
     fn of_grpc(&self, in_flight: u64) -> Vec<Contender> {
-        let contender = |name, pid, way| Contender {
-            name,
-            way,
-            pid,
-            in_flight,
-        };
+        let contender = |name, pid, way| Contender::new(name, pid, way, in_flight);
         let mut contenders = Vec::new();
         if let Some(peer) = &self.peer {
             let message = |key| Throttle::of(key).encode_to_vec();

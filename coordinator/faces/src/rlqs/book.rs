@@ -276,7 +276,7 @@ impl Book {
         }
     }
 
-    /// Returns the budgets that must be looked at, at most so many of those that wait longest, and notes that they are.
+    /// Returns up to `most` budgets whose state must be read, those that wait longest first, and records that it is.
     pub fn looks(&mut self, most: usize, now: Duration) -> Vec<String> {
         let is_due = |account: &Account| {
             let age = match account.is_unanswered {
@@ -446,7 +446,7 @@ impl Stream {
         self.is_fresh = true;
     }
 
-    /// Returns at most so many of the actions for buckets that are not remembered.
+    /// Takes up to `most` of the actions for buckets that are not remembered.
     fn take_others(&mut self, most: usize) -> Vec<BucketAction> {
         let others = self.others.len().min(most);
         let actions: Vec<BucketAction> = self.others.drain(..others).collect();

@@ -232,8 +232,8 @@ impl Pool {
         self.charged
     }
 
-    /// Adds a part whose stream reported so many requests. Without any it wants a token a second; else as much as it
-    /// gets, until its demand is measured.
+    /// Adds a part whose stream reported this number of requests. With none, it wants a token a second; with any, as
+    /// much as it gets, until its demand is measured.
     pub fn join(&mut self, id: PartId, requests: u64, now: Duration) {
         self.settle(now);
         let part = Part {

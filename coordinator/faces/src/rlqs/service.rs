@@ -238,7 +238,7 @@ impl Shared {
         }
     }
 
-    /// Takes up to so many tokens, and returns how many it took. The rest of the new ones is asked for as well, so
+    /// Takes up to the tokens that were asked for, and returns the number taken. The rest of the new ones is asked for as well, so
     /// that the cluster knows of the demand.
     async fn take(&self, key: &str, asked: Asked) -> u64 {
         let tokens = asked.tokens;

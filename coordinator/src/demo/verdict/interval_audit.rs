@@ -212,6 +212,25 @@ mod tests {
         assert_eq!(slack(&[(199, 200), (200, 200), (200, 200)]), -1);
     }
 
+    /// Admissions are paired with their intervals by the time of the answer and by cost, in whatever order the
+    /// requests were made.
+    #[test]
+    fn answers_of_one_instant_keep_their_intervals() {
+        let (early, late) = ((100, 0, 2), (100, 50, 1));
+        let elsewhere = [early, late].map(|(heard, asked, cost)| Elsewhere {
+            heard: at(heard),
+            asked: at(asked),
+            cost,
+        });
+        let all = intervals(&Decisions {
+            admitted: vec![(at(100), 1), (at(100), 2)],
+            elsewhere: elsewhere.to_vec(),
+            refused: Vec::new(),
+        });
+        let asked: Vec<_> = all.iter().map(|of| (of.cost, of.asked)).collect();
+        assert_eq!(asked, [(1, at(50)), (2, at(0))]);
+    }
+
     proptest! {
         #[test]
         fn the_worst_window_is_that_of_all(

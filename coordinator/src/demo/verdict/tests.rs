@@ -260,7 +260,7 @@ fn a_slow_run_on_a_busy_machine_is_inconclusive() {
     check(&evidence, Ruling::Unknown, busy);
 }
 
-/// Returns a run in which, after a kill at 4 s, a third is missing for so many milliseconds.
+/// Returns a run in which, after a kill at 4 s, a third of the admissions is missing for `millis`.
 fn bereft_run(millis: u64) -> Evidence {
     let mut evidence = fair_run();
     evidence.timeline.killed = Some(Tick::from_nanos(4_000 * MS));

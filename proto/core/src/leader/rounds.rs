@@ -250,7 +250,7 @@ impl Leader {
         let changed = if free > more || returning {
             self.exhausted.remove(&budget)
         } else {
-            // What is granted now arrives later: until then it is not given away.
+            // Grants of this plan are not in the account before they are applied, so the quota is not exhausted yet.
             free.is_zero() && self.exhausted.insert(budget)
         };
         if changed {

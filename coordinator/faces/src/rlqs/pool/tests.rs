@@ -60,7 +60,7 @@ impl Envoy {
         (self.assigned, self.until) = (Some(assignment), now + TTL);
     }
 
-    /// Lets time pass, then admits up to so many requests. Nothing is admitted without a token bucket.
+    /// Refills the bucket for `span`, then admits up to `wanted` requests. Admits none if no token bucket is assigned.
     fn serve(&mut self, wanted: u64, span: Duration, now: Duration) -> u64 {
         let Some(Assignment::Fill(fill)) = self.assigned.filter(|_| now < self.until) else {
             return 0;
