@@ -103,7 +103,7 @@
 //!
 //! - Lengths of time are [`std::time::Duration`]s.
 //! - A method that decides at once has a twin that takes the time as an argument, a [`clock::Tick`], named
-//!   `…_at`.
+//!   `…_at`. Pure machines, such as [`debounce::Debounce`], have no clock, so all their methods take the time.
 //! - A refusal is a [`Refused`]. It names the reason and, where it is known, the time to wait. A refused
 //!   request took nothing.
 //! - Tokens that were taken are put back or settled through the value that the method returned.

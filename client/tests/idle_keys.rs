@@ -71,7 +71,7 @@ fn a_key_for_which_there_is_no_room_sweeps_as_well() {
     let (store, clock) = store(20, Some(Duration::ZERO));
     let taken = (0..100).filter(|key| {
         let key = format!("old/{key}");
-        store.try_acquire_of(1, &key, 5, store.now()).is_ok()
+        store.try_acquire_class_at(1, &key, 5, store.now()).is_ok()
     });
     assert_eq!(taken.count(), 32);
     let refused = store.try_acquire("new", 1).expect_err("all of them owe");
@@ -98,8 +98,8 @@ proptest! {
             other.advance(gap);
             let now = forgets.now();
             let text = format!("key/{key}");
-            let mine = forgets.try_acquire_of(class, &text, n, now);
-            prop_assert_eq!(mine, keeps.try_acquire_of(class, &text, n, now));
+            let mine = forgets.try_acquire_class_at(class, &text, n, now);
+            prop_assert_eq!(mine, keeps.try_acquire_class_at(class, &text, n, now));
             if class == 0 {
                 left.insert(text, ());
             }

@@ -196,7 +196,7 @@ fn keys_with_debt_are_not_forgotten_for_new_ones() {
     // A second later all are full, and a new key has room.
     let later = START.after(Span::from_secs(1));
     assert!(store.try_acquire_at("new", 1, later).is_ok());
-    assert_eq!(store.forget_idle(Duration::ZERO, later), 31);
+    assert_eq!(store.forget_idle_at(Duration::ZERO, later), 31);
     assert_eq!(store.len(), 1);
     assert!(store.try_acquire_at("new", 1, later).is_err());
 }
@@ -209,11 +209,11 @@ fn the_key_idle_the_longest_is_forgotten_first() {
         assert!(store.try_acquire_at(&key(which as usize), 1, now).is_ok());
     }
     let later = START.after(Span::from_millis(1_500));
-    assert_eq!(store.forget_idle(Duration::from_millis(490), later), 11);
+    assert_eq!(store.forget_idle_at(Duration::from_millis(490), later), 11);
     // None is left of those that had become full by then, and all of the others.
     let then = |ms| START.after(Span::from_millis(ms));
-    assert_eq!(store.forget_idle(Duration::ZERO, then(1_010)), 0);
-    assert_eq!(store.forget_idle(Duration::ZERO, then(1_031)), 21);
+    assert_eq!(store.forget_idle_at(Duration::ZERO, then(1_010)), 0);
+    assert_eq!(store.forget_idle_at(Duration::ZERO, then(1_031)), 21);
 }
 
 #[test]
@@ -223,12 +223,12 @@ fn classes_have_limits_of_their_own() {
         .class(Limit::UNLIMITED, 0);
     let store = builder.clock(clock()).build().expect("a store");
     let admitted = |class| {
-        let answers = (0..9).map(|_| store.try_acquire_of(class, "a", 1, START));
+        let answers = (0..9).map(|_| store.try_acquire_class_at(class, "a", 1, START));
         answers.filter(Result::is_ok).count()
     };
     assert_eq!([0, 1, 2].map(admitted), [1, 5, 9]);
     let none = store
-        .try_acquire_of(3, "a", 1, START)
+        .try_acquire_class_at(3, "a", 1, START)
         .expect_err("no such class");
     assert_eq!(none.reason, Reason::NoBudget);
 }
@@ -341,7 +341,7 @@ fn of_those_that_are_full_the_longest_full_makes_room() {
             assert!(store.try_acquire_at(&name, 1, now).is_ok());
         }
         // Of the twelve that are left, it alone has not been full for two seconds.
-        let others = store.forget_idle(Duration::from_secs(2), now);
+        let others = store.forget_idle_at(Duration::from_secs(2), now);
         assert_eq!(others, 11, "{late} stays");
     }
 }

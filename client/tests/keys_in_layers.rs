@@ -98,7 +98,7 @@ fn a_late_refund_never_reaches_the_same_key_met_again() {
     let store = store(1, 4, 8);
     let key = store.bucket("a");
     let receipt = key.take_at(4, at(0)).expect("it is full");
-    assert_eq!(store.forget_idle(Duration::ZERO, at(5_000)), 1);
+    assert_eq!(store.forget_idle_at(Duration::ZERO, at(5_000)), 1);
     key.take_at(4, at(5_000)).expect("it is full again");
     assert_eq!(key.put_back_at(&receipt, 4, at(1_000)), 0);
     assert!(key.take_at(1, at(5_000)).is_err(), "it has had its burst");
@@ -110,10 +110,10 @@ fn a_key_that_owes_is_not_forgotten_and_one_that_was_owes_anew() {
     let key = store.bucket("a");
     let receipt = key.take_at(2, at(0)).expect("it is full");
     assert_eq!(key.owe_at(&receipt, 10, at(0)), 10);
-    assert_eq!(store.forget_idle(Duration::ZERO, at(9_999)), 0);
+    assert_eq!(store.forget_idle_at(Duration::ZERO, at(9_999)), 0);
     assert!(key.peek_at(1, at(10_999)).is_err());
     assert!(key.peek_at(1, at(11_000)).is_ok());
-    assert_eq!(store.forget_idle(Duration::ZERO, at(12_000)), 1);
+    assert_eq!(store.forget_idle_at(Duration::ZERO, at(12_000)), 1);
     assert_eq!(key.owe_at(&receipt, 5, at(12_000)), 5);
     assert_eq!(
         key.peek_at(1, at(12_000))

@@ -269,7 +269,7 @@ fn a_store_of_keys_has_one_mode() {
     assert!(store.try_acquire("b", 2).is_ok());
     store.set_mode(Mode::Bypass);
     assert!(store.try_acquire_at("b", 9, now).is_ok());
-    assert!(store.try_acquire_of(0, "b", 9, now).is_ok());
+    assert!(store.try_acquire_class_at(0, "b", 9, now).is_ok());
     store.set_mode(Mode::Freeze);
     assert_eq!(each(&store), [Some(Reason::Frozen); 4]);
     assert_eq!(reason(store.try_acquire("new", 1)), Some(Reason::Frozen));

@@ -116,8 +116,8 @@ fn ask<K: Borrow<Keyed>>(
             expected.of(n, |plain| plain.try_acquire_at(key, n, now)),
         ),
         Verb::Class(class) => one(
-            store.try_acquire_of(class, key, n, now),
-            expected.of(n, |plain| plain.try_acquire_of(class, key, n, now)),
+            store.try_acquire_class_at(class, key, n, now),
+            expected.of(n, |plain| plain.try_acquire_class_at(class, key, n, now)),
         ),
         Verb::Combine => one(
             store.key_of(1, key).take_at(n, now).map(drop),

@@ -88,7 +88,7 @@ marks! {
     MessageTwice "message-twice" "A message arrived twice.",
     MessageLate "message-late" "A message was held up.",
     FaultAtLeader "fault-at-leader" "A fault hit the ready leader.",
-    NoQuorum "no-quorum" "So many nodes were down or paused that no quorum was left.",
+    NoQuorum "no-quorum" "Too many nodes were down or paused for a quorum.",
     AllUnleased "all-unleased" "No client had a lease.",
     Recovered "recovered" "Everything had recovered after the last fault.",
     FullUse "full-use" "Over a second the limit was used to 99 %.",

@@ -81,6 +81,11 @@ fn nothing_banned_is_called() {
 }
 
 #[test]
+fn every_test_is_live_or_ordinary() {
+    holds(banned::live_tests_are_those_that_cargo_test_leaves_out);
+}
+
+#[test]
 fn silenced_lints_are_expected_with_a_reason() {
     holds(banned::lints_are_expected_not_allowed);
 }

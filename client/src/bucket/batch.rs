@@ -151,7 +151,7 @@ impl Cell {
     /// Releases the capacity of a cache that was closed before `now`. The tokens left in it return to the
     /// word if the word is still of the epoch that they came from.
     fn arrive(&self, capacity: u64, left: u64, epoch: u16, now: Tick) {
-        let mut said = 0;
+        let mut recorded = 0;
         update(self, |seen| {
             let word = Word::unpack(seen);
             let slot = self.slot(word.epoch);
@@ -166,9 +166,9 @@ impl Cell {
             // was missing until now whatever others took.
             let gone = capacity.saturating_mul(self.unit_cost(&slot));
             let gone = slot.grains(gone.saturating_add(back));
-            let unsaid = gone.saturating_sub(said);
-            self.cold.back.fetch_add(unsaid, Ordering::AcqRel);
-            said += unsaid;
+            let unrecorded = gone.saturating_sub(recorded);
+            self.cold.back.fetch_add(unrecorded, Ordering::AcqRel);
+            recorded += unrecorded;
             // A step of no cost: the capacity that arrives is missing, since the level stays below it until now.
             let owed = match sync::planted(Bug::ArrivesFull) {
                 true => word.debt,

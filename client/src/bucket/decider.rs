@@ -147,7 +147,7 @@ impl CellDecider {
 
     fn begin<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
         let (hot, cold) = (&self.key_state.cell.hot, &self.key_state.cell.cold);
-        let mut said = 0;
+        let mut recorded = 0;
         let (plan, answer) = update(self.cell(), |seen| {
             let word = Word::unpack(seen);
             let old = self.cell().slot(word.epoch);
@@ -166,8 +166,8 @@ impl CellDecider {
             // is added to `back` before the swap.
             let gone = was.saturating_sub(missing);
             cold.back
-                .fetch_add(gone.saturating_sub(said), Ordering::AcqRel);
-            said = said.max(gone);
+                .fetch_add(gone.saturating_sub(recorded), Ordering::AcqRel);
+            recorded = recorded.max(gone);
             let mode = self.shown(plan.mode);
             let slot = Slot::new(plan.rate, plan.burst, base, mode, plan.kind);
             let debt = debt_of(&slot, missing);

@@ -313,13 +313,13 @@ impl Cell {
     ) -> u64 {
         // Amount that this call added to `back` without a refund, since another swap came first. It must not
         // reduce this call's room.
-        let mut said_in_vain = 0_u64;
+        let mut recorded_in_vain = 0_u64;
         update(self, |seen| {
             let back = self.cold.back.load(Ordering::Acquire);
             let now = clock();
             let view = self.word_view(seen);
             let WordView { word, slot, .. } = &view;
-            let units = room(&view, back.wrapping_sub(said_in_vain), now) >> slot.shift;
+            let units = room(&view, back.wrapping_sub(recorded_in_vain), now) >> slot.shift;
             if units == 0 {
                 return Next::Keep(0);
             }
@@ -327,13 +327,13 @@ impl Cell {
             let grains = slot.grains(units);
             let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
             let after = back.wrapping_add(grains);
-            let said = self.cold.back.compare_exchange(back, after, done, found);
-            if said.is_err() && !sync::planted(Bug::OthersUnseen) {
+            let recorded = self.cold.back.compare_exchange(back, after, done, found);
+            if recorded.is_err() && !sync::planted(Bug::OthersUnseen) {
                 return Next::Again;
             }
             // In vain unless the swap succeeds.
             if !sync::planted(Bug::SaidAgain) {
-                said_in_vain = said_in_vain.wrapping_add(grains);
+                recorded_in_vain = recorded_in_vain.wrapping_add(grains);
             }
             let debt = word.debt.saturating_sub(units);
             Next::Swap(Word { debt, ..*word }.pack(), grains)

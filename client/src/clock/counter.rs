@@ -11,6 +11,17 @@ use std::sync::LazyLock;
 /// Reading it takes a third of the time of [`HostClock`]. It may stop while the host is suspended, and may
 /// drift from the host's clock by some millionths. Use it for limits of this process; it is not suitable for
 /// a lease.
+///
+/// ```
+/// use aliquot_client::clock::{Clock, CounterClock};
+/// use aliquot_client::{Limit, Limiter};
+/// use std::sync::Arc;
+///
+/// let limiter = Limiter::local_with(Limit::per_sec(10), 5, Arc::new(CounterClock))?;
+/// assert!(limiter.try_acquire(1).is_ok());
+/// assert!(CounterClock.now() <= CounterClock.now());
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CounterClock;
 

@@ -28,8 +28,8 @@ pub(crate) struct KeyState {
     pub(crate) tally: Tally,
     /// Waiting callers queue here, first come, first served.
     pub(crate) line: Semaphore,
-    /// Since when the first caller in line has been waiting for more than time; zero while it waits for time
-    /// alone.
+    /// Time since which the first caller in line waits for capacity; zero while it only waits for time to make
+    /// tokens.
     short: AtomicU64,
     costs: Costs,
     /// The greatest cost of more than one token that was denied since the last report.
@@ -140,16 +140,19 @@ impl KeyState {
         self.kind_unknown.load(Ordering::Acquire)
     }
 
-    /// Records whether the first caller in line waits for time alone.
-    pub(crate) fn stand(&self, for_time: bool, now: Tick) {
-        if for_time {
-            self.short.store(0, Ordering::Release);
-        } else if self.short.load(Ordering::Acquire) == 0 {
-            self.short.store(now.nanos(), Ordering::Release);
-        }
+    /// Records that the first caller in line only waits for time to make its tokens.
+    pub(crate) fn first_waits_for_time(&self) {
+        self.short.store(0, Ordering::Release);
     }
 
-    /// Returns since when the first caller in line has been waiting for more than time.
+    /// Records that the first caller in line waits for capacity that only a node can bring.
+    pub(crate) fn first_waits_for_capacity(&self, now: Tick) {
+        let (done, found) = (Ordering::Release, Ordering::Relaxed);
+        // The time of the first such record counts.
+        let _since = self.short.compare_exchange(0, now.nanos(), done, found);
+    }
+
+    /// Returns the time since which the first caller in line waits for capacity, or zero.
     pub(crate) fn short_since(&self) -> Tick {
         Tick::from_nanos(self.short.load(Ordering::Acquire))
     }
@@ -398,9 +401,9 @@ impl Home {
         self.vain_until.store(0, Ordering::Release);
     }
 
-    /// Returns how long to wait before a cost that did not come is waited for again. `None` lets the caller
-    /// wait now; others are then refused for `wait`, while this caller finds out more. If no caller came for
-    /// as long again, nothing is known any more, and all callers may wait.
+    /// Limits retries of a cost that did not come. Returns `None` if this caller may wait now, and otherwise the
+    /// time for which it is to be refused. While one caller retries, the others are refused for `wait`. If no caller
+    /// came for as long again, the record is outdated, and all callers may wait.
     pub(crate) fn probe(&self, cost: u64, wait: Span, now: Tick) -> Option<Span> {
         let until = self.vain_until.load(Ordering::Acquire);
         if until == 0 || cost < self.vain.load(Ordering::Relaxed) {

@@ -216,7 +216,10 @@ impl Limiter {
             changed.as_mut().enable();
             let decided = local();
             let for_time = matches!(&decided, Ok(_) | Err(No::NotYet(_) | No::Aged));
-            self.key_state.stand(for_time, self.now());
+            match for_time {
+                true => self.key_state.first_waits_for_time(),
+                false => self.key_state.first_waits_for_capacity(self.now()),
+            }
             let no = match decided {
                 Ok(taken) => return Ok(taken),
                 Err(no) => no,

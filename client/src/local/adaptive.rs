@@ -87,9 +87,10 @@ use crate::limiter::refused::Refused;
 use crate::observe::counters::Counters;
 use crate::observe::switch::{Mode, ModeStats};
 use aliquot_core::share::Kind;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::unit::Tick;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A limiter of permits whose number a controller adapts.
 ///
@@ -296,7 +297,7 @@ impl Call {
         let now = self.adaptive.inner.clock.now();
         self.adaptive.learn(Sample {
             now,
-            latency: now.since(self.began).max(Span::from_nanos(1)),
+            latency: Duration::from_nanos(now.since(self.began).nanos().max(1)),
             in_flight: self.in_flight,
             failed,
         });

@@ -118,7 +118,7 @@ impl Keyed {
     ///     .class(Limit::per_sec(1_000), 500)
     ///     .build()?;
     /// let now = tenants.now();
-    /// assert!(tenants.try_acquire_of(1, "tenant/paying", 500, now).is_ok());
+    /// assert!(tenants.try_acquire_class_at(1, "tenant/paying", 500, now).is_ok());
     /// # Ok::<(), aliquot_client::LimitError>(())
     /// ```
     #[must_use]
@@ -153,7 +153,13 @@ impl Keyed {
     ///
     /// [`Refused`]; nothing was taken. The reason is [`Reason::NoBudget`](crate::Reason::NoBudget) if there
     /// is no such class.
-    pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
+    pub fn try_acquire_class_at(
+        &self,
+        class: u16,
+        key: &str,
+        n: u64,
+        now: Tick,
+    ) -> Result<(), Refused> {
         by_words!(key, W => self.ask_of::<W>(class, key, n, now))
     }
 
@@ -206,7 +212,7 @@ impl Keyed {
     /// This looks at all slots, so call it from a background task, not from a request;
     /// [`KeyedBuilder::idle_after`] does the same bit by bit. It frees no memory, but saves the search for
     /// room later.
-    pub fn forget_idle(&self, idle: Duration, now: Tick) -> usize {
+    pub fn forget_idle_at(&self, idle: Duration, now: Tick) -> usize {
         let idle = Span::from_nanos(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
         self.table.free_if(&self.idle_for(idle, now))
     }

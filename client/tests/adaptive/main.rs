@@ -25,7 +25,7 @@ fn none_grows_while_little_is_used() {
         for call in 0..10_000 {
             controller.sample(Sample {
                 now: Tick::from_nanos(call),
-                latency: Span::from_millis(1),
+                latency: Duration::from_millis(1),
                 in_flight: 1,
                 failed: false,
             });
@@ -46,7 +46,7 @@ proptest! {
         ];
         for mut controller in controllers {
             for &(now, latency, in_flight, failed) in &samples {
-                let (now, latency) = (Tick::from_nanos(now), Span::from_nanos(latency));
+                let (now, latency) = (Tick::from_nanos(now), Duration::from_nanos(latency));
                 controller.sample(Sample { now, latency, in_flight, failed });
                 prop_assert!((least..=least + more).contains(&controller.limit()));
             }
@@ -84,10 +84,9 @@ fn a_late_failure_of_the_same_flight_lowers_no_limit_again() {
     let began = Tick::from_nanos(1_000_000_000);
     for mut controller in controllers {
         let mut fail = |latency| {
-            let latency = Span::from_millis(latency);
             controller.sample(Sample {
-                now: began.after(latency),
-                latency,
+                now: began.after(Span::from_millis(latency)),
+                latency: Duration::from_millis(latency),
                 in_flight: 100,
                 failed: true,
             });
@@ -97,7 +96,7 @@ fn a_late_failure_of_the_same_flight_lowers_no_limit_again() {
         assert_eq!([fail(2), fail(3), fail(900), fail(1_000)], [90; 4]);
         controller.sample(Sample {
             now: began.after(Span::from_millis(1_001)),
-            latency: Span::from_millis(1),
+            latency: Duration::from_millis(1),
             in_flight: 90,
             failed: true,
         });

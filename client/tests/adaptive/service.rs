@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
 
 /// Distribution of the time that a worker needs for a call, in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +122,7 @@ impl Service {
             self.end(event.what);
             controller.sample(Sample {
                 now: event.at,
-                latency: event.at.since(event.began),
+                latency: Duration::from_nanos(event.at.since(event.began).nanos()),
                 in_flight: event.in_flight,
                 failed: event.what == What::Rejected,
             });

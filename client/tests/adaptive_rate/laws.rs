@@ -15,7 +15,7 @@ fn windows() -> impl Strategy<Value = Vec<Window>> {
     let spans = (1..1_u64 << 36, 0..1_u64 << 34, 0..1_u64 << 34);
     let window = (counts, spans).prop_map(|(counts, spans)| {
         let (begun, cost, succeeded, failed) = counts;
-        let [span, latency, usual] = [spans.0, spans.1, spans.2].map(Span::from_nanos);
+        let [span, latency, usual] = [spans.0, spans.1, spans.2].map(Duration::from_nanos);
         Window {
             span,
             begun,
@@ -24,7 +24,7 @@ fn windows() -> impl Strategy<Value = Vec<Window>> {
             served: succeeded * cost,
             failed,
             latency,
-            error: Span::from_nanos(latency.nanos() / 8),
+            error: latency / 8,
             usual,
         }
     });
@@ -32,7 +32,7 @@ fn windows() -> impl Strategy<Value = Vec<Window>> {
 }
 
 fn is_used(seen: &Window, rate: f64) -> bool {
-    seen.asked as f64 * 2.0 >= rate * seen.span.nanos() as f64 / 1e9
+    seen.asked as f64 * 2.0 >= rate * seen.span.as_nanos() as f64 / 1e9
 }
 
 proptest! {
@@ -191,7 +191,7 @@ fn a_call_s_cost_is_no_more_calls() {
 fn vegas_goes_by_the_queue_that_latency_shows() {
     let mut vegas = RateVegas::new(bounds(1, 1_000).start(Limit::per_sec(100)));
     let took = |ms, calls| Window {
-        latency: Span::from_millis(ms),
+        latency: Duration::from_millis(ms),
         ..well(calls)
     };
     vegas.window(&took(10, 100));
@@ -218,13 +218,13 @@ fn vegas_measures_the_best_anew_and_goes_back_to_what_it_had() {
     assert_eq!(vegas.rate(), 80.0);
     // Twice as slow, for good.
     let slow = Window {
-        latency: Span::from_millis(100),
+        latency: Duration::from_millis(100),
         ..well(80)
     };
     vegas.window(&slow);
     assert_eq!(vegas.rate(), 100.0);
     vegas.window(&Window {
-        latency: Span::from_millis(100),
+        latency: Duration::from_millis(100),
         ..well(100)
     });
     assert_eq!(vegas.rate(), 100.0, "no queue is seen");
@@ -245,7 +245,7 @@ fn vegas_measures_the_best_anew_and_goes_back_to_what_it_had() {
 fn gradient_goes_by_the_usual_and_by_what_came_back() {
     let mut gradient = RateGradient::new(bounds(1, 1_000).start(Limit::per_sec(100)));
     let took = |ms, calls| Window {
-        latency: Span::from_millis(ms),
+        latency: Duration::from_millis(ms),
         ..well(calls)
     };
     gradient.window(&took(15, 100));

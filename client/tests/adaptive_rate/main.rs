@@ -8,8 +8,8 @@ use aliquot_client::Limit;
 use aliquot_client::adaptive::{
     RateAimd, RateBounds, RateController, RateGradient, RateVegas, Window,
 };
-use aliquot_client::clock::Span;
 use aliquot_client::{Clock, ManualClock};
+use std::time::Duration;
 
 fn bounds(least: u64, most: u64) -> RateBounds {
     RateBounds::new(Limit::per_sec(least), Limit::per_sec(most)).expect("bounds")
@@ -27,15 +27,15 @@ fn each(bounds: RateBounds) -> [(&'static str, Box<dyn RateController>); 3] {
 /// Returns a window of one second with this many successful calls, each of ten milliseconds and one token.
 fn well(calls: u64) -> Window {
     Window {
-        span: Span::from_secs(1),
+        span: Duration::from_secs(1),
         begun: calls,
         asked: calls,
         succeeded: calls,
         served: calls,
         failed: 0,
-        latency: Span::from_millis(10),
-        error: Span::from_nanos(0),
-        usual: Span::from_millis(10),
+        latency: Duration::from_millis(10),
+        error: Duration::ZERO,
+        usual: Duration::from_millis(10),
     }
 }
 

@@ -9,6 +9,8 @@ enum Scope {
     Everywhere,
     Libraries,
     Core,
+    /// Tests that `cargo test` runs, which must pass on a machine that is busy with something else.
+    OrdinaryTests,
 }
 
 /// Banned tokens, their scope, and what to do instead.
@@ -23,6 +25,16 @@ const BANNED: &[(&str, Scope, &str)] = &[
         "thread : : sleep",
         Scope::Everywhere,
         "wait for the condition, with a deadline",
+    ),
+    (
+        "HostClock",
+        Scope::OrdinaryTests,
+        "take a `ManualClock`, or make it a live test",
+    ),
+    (
+        "kill_process",
+        Scope::OrdinaryTests,
+        "a test that sends signals is a live one",
     ),
     ("print !", Scope::Libraries, "libraries do not print"),
     ("println !", Scope::Libraries, "libraries do not print"),
@@ -45,6 +57,7 @@ const BANNED: &[(&str, Scope, &str)] = &[
 pub fn nothing_banned_is_called(tree: &Tree, allowed: &Allowed) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut used = Vec::new();
+    let live = live_targets(tree);
     for (path, text) in tree.ending(".rs") {
         let Some(source) = Source::parse(path, text) else {
             findings.push(Finding::of(path, "cannot be read as Rust"));
@@ -56,7 +69,7 @@ pub fn nothing_banned_is_called(tree: &Tree, allowed: &Allowed) -> Vec<Finding> 
                 let excused = allowed.excuses(path, &call);
                 if excused {
                     used.push((path, call.clone()));
-                } else if scope.covers(path, token.gated) {
+                } else if scope.covers(path, token.gated, &live) {
                     findings.push(Finding::at(
                         path,
                         token.line,
@@ -95,8 +108,52 @@ pub fn lints_are_expected_not_allowed(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// The file with the alias that runs the live tests.
+const ALIASES: &str = ".cargo/config.toml";
+
+/// Returns the test programs that `cargo live-tests` runs.
+fn live_targets(tree: &Tree) -> Vec<&str> {
+    let words = tree.text(ALIASES).unwrap_or_default().split('"');
+    let words: Vec<&str> = words.skip(1).step_by(2).collect();
+    let named = words.windows(2).filter(|two| two[0] == "--test");
+    named.map(|two| two[1]).collect()
+}
+
+/// A test program is live if and only if `cargo test` does not run it: `test = false` in its manifest.
+#[must_use]
+pub fn live_tests_are_those_that_cargo_test_leaves_out(tree: &Tree) -> Vec<Finding> {
+    let live = live_targets(tree);
+    let mut left_out = Vec::new();
+    for (path, text) in tree.ending("Cargo.toml") {
+        for target in text.split("[[test]]").skip(1) {
+            let target = target.split("\n[").next().unwrap_or_default();
+            let name = target.lines().find_map(|line| line.strip_prefix("name = "));
+            if let Some(name) = name.filter(|_| target.contains("test = false")) {
+                left_out.push((path, name.trim_matches('"')));
+            }
+        }
+    }
+    let unknown = left_out.iter().filter(|(_, name)| !live.contains(name));
+    let unknown = unknown.map(|(path, name)| {
+        Finding::of(
+            path,
+            format!("no command runs the test {name}: name it in {ALIASES}"),
+        )
+    });
+    let run = live
+        .iter()
+        .filter(|name| !left_out.iter().any(|(_, out)| out == *name));
+    let run = run.map(|name| {
+        Finding::of(
+            ALIASES,
+            format!("`cargo test` runs {name}, too: say `test = false` in its manifest"),
+        )
+    });
+    unknown.chain(run).collect()
+}
+
 impl Scope {
-    fn covers(self, path: &str, gated: bool) -> bool {
+    fn covers(self, path: &str, gated: bool, live: &[&str]) -> bool {
         let speaks = ["/main.rs", "/build.rs", "/cli.rs"];
         let library = path.contains("/src/")
             && !speaks.iter().any(|end| path.ends_with(end))
@@ -106,6 +163,18 @@ impl Scope {
             Self::Everywhere => true,
             Self::Libraries => library && !gated && !is_test_code(path),
             Self::Core => path.starts_with("proto/core/"),
+            Self::OrdinaryTests => {
+                let is_live = |name: &&str| {
+                    let (file, folder) = (format!("/tests/{name}.rs"), format!("/tests/{name}/"));
+                    path.ends_with(&file) || path.contains(&folder)
+                };
+                is_test_code(path)
+                    && !path.starts_with("tests/src/")
+                    && !path.contains("/benches/")
+                    && !path.contains("/src/bin/")
+                    && !path.ends_with("/live.rs")
+                    && !live.iter().any(is_live)
+            }
         }
     }
 }
@@ -137,6 +206,36 @@ mod tests {
             "",
             &["`thread::sleep`"],
         );
+    }
+
+    #[test]
+    fn ordinary_tests_take_no_real_time_and_send_no_signals() {
+        let text = "fn f() { HostClock.now(); kill_process(a, b); }";
+        let both = ["`HostClock`", "`kill_process`"];
+        for path in ["client/tests/a.rs", "client/src/a/tests.rs"] {
+            check(path, text, "", &both);
+        }
+        for path in ["client/src/a.rs", "client/src/a/tests/live.rs"] {
+            check(path, text, "", &[]);
+        }
+        let aliases = (ALIASES, "live-tests = [\"test\", \"--test\", \"a\"]");
+        let rule = |tree: &Tree| nothing_banned_is_called(tree, &Allowed::default());
+        super::super::check(rule, &[aliases, ("client/tests/a/b.rs", text)], &[]);
+    }
+
+    #[test]
+    fn a_test_is_live_or_ordinary() {
+        let aliases = (
+            ALIASES,
+            "live-tests = [\"--test\", \"a\", \"--test\", \"b\"]",
+        );
+        let manifest = |text| ("x/Cargo.toml", text);
+        let both = "[[test]]\nname = \"a\"\ntest = false\n\n[[test]]\nname = \"b\"\ntest = false\n";
+        let rule = live_tests_are_those_that_cargo_test_leaves_out;
+        super::super::check(rule, &[aliases, manifest(both)], &[]);
+        let one = "[[test]]\nname = \"c\"\ntest = false\n[[test]]\nname = \"a\"\ntest = false\n";
+        let expect = ["no command runs the test c", "`cargo test` runs b, too"];
+        super::super::check(rule, &[aliases, manifest(one)], &expect);
     }
 
     #[test]

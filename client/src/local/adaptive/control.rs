@@ -6,6 +6,7 @@ use crate::local::shape::ShapeError;
 use aliquot_core::unit::{Span, Tick};
 use probed::Probed;
 use std::fmt;
+use std::time::Duration;
 
 /// Observation of one call that has ended.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +14,7 @@ pub struct Sample {
     /// When the call ended.
     pub now: Tick,
     /// Its latency, at least one nanosecond.
-    pub latency: Span,
+    pub latency: Duration,
     /// Calls in flight when it began, including itself.
     pub in_flight: u64,
     /// True if it failed in a way that is a sign of overload.
@@ -21,8 +22,9 @@ pub struct Sample {
 }
 
 impl Sample {
-    const fn began(&self) -> Tick {
-        self.now.before(self.latency)
+    fn began(&self) -> Tick {
+        let nanos = u64::try_from(self.latency.as_nanos()).unwrap_or(u64::MAX);
+        self.now.before(Span::from_nanos(nanos))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Mean of the logarithm of latency.
 
-use aliquot_core::unit::Span;
+use std::time::Duration;
 
 /// Mean and variance of the logarithm of latency, in nanoseconds (Welford's method, 1962).
 ///
@@ -22,8 +22,8 @@ impl LogMean {
         }
     }
 
-    pub(super) fn add(&mut self, latency: Span) {
-        let log = (latency.nanos().max(1) as f64).ln();
+    pub(super) fn add(&mut self, latency: Duration) {
+        let log = (latency.as_nanos().max(1) as f64).ln();
         self.calls += 1.0;
         let off = log - self.mean;
         self.mean += off / self.calls;

@@ -85,6 +85,40 @@ fn span(duration: Duration) -> Span {
 }
 
 /// A collection of values that are acted on together.
+///
+/// ```
+/// use aliquot_client::clock::Tick;
+/// use aliquot_client::debounce::{Batch, Debounce, Rules};
+/// use std::time::Duration;
+///
+/// /// The sum of the values, which takes no more room however many there are.
+/// #[derive(Debug, PartialEq)]
+/// struct Sum(u64);
+///
+/// impl Batch<u64> for Sum {
+///     fn of(value: u64) -> Self {
+///         Self(value)
+///     }
+///
+///     fn add(&mut self, value: u64) {
+///         self.0 += value;
+///     }
+///
+///     fn len(&self) -> usize {
+///         1
+///     }
+///
+///     fn grows_with(&self, _: &u64) -> bool {
+///         false
+///     }
+/// }
+///
+/// let mut bytes = Debounce::new(Rules::quiet(Duration::from_millis(100)));
+/// let at = |ms: u64| Tick::from_nanos(ms * 1_000_000);
+/// bytes.push(700, at(0)).expect("there is room");
+/// bytes.push(300, at(10)).expect("there is room");
+/// assert_eq!(bytes.poll(at(110)), Some(Sum(1_000)));
+/// ```
 pub trait Batch<V>: Sized {
     /// Returns a batch of one value.
     fn of(value: V) -> Self;

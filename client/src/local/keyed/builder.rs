@@ -78,7 +78,7 @@ impl KeyedBuilder {
     /// free slots.
     ///
     /// Decisions on keys that are remembered become no slower. By default a full key is forgotten when its
-    /// room is needed, or by [`Keyed::forget_idle`].
+    /// room is needed, or by [`Keyed::forget_idle_at`].
     ///
     /// ```
     /// use aliquot_client::{Keyed, Limit, ManualClock};

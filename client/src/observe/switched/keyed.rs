@@ -44,13 +44,19 @@ impl<K: Borrow<Keyed>> Switched<K> {
         self.decide(n, |store| store.try_acquire_at(key, n, now))
     }
 
-    /// [`Keyed::try_acquire_of`] under the mode.
+    /// [`Keyed::try_acquire_class_at`] under the mode.
     ///
     /// # Errors
     ///
     /// [`Refused`]; nothing was taken.
-    pub fn try_acquire_of(&self, class: u16, key: &str, n: u64, now: Tick) -> Result<(), Refused> {
-        self.decide(n, |store| store.try_acquire_of(class, key, n, now))
+    pub fn try_acquire_class_at(
+        &self,
+        class: u16,
+        key: &str,
+        n: u64,
+        now: Tick,
+    ) -> Result<(), Refused> {
+        self.decide(n, |store| store.try_acquire_class_at(class, key, n, now))
     }
 
     /// [`Keyed::try_each`] under the mode.

@@ -93,11 +93,11 @@ pub(super) fn rate_parts(
 ) -> Vec<Vector> {
     let ceiling = view.ceiling.map(|ceiling| ceiling.rate.grains());
     // If there are fewer tokens than claimants, idle ones get none.
-    let everybody = u64::try_from(candidates.len()).unwrap_or(u64::MAX);
-    let few = room.whole_burst(view.scale) < everybody;
+    let number = u64::try_from(candidates.len()).unwrap_or(u64::MAX);
+    let too_few_tokens = room.whole_burst(view.scale) < number;
     let claimants: Vec<Claimant> = candidates
         .iter()
-        .map(|candidate| match few && !candidate.wants() {
+        .map(|candidate| match too_few_tokens && !candidate.wants() {
             true => candidate.floor_alone(candidate.claim.floor().rate.grains()),
             false => candidate.claimant(candidate.claim.floor().rate.grains(), ceiling),
         })

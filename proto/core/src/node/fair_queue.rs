@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 /// The sessions that share an undealt part, and those whose requests wait there.
 ///
 /// Each session has a **part** of the pool's rate: the planned one, or an equal one. What it takes is a debt
-/// that its part repays. A session without debt takes what is there. One with debt leaves what others wait
-/// for who have less, and, if it does not wait itself, as many tokens as its debt, up to half of the pool, in
-/// whole multiples of its cost: a fraction serves no request, and the pool would overflow that much sooner.
-/// So nothing lies idle while anyone asks, and what is short goes to those who had least:
+/// that its part repays. A session without debt takes what is there. One with debt leaves the tokens that sessions
+/// with less debt wait for. If it does not wait itself, it also leaves as many tokens as its debt, up to half of the
+/// pool, in whole multiples of its cost: a fraction serves no request, and the pool would overflow that much sooner.
+/// So no token is idle while a session asks, and scarce tokens go to the sessions that had least:
 ///
 /// - A session that asks for less than its part is never behind others for longer than the pool needs to
 ///   make the cost.

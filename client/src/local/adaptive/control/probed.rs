@@ -2,7 +2,7 @@
 
 use super::super::log_mean::LogMean;
 use super::{Bounds, KEEP, Led, Sample, is_used};
-use aliquot_core::unit::Span;
+use std::time::Duration;
 
 /// A limit that is halved for one block of calls now and then, to measure the latency without a queue.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ impl Block {
     }
 
     /// Adds a call. Returns the mean logarithm if the block is complete.
-    fn add(&mut self, latency: Span, limit: f64) -> Option<f64> {
+    fn add(&mut self, latency: Duration, limit: f64) -> Option<f64> {
         self.logs.add(latency);
         let calls = self.logs.calls();
         let is_precise = self.logs.error() <= Self::ERROR || calls >= Self::MOST;

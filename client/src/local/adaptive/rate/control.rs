@@ -4,8 +4,29 @@ use super::super::control::{KEEP, is_used, kept};
 use super::Window;
 use crate::bucket::limit::{Limit, LimitError};
 use std::fmt;
+use std::time::Duration;
 
 /// Decides how many tokens per second a dependency can take.
+///
+/// ```
+/// use aliquot_client::adaptive::{RateController, Window};
+///
+/// /// Halves the rate after a window with a failure, and never raises it.
+/// #[derive(Debug)]
+/// struct Halving(f64);
+///
+/// impl RateController for Halving {
+///     fn rate(&self) -> f64 {
+///         self.0
+///     }
+///
+///     fn window(&mut self, seen: &Window) {
+///         if seen.failed > 0 {
+///             self.0 = (self.0 / 2.0).max(1.0);
+///         }
+///     }
+/// }
+/// ```
 pub trait RateController: fmt::Debug + Send {
     /// Returns the rate in tokens per second: finite and above zero.
     fn rate(&self) -> f64;
@@ -123,12 +144,16 @@ impl Led {
 /// Returns the window's latency in nanoseconds, less and plus two standard errors: about nineteen in twenty
 /// means are in between.
 fn latency(seen: &Window) -> [f64; 2] {
-    let (mean, error) = (seen.latency.nanos() as f64, seen.error.nanos() as f64);
+    let (mean, error) = (nanos(seen.latency), nanos(seen.error));
     [(mean - 2.0 * error).max(0.0), mean + 2.0 * error]
 }
 
+fn nanos(length: Duration) -> f64 {
+    length.as_nanos() as f64
+}
+
 fn secs(seen: &Window) -> f64 {
-    seen.span.nanos().max(1) as f64 / 1e9
+    nanos(seen.span).max(1.0) / 1e9
 }
 
 /// Additive increase, multiplicative decrease (Chiu and Jain, 1989).
@@ -142,6 +167,17 @@ fn secs(seen: &Window) -> f64 {
 /// A decrease keeps the ratio of two rates, and both kinds of increase bring it closer to one. So several
 /// clients of one dependency converge to equal shares. The square root needs no tuning (one of the binomial
 /// algorithms of Bansal and Balakrishnan, 2001, with `k = −½`, `l = 1`).
+///
+/// ```
+/// use aliquot_client::Limit;
+/// use aliquot_client::adaptive::{RateAimd, RateBounds, RateController};
+///
+/// let bounds = RateBounds::new(Limit::per_sec(10), Limit::per_sec(1_000))?;
+/// // A window with failures leaves half of the rate, and any other adds five a second.
+/// let controller = RateAimd::new(bounds.start(Limit::per_sec(200))).keep(0.5).step(Limit::per_sec(5));
+/// assert_eq!(controller.rate(), 200.0);
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RateAimd {
     led: Led,
@@ -205,6 +241,17 @@ impl RateController for RateAimd {
 ///
 /// After sixty used windows the best latency is measured again, for one window at four fifths of the rate.
 /// Otherwise a dependency that became slower for good would look like one with a queue.
+///
+/// ```
+/// use aliquot_client::adaptive::{AdaptiveRate, RateBounds, RateVegas};
+/// use aliquot_client::{Limit, Limiter};
+///
+/// let limiter = Limiter::local(Limit::per_sec(100), 20)?;
+/// let bounds = RateBounds::new(Limit::per_sec(1), Limit::per_sec(1_000))?;
+/// let search = AdaptiveRate::over(limiter, RateVegas::new(bounds.start(Limit::per_sec(100))))?;
+/// search.try_call(1).expect("twenty may begin at once").success();
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RateVegas {
     led: Led,
@@ -297,6 +344,17 @@ impl RateController for RateVegas {
 ///
 /// The gradient is that of [`Gradient`](super::super::Gradient). The rate served is the measure that TCP BBR
 /// uses (Cardwell and others, 2016).
+///
+/// ```
+/// use aliquot_client::adaptive::{AdaptiveRate, RateBounds, RateGradient};
+/// use aliquot_client::{Limit, Limiter};
+///
+/// let limiter = Limiter::local(Limit::per_sec(100), 20)?;
+/// let bounds = RateBounds::new(Limit::per_sec(1), Limit::per_sec(1_000))?;
+/// let search = AdaptiveRate::over(limiter, RateGradient::new(bounds.start(Limit::per_sec(100))))?;
+/// search.try_call(1).expect("twenty may begin at once").failure();
+/// # Ok::<(), aliquot_client::LimitError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RateGradient {
     led: Led,
@@ -325,7 +383,7 @@ impl RateController for RateGradient {
             return;
         }
         let [low, _] = latency(seen);
-        let gradient = (Self::TOLERANCE * seen.usual.nanos() as f64 / low.max(1.0)).min(1.0);
+        let gradient = (Self::TOLERANCE * nanos(seen.usual) / low.max(1.0)).min(1.0);
         if gradient < 1.0 {
             self.led.shrink(gradient * self.led.rate, seen, Self::DRAIN);
         } else {

@@ -2,6 +2,7 @@
 
 use super::super::log_mean::LogMean;
 use aliquot_core::unit::{Span, Tick};
+use std::time::Duration;
 
 /// Observations of the calls of one window.
 ///
@@ -10,7 +11,7 @@ use aliquot_core::unit::{Span, Tick};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Length of the window, at least one nanosecond.
-    pub span: Span,
+    pub span: Duration,
     /// Number of calls that began in it.
     pub begun: u64,
     /// Tokens of those calls: the demand on the limit.
@@ -23,13 +24,13 @@ pub struct Window {
     /// lowered are not counted: their failure caused that.
     pub failed: u64,
     /// Geometric mean of the latencies of the successful calls; zero if there were none.
-    pub latency: Span,
+    pub latency: Duration,
     /// Standard error of that mean.
-    pub error: Span,
+    pub error: Duration,
     /// Usual latency: a moving mean of the windows' latencies. A shorter latency has a weight of a quarter. A
     /// longer one has a tenth, and counts as at most twice the mean. So the mean follows a dependency that
     /// becomes slower for good, but not a queue.
-    pub usual: Span,
+    pub usual: Duration,
 }
 
 /// Outcome of one call.
@@ -92,7 +93,8 @@ impl Windows {
         if !ended.failed {
             self.succeeded += 1;
             self.served = self.served.saturating_add(ended.tokens);
-            self.logs.add(ended.now.since(ended.began));
+            let latency = ended.now.since(ended.began);
+            self.logs.add(Duration::from_nanos(latency.nanos()));
         } else if ended.began >= self.lowered {
             self.failed += 1;
         }
@@ -114,15 +116,15 @@ impl Windows {
             self.usual = usual(self.usual, latency);
         }
         let window = Window {
-            span: span.max(Span::from_nanos(1)),
+            span: Duration::from_nanos(span.nanos().max(1)),
             begun: begun.calls.saturating_sub(self.before.calls),
             asked: begun.tokens.saturating_sub(self.before.tokens),
             succeeded: self.succeeded,
             served: self.served,
             failed: self.failed,
-            latency: Span::from_nanos(latency as u64),
-            error: Span::from_nanos((latency * self.logs.error()) as u64),
-            usual: Span::from_nanos(self.usual as u64),
+            latency: Duration::from_nanos(latency as u64),
+            error: Duration::from_nanos((latency * self.logs.error()) as u64),
+            usual: Duration::from_nanos(self.usual as u64),
         };
         (self.since, self.before) = (now, begun);
         (self.succeeded, self.served, self.failed) = (0, 0, 0);
