@@ -113,7 +113,7 @@ fn follow(ops: &[(u64, Op)]) -> Result<(), String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5_000))]
+    #![proptest_config(ProptestConfig::with_cases(8 * ProptestConfig::default().cases))]
 
     #[test]
     fn a_refund_never_offers_more_than_without_the_charge(

@@ -172,7 +172,7 @@ fn spoil(bytes: &mut Vec<u8>, fault: &Fault) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(32 * ProptestConfig::default().cases))]
 
     #[test]
     fn noise_gives_a_value_or_an_error(bytes in vec(any::<u8>(), 0..96)) {
@@ -181,10 +181,9 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(8 * ProptestConfig::default().cases))]
 
-    /// Each valid message is damaged several times in a row:
-    /// about 24,000 texts.
+    /// Each valid message is damaged several times in a row.
     #[test]
     fn a_spoilt_message_gives_a_value_or_an_error(
         mut bytes in valid(), faults in vec(fault(), 1..8)
