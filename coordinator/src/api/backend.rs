@@ -90,17 +90,20 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// Returns the incarnation that receives the full burst of new budgets. It is that of the leader,
-    /// which distributes the burst at once. `None` if the leader has none.
+    /// Returns the incarnation that receives the full burst of new budgets: that of the leader, which distributes it
+    /// at once, or of another node while the leader has not joined. `None` if no node has.
     #[must_use]
     pub fn creator(&self) -> Option<Incarnation> {
-        let leader = self.leader?;
-        let incarnations = self.state.members();
-        let live = incarnations.filter(|(_, member)| member.phase == Phase::Live);
-        live.filter(|(_, member)| member.node == leader)
-            .map(|(incarnation, _)| incarnation)
-            .max()
+        creator(self.state, self.leader)
     }
+}
+
+fn creator(state: &State, leader: Option<NodeId>) -> Option<Incarnation> {
+    let live = state
+        .members()
+        .filter(|(_, member)| member.phase == Phase::Live);
+    let of_leader = live.map(|(id, member)| (Some(member.node) == leader, id));
+    of_leader.max().map(|(_, id)| id)
 }
 
 impl fmt::Debug for View<'_> {
@@ -219,4 +222,27 @@ pub enum WriteError {
         /// The reason, and how to proceed.
         reason: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_budgets_are_full_as_soon_as_any_node_has_joined() {
+        let mut state = State::new();
+        let [first, second] = [1, 2].map(NodeId::new);
+        assert_eq!(creator(&state, Some(first)), None);
+        for (index, node) in [(1, first), (2, second), (3, first)] {
+            let request = RequestId::new(index);
+            state.apply(index, Some(&Command::Join { node, request }));
+        }
+        let rows = [(Some(first), 3), (Some(second), 2), (None, 3)];
+        for (leader, expect) in rows {
+            assert_eq!(creator(&state, leader), Some(Incarnation::new(expect)));
+        }
+        // The leader has not joined yet.
+        let third = Some(NodeId::new(3));
+        assert_eq!(creator(&state, third), Some(Incarnation::new(3)));
+    }
 }

@@ -24,7 +24,7 @@ const YOUNG: u64 = 200;
 impl Progress {
     /// Proposes the settings and then the budgets of a new cluster, each until it is applied. Afterwards
     /// only operators change them. The caller leads the cluster. `creator` is the incarnation of this
-    /// node, if it has joined: it may hold all tokens of the first budgets at once.
+    /// node, if it has joined: it holds all tokens of the first budgets at once, which wait for it.
     pub(super) fn propose(
         &mut self,
         creator: Option<Incarnation>,
@@ -37,8 +37,13 @@ impl Progress {
         if self.done || waits {
             return;
         }
+        let command = self.next_command(creator, state, context);
+        // Budgets that no node could hold would begin empty.
+        if let Some(Command::Apply { creator: None, .. }) = command {
+            return;
+        }
         self.asked = Some(context.now);
-        match self.next_command(creator, state, context) {
+        match command {
             Some(command) => context.propose_anywhere(command),
             None => self.done = true,
         }
@@ -133,5 +138,18 @@ mod tests {
         pass(&mut context, Span::from_millis(1));
         progress.propose(None, &state, &mut context);
         assert!(progress.asked > asked && progress.done);
+    }
+
+    #[test]
+    fn the_first_budgets_wait_for_a_node_that_holds_their_tokens() {
+        let (mut progress, mut context) = (Progress::default(), context());
+        context.options.initial_contents.budgets = vec![budget()];
+        let mut state = State::new();
+        let settings = progress.next_command(None, &state, &mut context);
+        state.apply(1, settings.as_ref());
+        progress.propose(None, &state, &mut context);
+        assert!(progress.asked.is_none() && !progress.done);
+        progress.propose(Some(Incarnation::new(4)), &state, &mut context);
+        assert!(progress.asked.is_some() && !progress.done);
     }
 }

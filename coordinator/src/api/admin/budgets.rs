@@ -2,6 +2,7 @@
 
 use super::service::{AdminService, not_written};
 use crate::api::backend::View;
+use crate::timer;
 use aliquot_budgets::zones::zone_error;
 use aliquot_core::budget::{Budget, BudgetDraft, FieldError, KeyPattern};
 use aliquot_core::command::Command;
@@ -12,6 +13,7 @@ use aliquot_wire::admin::{
     RuleView, Rules,
 };
 use std::sync::Arc;
+use std::time::Duration;
 use tonic::Status;
 
 /// The effect that applying a set of budgets would have.
@@ -24,6 +26,11 @@ pub(super) struct ApplyPlan {
 }
 
 impl AdminService {
+    /// Pause until it is looked again for a node that can receive the first tokens of new budgets, and the maximum number
+    /// of pauses. The nodes of a cluster join within a second after it was formed, or after all were started again.
+    const JOIN_WAIT: Duration = Duration::from_millis(50);
+    const JOIN_WAITS: u32 = 60;
+
     /// Compares a set of budgets with the committed ones.
     pub(super) async fn plan(&self, drafts: Vec<BudgetDraft>) -> Result<ApplyPlan, Status> {
         let (refusals, budgets) = ApplyPlan::read(drafts);
@@ -35,11 +42,25 @@ impl AdminService {
     }
 
     pub(super) async fn apply(&self, apply: ApplyBudgets) -> Result<BudgetsOutcome, Status> {
-        let mut plan = self.plan(apply.budgets.clone()).await?;
-        let nothing = !plan.outcome.refusals.is_empty() || plan.puts.is_empty();
-        if apply.mode == Mode::DryRun || nothing {
-            return Ok(plan.outcome);
-        }
+        let mut waits = Self::JOIN_WAITS;
+        let mut plan = loop {
+            let plan = self.plan(apply.budgets.clone()).await?;
+            let nothing = !plan.outcome.refusals.is_empty() || plan.puts.is_empty();
+            if apply.mode == Mode::DryRun || nothing {
+                return Ok(plan.outcome);
+            }
+            if plan.creator.is_some() {
+                break plan;
+            }
+            // A new budget would begin empty, and a slow one would stay so for days.
+            if waits == 0 {
+                return Err(Status::unavailable(
+                    "no node has joined the cluster yet; nothing was changed",
+                ));
+            }
+            waits -= 1;
+            timer::sleep(Self::JOIN_WAIT).await;
+        };
         let (places, puts): (Vec<u32>, Vec<Budget>) = plan.puts.into_iter().unzip();
         let command = Command::Apply {
             request: apply.request,
