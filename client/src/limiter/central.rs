@@ -175,9 +175,14 @@ impl Limiter {
         outcome
     }
 
-    /// Asks the home node once. `None` if the mode changed and admits the request in the meantime; that is
-    /// not counted yet.
-    pub(super) async fn check_at_home(&self, n: u64, no: No) -> Result<Option<Grant>, Refused> {
+    /// Asks the home node for at most `most`. `None` if the mode changed and admits the request in the meantime;
+    /// that is not counted yet.
+    pub(super) async fn check_at_home(
+        &self,
+        n: u64,
+        no: No,
+        most: Duration,
+    ) -> Result<Option<Grant>, Refused> {
         let Some(kind) = self.asks(no) else {
             return Err(self.refuse(n, no));
         };
@@ -189,7 +194,7 @@ impl Limiter {
                     ..Refused::from(short_of(kind))
                 })
             }
-            None => match self.ask_while_enforced(kind, n, RetryPolicy::Once).await {
+            None => match self.ask_for_parts(kind, n, most).await {
                 Some(outcome) => outcome,
                 None if self.key_state.switch.lets_through() => return Ok(None),
                 None => Err(Refused::of(self.froze())),
@@ -201,6 +206,67 @@ impl Limiter {
             _ => refused,
         });
         outcome.map(Some).map_err(|refused| self.deny(n, refused))
+    }
+
+    /// Asks once, and again while other clients hold what is missing, because it is recalled from them: for as long
+    /// as a share is waited for, and at most `most`. `None` as in [`Limiter::ask_while_enforced`].
+    async fn ask_for_parts(
+        &self,
+        kind: Kind,
+        n: u64,
+        most: Duration,
+    ) -> Option<Result<Grant, Refused>> {
+        let (home, began) = (&self.key_state.home, self.now());
+        let passed = || Duration::from_nanos(self.now().since(began).nanos());
+        let first = self.ask_within_time(kind, n, most);
+        let mut outcome = first.await.unwrap_or(Some(Err(Refused::undecided())))?;
+        let within = self.once_within().min(Self::SHARE_WAIT).min(most);
+        let mut waited = false;
+        while let Err(refused) = outcome
+            && let Some(pause) = self.recalled_within(refused)
+            && pause < within.saturating_sub(passed())
+        {
+            let wait = Span::from_nanos(u64::try_from(within.as_nanos()).unwrap_or(u64::MAX));
+            if !waited && home.probe(n, wait, self.now()).is_some() {
+                break;
+            }
+            waited = true;
+            self.handle.shared.clock.sleep(pause).await;
+            let rest = within.saturating_sub(passed());
+            match self.ask_within_time(kind, n, rest).await {
+                Some(answered) => outcome = answered?,
+                None => break,
+            }
+        }
+        match outcome {
+            _ if !waited => {}
+            Ok(_) => home.waited_with_success(),
+            Err(_) => home.waited_in_vain(n, self.now()),
+        }
+        Some(outcome)
+    }
+
+    /// Asks once. `None` if there is no answer within `most`.
+    async fn ask_within_time(
+        &self,
+        kind: Kind,
+        n: u64,
+        most: Duration,
+    ) -> Option<Option<Result<Grant, Refused>>> {
+        tokio::select! {
+            biased;
+            answered = self.ask_while_enforced(kind, n, RetryPolicy::Once) => Some(answered),
+            // The answer is never waited for as long as this.
+            () = self.handle.shared.clock.sleep(most.min(Self::ANSWER_WAIT * 2)) => None,
+        }
+    }
+
+    /// Returns when to ask again if the home node refused because others hold what is missing: it tells what it has
+    /// left unless it recalls more.
+    pub(super) fn recalled_within(&self, refused: Refused) -> Option<Duration> {
+        let short = matches!(refused.reason, Reason::Throttled | Reason::Quota);
+        let recalls = short && self.key_state.home.left().is_none();
+        refused.retry_after.filter(|_| recalls)
     }
 
     /// Asks for as long as the mode is [`Mode::Enforce`]. Gives the question up and returns `None` as soon as

@@ -242,7 +242,7 @@ impl Limiter {
         }
     }
 
-    /// Asks the home node once, for at most `most`.
+    /// Asks the home node, for at most `most`.
     async fn ask_home_within(
         &self,
         n: u64,
@@ -258,15 +258,9 @@ impl Limiter {
             };
             Err(self.deny(n, refused))
         };
-        let asked = self.check_at_home(n, no);
         let grant = match most {
             Duration::ZERO => too_late(),
-            Duration::MAX => asked.await,
-            most => tokio::select! {
-                biased;
-                answered = asked => answered,
-                () = self.handle.shared.clock.sleep(most) => too_late(),
-            },
+            most => self.check_at_home(n, no, most).await,
         };
         match grant {
             Ok(Some(grant)) => {

@@ -10,6 +10,7 @@ use crate::limiter::session_requests::Grant;
 use aliquot_core::central::RetryPolicy;
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{Span, Tick};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 #[cfg(test)]
@@ -50,7 +51,7 @@ impl Wait {
 impl Limiter {
     /// Maximum time that [`Limiter::acquire`] waits for capacity that only a node can bring: several rounds
     /// of the leader.
-    const SHARE_WAIT: Duration = Duration::from_secs(1);
+    pub(super) const SHARE_WAIT: Duration = Duration::from_secs(1);
 
     /// Maximum time that a caller which asks once waits for a share.
     pub(super) const CENTRAL_WAIT: Duration = Duration::from_millis(250);
@@ -184,7 +185,8 @@ impl Limiter {
         local: impl Fn() -> Result<T, No>,
         remote: impl Fn(Grant) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
-        let in_line = self.stand_in_line(wait, &local, remote);
+        let told = Mutex::new(None);
+        let in_line = self.stand_in_line(wait, &told, &local, remote);
         let Some(most) = wait.most else {
             return in_line.await;
         };
@@ -193,14 +195,19 @@ impl Limiter {
             // A caller that is served just in time counts as served.
             biased;
             outcome = in_line => outcome,
-            () = too_long => local().map_err(|no| self.in_vain(no)),
+            () = too_long => {
+                let told = *told.lock().unwrap_or_else(PoisonError::into_inner);
+                local().map_err(|no| self.in_vain(no, told))
+            }
         }
     }
 
-    /// Waits for its turn in line, and then until `local` or the home node decides.
+    /// Waits for its turn in line, and then until `local` or the home node decides. Writes the last refusal by the home
+    /// node to `told`.
     async fn stand_in_line<T>(
         &self,
         mut wait: Wait,
+        told: &Mutex<Option<Refused>>,
         local: impl Fn() -> Result<T, No>,
         remote: impl Fn(Grant) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
@@ -237,7 +244,12 @@ impl Limiter {
                             .await
                         {
                             Some(Ok(grant)) => return remote(grant),
-                            Some(Err(refused)) => last = Some(self.record_answer(refused, last)),
+                            Some(Err(refused)) => {
+                                last = Some(self.record_answer(refused, last));
+                                let decided = refused.reason != Reason::Undecided;
+                                *told.lock().unwrap_or_else(PoisonError::into_inner) =
+                                    decided.then_some(refused);
+                            }
                             None => continue,
                         }
                     }
@@ -255,10 +267,11 @@ impl Limiter {
         }
     }
 
-    /// Returns the refusal of a caller whose time is over. If the home node decides, it has not done so yet.
-    fn in_vain(&self, no: No) -> Refused {
+    /// Returns the refusal of a caller whose time is over. If the home node decides, it is the one that it `told`
+    /// last, if it has decided at all.
+    fn in_vain(&self, no: No, told: Option<Refused>) -> Refused {
         match self.asks(no).filter(|_| self.is_decided_elsewhere()) {
-            Some(_) => Refused::undecided(),
+            Some(_) => told.unwrap_or(Refused::undecided()),
             None => self.refused_for(no),
         }
     }
@@ -284,9 +297,10 @@ impl Limiter {
         let Some(again) = last.again else {
             return Err(last.refused);
         };
-        // If the budget is dealt, a share may still arrive; in central mode none does. But tokens of a budget that
-        // became known during the wait may be on their way back to the home, from a client that has used it before.
-        if wait.asks_once() && central && !wait.began_cold {
+        // If the budget is dealt, a share may still arrive; in central mode none does. But tokens may be on their way
+        // back to the home: it says so, or the budget became known during the wait, and another client has used it.
+        let comes_back = wait.began_cold || self.recalled_within(last.refused).is_some();
+        if wait.asks_once() && central && !comes_back {
             return Err(last.refused);
         }
         let own = match last.refused.reason {

@@ -5,8 +5,8 @@
 use super::node::{FakeNode, budget, rate};
 use aliquot_client::clock::{SharedClock, Tick};
 use aliquot_client::http::{PermitLayer, RequestLimits};
-use aliquot_client::{Client, ClientBuilder, Clock, RateLimitLayer};
-use aliquot_core::budget::Budget;
+use aliquot_client::{Client, ClientBuilder, Clock, RateLimitLayer, Reason};
+use aliquot_core::budget::{Budget, BudgetDraft};
 use http::{Request, Response, StatusCode};
 use proptest::prelude::*;
 use std::convert::Infallible;
@@ -409,6 +409,51 @@ fn a_small_part_grows_while_the_rest_is_not_used() {
         });
         assert_eq!(outcome, Ok(()));
     }
+}
+
+/// A node that refused has decided, even if its caller went on waiting for a share until its time was over.
+#[test]
+fn a_fresh_client_of_a_spent_budget_is_told_that_it_is_spent() {
+    let spent = |fill: fn(&mut BudgetDraft)| {
+        simulate(async move {
+            let world = World::new(vec![budget("few", fill)]);
+            let first = world.client(1).limiter("few").expect("room");
+            for time in 1..=5 {
+                let asked = first.check(1).await;
+                asked.map_err(|no| format!("{time} of 5: {no:?}"))?;
+            }
+            let client = world.builder(2).connect().expect("a client");
+            let asked = client.limiter("few").expect("room").check(1).await;
+            Ok::<_, String>(asked.map_err(|no| no.reason).map(drop))
+        })
+    };
+    let quota = spent(|draft| draft.quota = Some("5 per day".into()));
+    assert_eq!(quota, Ok(Err(Reason::Quota)));
+    let rate = spent(|draft| {
+        draft.rate = Some("1 per 10d".into());
+        draft.burst = Some("5".into());
+    });
+    assert_eq!(rate, Ok(Err(Reason::Throttled)));
+}
+
+/// The client that took one token of five holds the others, and does not use them.
+#[test]
+fn tokens_that_an_idle_client_holds_are_waited_for() {
+    let outcome = simulate(async {
+        let slow = budget("slow", |draft| {
+            draft.rate = Some("1 per 10d".into());
+            draft.burst = Some("5".into());
+        });
+        let world = World::new(vec![slow]);
+        let [first, second] = [1, 2].map(|seed| world.client(seed).limiter("slow").expect("room"));
+        first
+            .check(1)
+            .await
+            .map_err(|no| format!("first: {no:?}"))?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        second.check(4).await.map_err(|no| format!("rest: {no:?}"))
+    });
+    assert!(outcome.is_ok(), "{outcome:?}");
 }
 
 /// Two clients are asked for twice the limit. Their callers are refused at once, but for one at a time that finds out

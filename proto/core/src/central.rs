@@ -93,7 +93,8 @@ pub struct DecisionReply {
     /// The decision.
     pub outcome: Outcome,
     /// Whole tokens, or permits, that the deciding node has left of the budget after this decision. `None` if
-    /// nothing was decided just now. It is told to callers, and nothing is decided by it.
+    /// nothing was decided just now, or if others hold what was asked for and it is recalled from them. It is told to
+    /// callers, and no admission depends on it.
     pub left: Option<u64>,
 }
 

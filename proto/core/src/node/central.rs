@@ -82,11 +82,30 @@ impl Node {
         if outcome.is_decided() {
             self.memory.remember(ask.edge, ask.request, outcome, now);
         }
-        let left = outcome.is_decided().then(|| self.left(ask.budget, now));
+        let known = outcome.is_decided() && !self.recalls(ask, cost, outcome, now);
+        let left = known.then(|| self.left(ask.budget, now));
         RequestAction::Reply(DecisionReply {
             left: left.flatten(),
             ..ask.reply(outcome)
         })
+    }
+
+    /// Returns true if a request was refused because others hold what it lacks: sessions of this node, or other nodes.
+    /// It may come back within a moment, so the tokens that are undealt here do not tell what is left.
+    fn recalls(&self, ask: &DecisionRequest, cost: Tokens, outcome: Outcome, now: Tick) -> bool {
+        let Outcome::Refused {
+            reason: Reason::Spent,
+            retry_after: Some(retry),
+        } = outcome
+        else {
+            return false;
+        };
+        let pool = || self.budgets.get(&ask.budget)?.pool.as_ref();
+        match ask.kind {
+            Kind::Rate => pool().is_none_or(|pool| pool.share_at(now).burst < cost),
+            Kind::Quota => retry == Self::ASK_AGAIN,
+            Kind::Concurrency => false,
+        }
     }
 
     /// Returns the whole tokens, or permits, of a budget that are undealt here.

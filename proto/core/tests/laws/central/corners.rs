@@ -394,3 +394,29 @@ fn a_node_that_has_nothing_yet_keeps_no_part_of_its_client() {
     }
     assert!(!held(&fleet).is_zero(), "the budget is divided");
 }
+
+/// Returns what the home of a service says to be left when it refuses it this cost.
+fn left_when_refused(mut fleet: Fleet, cost: u64) -> Option<u64> {
+    let (near, _) = near_and_far(&fleet);
+    let node = fleet.services[near].node;
+    for _ in 0..10 {
+        let ask = fleet.ask(near, cost, RetryPolicy::Once).expect("a lease");
+        let told = fleet.carry(node, &ask).expect("told");
+        if let Outcome::Refused { reason, .. } = told.outcome {
+            assert_eq!(reason, Reason::Spent);
+            return told.left;
+        }
+    }
+    panic!("everything was admitted");
+}
+
+/// Parts of clients are recalled, so the undealt tokens do not tell what is left.
+#[test]
+fn a_refusal_tells_what_is_left_unless_clients_hold_what_was_asked_for() {
+    // One may be left for a session that waits.
+    let spent = left_when_refused(asked(rate(10, 3)), 1);
+    assert!(spent.is_some_and(|left| left <= 1), "{spent:?}");
+    let mut dealt = Fleet::new(rate(10, 300), 3);
+    dealt.want(3_000);
+    assert_eq!(left_when_refused(dealt, 50), None);
+}
