@@ -2,7 +2,7 @@
 
 use super::connect::{Connection, SILENT_FOR};
 use super::{Failure, Out, show};
-use aliquot_client::clock::HostClock;
+use aliquot_client::clock::{HostClock, Tick};
 use aliquot_client::limiter::{Kind, LimiterState};
 use aliquot_client::{Client, Clock, Limiter, Reason, Refused};
 use aliquot_core::budget::Key;
@@ -13,8 +13,9 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 A check is a request like any other: if it is admitted, its tokens are spent.
-A permit is returned at once. A session is waited for 2s, or with --timeout no longer than that, and for 1s
-at most while there is another endpoint.
+A permit is returned at once. A session is waited for 2s, and for 1s at most while there is another endpoint.
+A decision by another node is waited for 5s, so a slow cluster answers late instead of not at all. --timeout
+bounds both together.
 
 Examples:
   aliquot check tenant/42/reads
@@ -30,7 +31,11 @@ Exit codes:
 /// Maximum wait for a session and for the terms of the key, unless `--timeout` gives another for the whole check.
 const SESSION_WAIT: Duration = Duration::from_secs(2);
 
-/// Interval at which both are polled.
+/// Maximum wait for a decision, unless `--timeout` gives another for the whole check. It is much longer than what services
+/// wait, since a person or a script asks, and has no fallback.
+const DECISION_WAIT: Duration = Duration::from_secs(5);
+
+/// Interval at which session and terms are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 #[derive(Debug, clap::Args)]
@@ -85,7 +90,9 @@ impl Args {
                 Some(_) => SILENT_FOR.min(usual),
                 None => usual,
             };
-            let client = endpoint.client()?.connect();
+            let client = endpoint.client()?;
+            // Also the time for which a decision of another node is waited for.
+            let client = client.cold_wait(timeout.unwrap_or(DECISION_WAIT)).connect();
             let client = client.map_err(|error| Failure::Usage(error.to_string()))?;
             let checked = self.check(&client, session_wait, timeout).await;
             client.close().await;
@@ -122,16 +129,17 @@ impl Args {
             let why = why.map_or_else(String::new, |why| format!(": {why}"));
             return Ok(Checked::NoSession(why));
         }
-        let waited = Duration::from_nanos(HostClock.now().since(begun).nanos());
-        let rest = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(waited));
+        let rest = timeout.map_or(DECISION_WAIT, |timeout| {
+            timeout.saturating_sub(passed_since(begun))
+        });
         if limiter.peek().kind != Kind::Concurrency {
-            let decision = limiter.decide_within(self.tokens, rest).await;
-            return Ok(Checked::Decided(decision.outcome.map(drop)));
+            let decide = async |most| limiter.decide_within(self.tokens, most).await.outcome;
+            return Ok(Checked::Decided(decided(rest, decide).await.map(drop)));
         }
         match self.tokens {
             1 => {
-                let decision = limiter.decide_permit_within(rest).await;
-                Ok(Checked::Decided(decision.outcome.map(drop)))
+                let decide = async |most| limiter.decide_permit_within(most).await.outcome;
+                Ok(Checked::Decided(decided(rest, decide).await.map(drop)))
             }
             more => Err(Failure::Usage(format!(
                 "-n = {more}: must be 1, because {} limits concurrency",
@@ -176,6 +184,29 @@ impl Args {
             }
         }
     }
+}
+
+/// Asks until a node has decided, for at most `most`.
+async fn decided<T>(
+    most: Duration,
+    decide: impl AsyncFn(Duration) -> Result<T, Refused>,
+) -> Result<T, Refused> {
+    let begun = HostClock.now();
+    loop {
+        let outcome = decide(most.saturating_sub(passed_since(begun))).await;
+        let Err(refused) = &outcome else {
+            return outcome;
+        };
+        let pause = refused.retry_after.unwrap_or(LOOK_EVERY);
+        if refused.reason != Reason::Undecided || passed_since(begun) + pause >= most {
+            return outcome;
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+fn passed_since(begun: Tick) -> Duration {
+    Duration::from_nanos(HostClock.now().since(begun).nanos())
 }
 
 /// Waits until the session has a lease and the key's terms, or the key is known to have no budget.

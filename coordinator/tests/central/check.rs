@@ -1,7 +1,10 @@
 //! `aliquot check` against a running cluster.
 
 use super::cluster::{Cluster, KEY, wait_for};
+use aliquot_client::Client;
+use aliquot_core::budget::BudgetDraft;
 use std::process::Stdio;
+use std::time::Duration;
 
 struct ProgramOutput {
     code: i32,
@@ -76,4 +79,51 @@ async fn a_check_without_a_node_or_with_a_wrong_key_takes_nothing() {
     says(&run(&["check", "a//b"]).await, 2, "", "a key must");
     says(&run(&["check", KEY, "-n", "0"]).await, 2, "", "at least 1");
     says(&run(&["check", "--help"]).await, 0, "Exit codes:", "");
+}
+
+/// A budget that time does not fill again during a test.
+fn five_tokens(draft: &mut BudgetDraft) {
+    draft.rate = Some("1 per 10d".into());
+    draft.burst = Some(5_u64.into());
+}
+
+/// The node that decides is as slow as on a machine that is busy with something else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_waits_for_a_node_that_decides_late() {
+    let cluster = Cluster::of(five_tokens).await;
+    let place = wait_for("a node with all of it", async || cluster.look().await).await;
+    let signal = |signal: &str| {
+        let id = cluster.supervisor.id(&place.home.name).unwrap().to_string();
+        let sent = std::process::Command::new("kill")
+            .args([signal, &id])
+            .status();
+        assert!(sent.unwrap().success());
+    };
+    signal("-STOP");
+    let endpoint = place.other.listen.to_string();
+    let checked = tokio::spawn(async move { run(&["check", KEY, "--endpoint", &endpoint]).await });
+    // Longer than a session and then a service's decision are waited for, and shorter than a lease.
+    tokio::time::sleep(Duration::from_millis(2_800)).await;
+    signal("-CONT");
+    says(&checked.await.unwrap(), 0, "small: admitted, 1", "");
+}
+
+/// The client that took one of the five holds the others, and does not use them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_waits_for_tokens_that_an_idle_client_holds() {
+    let cluster = Cluster::of(five_tokens).await;
+    let [first, second, _] = cluster.nodes.list() else {
+        panic!("three nodes");
+    };
+    let client = Client::builder().addresses([first.listen.to_string()]);
+    let client = client.configured_addresses_only().connect().unwrap();
+    let idle = client.limiter(KEY).unwrap();
+    wait_for("a token", async || idle.check(1).await.ok()).await;
+    wait_for("the idle client holds the rest", async || {
+        (idle.peek().burst == 5).then_some(())
+    })
+    .await;
+    let endpoint = second.listen.to_string();
+    let rest = run(&["check", KEY, "-n", "4", "--endpoint", &endpoint]).await;
+    says(&rest, 0, "small: admitted, 4", "");
 }
