@@ -6,6 +6,7 @@ use aliquot_core::unit::Tick;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The clocks of a host.
 pub trait Clock: fmt::Debug + Send + Sync {
@@ -18,6 +19,15 @@ pub trait Clock: fmt::Debug + Send + Sync {
 
 /// A clock that is shared between components.
 pub type SharedClock = Arc<dyn Clock>;
+
+/// Milliseconds by which [`HostClock`] shows a later wall-clock time than the machine.
+static WALL_AHEAD_MS: AtomicI64 = AtomicI64::new(0);
+
+/// Sets the wall clock that this process sees ahead of the machine's, or back if negative: for tests of nodes whose
+/// clocks are wrong.
+pub fn set_wall_ahead(ms: i64) {
+    WALL_AHEAD_MS.store(ms, Ordering::Relaxed);
+}
 
 /// The clocks of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +45,7 @@ impl Clock for HostClock {
         time.tv_sec
             .saturating_mul(1_000)
             .saturating_add(time.tv_nsec / 1_000_000)
+            .saturating_add(WALL_AHEAD_MS.load(Ordering::Relaxed))
     }
 }
 

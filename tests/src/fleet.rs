@@ -22,7 +22,7 @@ pub use answer::{Answer, ClusterView, Member, Operator};
 pub use http::get;
 pub use load::{Judged, Load, Offer, Record, now};
 pub use net::{Net, Who};
-pub use node::{End, Node};
+pub use node::{End, Node, WALL_CLOCK_AHEAD};
 pub use service::{Service, ask_aloud};
 pub use wait::{hold, until};
 

@@ -8,6 +8,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+/// The variable that sets the wall clock of the program under test ahead, in seconds.
+pub const WALL_CLOCK_AHEAD: &str = "UNDER_TEST_WALL_CLOCK_AHEAD";
+
 /// One process of the cluster, with its addresses.
 #[derive(Debug)]
 pub struct Node {
@@ -115,6 +118,11 @@ impl Node {
     /// last arguments and replaces itself with the node.
     pub fn under(&mut self, words: &[&str]) {
         self.before = words.iter().map(|word| (*word).to_owned()).collect();
+    }
+
+    /// Lets it see a wall clock that is ahead of the machine's, from its next start on.
+    pub fn wall_clock_ahead(&mut self, seconds: i64) {
+        self.under(&["env", &format!("{WALL_CLOCK_AHEAD}={seconds}")]);
     }
 
     pub(super) fn start(&mut self, program: &Path) {

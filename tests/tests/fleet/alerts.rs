@@ -1,7 +1,12 @@
 //! The figures behind the alerts that `docs/operations.md` recommends, each after what should raise it.
 
 use crate::support::{setup, together};
-use aliquot_tests::fleet::{Fleet, Load, Offer, SOON, until};
+use aliquot_tests::fleet::{Fleet, Load, Offer, SOON, Who, until};
+use aliquot_wire::pb;
+use aliquot_wire::pb::client_message::Kind;
+use aliquot_wire::pb::session_client::SessionClient;
+use rustix::process::Signal;
+use tokio_stream::wrappers::ReceiverStream;
 
 /// Waits until figures of a node have these values.
 async fn shows(fleet: &Fleet, node: usize, expect: &[(&str, f64)]) {
@@ -77,4 +82,134 @@ async fn a_client_beyond_the_maximum_of_sessions_is_counted() {
     })
     .await;
     load.end().await;
+}
+
+/// A follower that is cut off falls behind, and an operator who moves the leader four times sees each change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_leader_are_counted_and_a_node_that_falls_behind_shows_it() {
+    let _machine = together().await;
+    let fleet = setup().proxied().start().await;
+    let leader = fleet.leader().await;
+    let (cut, third) = ((leader + 1) % 3, (leader + 2) % 3);
+    let figure = async |node: usize, name: &str| {
+        let name = format!("aliquot_{name}");
+        until("the figure is there", SOON, async || {
+            fleet.nodes()[node].figure(&name).await
+        })
+        .await
+    };
+    let ahead_of = async |node: usize| {
+        figure(leader, "applied_index").await - figure(node, "applied_index").await
+    };
+    let before = figure(leader, "leader_changes_total").await;
+    let others = [Who::Node(leader), Who::Node(third)];
+    fleet.net().isolate(Who::Node(cut), &others);
+    for writes in 1..=2 {
+        for number in 0..3 {
+            let key = format!("{{ key: k{writes}{number}, rate: 1/s }}");
+            let applied = fleet.operator_at(leader);
+            let applied = applied.run(&["budget", "apply", "-"], &key).await;
+            assert_eq!(applied.code, 0, "{applied:?}");
+        }
+        until("the difference grows", SOON, async || {
+            (ahead_of(cut).await >= f64::from(3 * writes)).then_some(())
+        })
+        .await;
+    }
+    fleet.net().heal();
+    until("it catches up", SOON, async || {
+        (ahead_of(cut).await <= 0.0).then_some(())
+    })
+    .await;
+    for _ in 0..4 {
+        let from = fleet.leader().await;
+        let to = fleet.nodes()[(from + 1) % 3].peer.clone();
+        until("the leader moves", SOON, async || {
+            let moved = fleet.cli(&["cluster", "transfer-leader", &to]).await;
+            (moved.code == 0 && fleet.leader().await != from).then_some(())
+        })
+        .await;
+    }
+    until("more than three changes are counted", SOON, async || {
+        let changes = figure(leader, "leader_changes_total").await - before;
+        (changes > 3.0).then_some(())
+    })
+    .await;
+}
+
+/// Its periods would begin an hour early if a quorum believed it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_wall_clock_is_an_hour_ahead_says_so_and_the_others_do_not() {
+    let _machine = together().await;
+    let mut fleet = setup().plan().await;
+    fleet.node_mut(2).wall_clock_ahead(3_600);
+    (0..3).for_each(|node| fleet.start(node));
+    fleet.serves().await;
+    let ahead = async |node: usize| {
+        let figure = fleet.nodes()[node].figure("aliquot_wall_clock_ahead_seconds");
+        figure.await
+    };
+    // Clocks are compared soon after a start, and each minute.
+    until("the hour is seen", 3 * SOON, async || {
+        (ahead(2).await? > 3_590.0).then_some(())
+    })
+    .await;
+    const SAID: &str = "the wall clock of this node differs from those of the others";
+    let warns = |node: usize| {
+        let log = fleet.nodes()[node].log();
+        log.lines()
+            .any(|line| line.contains("WARN") && line.contains(SAID))
+    };
+    assert!(warns(2), "{}", fleet.nodes()[2].log());
+    for other in 0..2 {
+        assert!(ahead(other).await.unwrap().abs() < 2.0);
+        assert!(!warns(other), "{}", fleet.nodes()[other].log());
+    }
+}
+
+/// Five sessions bring more keys of a template than a node without a quorum can have made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_keys_beyond_those_that_can_wait_are_counted_as_shed() {
+    const WAITING: f64 = 65_536.0;
+    let _machine = together().await;
+    let fleet = setup().start().await;
+    fleet.apply("{ key: k/*, rate: 1/s }").await;
+    let leader = fleet.leader().await;
+    let calm = [("keys_waiting", 0.0), ("keys_shed_total", 0.0)];
+    shows(&fleet, leader, &calm).await;
+    let address = format!("http://{}", fleet.nodes()[leader].listen);
+    let mut streams = Vec::new();
+    for _ in 0..5 {
+        let (says, said) = tokio::sync::mpsc::channel(2);
+        let open = Kind::Open(pb::SessionOpen::default());
+        says.send(pb::ClientMessage { kind: Some(open) })
+            .await
+            .unwrap();
+        let mut client = SessionClient::connect(address.clone()).await.unwrap();
+        let said = ReceiverStream::new(said);
+        let answers = client.open(said).await.unwrap().into_inner();
+        streams.push((says, answers));
+    }
+    for (_, answers) in &mut streams {
+        assert!(answers.message().await.unwrap().is_some(), "it is open");
+    }
+    // Nothing is committed while they do not answer.
+    let others = || (0..3).filter(|node| *node != leader);
+    others().for_each(|node| fleet.signal(node, Signal::STOP));
+    for (session, (says, _)) in streams.iter().enumerate() {
+        let keys = (0..16_384).map(|number| format!("k/{session}-{number}"));
+        let keys = pb::InternKeys {
+            keys: keys.collect(),
+        };
+        let kind = Some(Kind::Intern(keys));
+        says.send(pb::ClientMessage { kind }).await.unwrap();
+    }
+    let node = &fleet.nodes()[leader];
+    until("keys are shed", SOON, async || {
+        let waiting = node.figure("aliquot_keys_waiting").await?;
+        let shed = node.figure("aliquot_keys_shed_total").await?;
+        (waiting >= WAITING && shed > 0.0).then_some(())
+    })
+    .await;
+    others().for_each(|node| fleet.signal(node, Signal::CONT));
 }

@@ -5,6 +5,8 @@
 //! | `durable` | everything is killed at once |
 //! | `leader` | leaders are killed and stopped under load |
 //! | `cut` | a node is cut off, under each policy |
+//! | `kept` | two of three nodes die under the policy `keep` |
+//! | `periods` | wall clocks were wrong and are right again |
 //! | `alerts` | what should raise an alert shows in a figure |
 //! | `clients` | clients are killed and closed, limits are lowered |
 //! | `restart` | all nodes are restarted one by one |
@@ -38,10 +40,12 @@ mod faces;
 mod health;
 mod hostile;
 mod identity;
+mod kept;
 mod leader;
 mod lost;
 mod members;
 mod openapi;
+mod periods;
 mod restart;
 mod spread;
 mod support;

@@ -1,9 +1,13 @@
 //! Nodes are restarted one by one, as an operator would.
 
 use crate::support::{alone, setup, together};
+use aliquot_client::Client;
 use aliquot_client::clock::Span;
 use aliquot_tests::fleet::{Judged, Load, Offer, SOON, now, until};
 use rustix::process::Signal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const RATE: u64 = 1_000;
 
@@ -108,4 +112,58 @@ async fn a_node_that_is_left_alone_says_once_whom_it_lost() {
     fleet.serves().await;
     let log = fleet.nodes()[leader].log();
     assert_eq!(log.matches("a peer is back").count(), 2, "{log}");
+}
+
+/// The log is cut every hundred entries, and there are more of them in the time of a restart. So a node that is killed
+/// and started again gets a snapshot, which may already contain the entry by which it joins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_catches_up_by_snapshots_joins_promptly() {
+    const RESTARTS: usize = 6;
+    const PROMPTLY: Duration = Duration::from_secs(8);
+    let _machine = alone().await;
+    let mut fleet = setup().flag("--snapshot-every=100").start().await;
+    fleet
+        .apply("{ key: tenant/*, rate: 1000/s, max_keys: 1000000 }")
+        .await;
+    let written = Arc::new(AtomicU64::new(0));
+    // Each new key is an entry, and so are the rounds that grant it.
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let (addresses, written) = (fleet.addresses(), Arc::clone(&written));
+            tokio::spawn(async move {
+                let client = Client::connect(addresses).unwrap();
+                for number in 0.. {
+                    let key = format!("tenant/{writer}-{number}");
+                    let limiter = client.limiter(&key).unwrap();
+                    if limiter.check(1).await.is_ok() {
+                        written.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut longest = Duration::ZERO;
+    for restart in 0..RESTARTS {
+        let leader = fleet.leader_of(&[0, 1, 2]).await;
+        let node = (leader + 1) % 3;
+        fleet.kill(node);
+        // By then its next entry is no longer in the leader's log.
+        let before = written.load(Ordering::Relaxed);
+        until("the log goes on", SOON, async || {
+            (written.load(Ordering::Relaxed) >= before + 200).then_some(())
+        })
+        .await;
+        let (began, joined) = (now(), fleet.nodes()[node].log().matches(" joined ").count());
+        fleet.start(node);
+        let what = format!("the node joins after restart {restart}");
+        until(&what, PROMPTLY, async || {
+            let node = &fleet.nodes()[node];
+            let anew = node.log().matches(" joined ").count() > joined;
+            (anew && node.is_ready().await).then_some(())
+        })
+        .await;
+        longest = longest.max(Duration::from_nanos(now().since(began).nanos()));
+    }
+    println!("the longest of {RESTARTS} restarts took {longest:?}");
+    writers.iter().for_each(tokio::task::JoinHandle::abort);
 }
