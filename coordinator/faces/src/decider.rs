@@ -5,10 +5,12 @@
 //! the deadline of the face.
 
 mod charge;
+mod counts;
 mod held;
 mod recent;
 mod reservations;
 
+pub use counts::Counts;
 pub use reservations::{OnExpire, ReservationError, Reserve, Reserved, SettledPart};
 
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
@@ -119,11 +121,20 @@ pub trait Limiters: Send + Sync {
     ///
     /// [`KeyRefused`] if the key is not valid or if there is no room for it.
     fn limiter(&self, key: &str) -> Result<Limiter, KeyRefused>;
+
+    /// Returns true if decisions can be made: a node has given a lease, and it has not ended.
+    fn has_session(&self) -> bool {
+        true
+    }
 }
 
 impl Limiters for Client {
     fn limiter(&self, key: &str) -> Result<Limiter, KeyRefused> {
         Self::limiter(self, key)
+    }
+
+    fn has_session(&self) -> bool {
+        !self.status().lease.is_zero()
     }
 }
 
@@ -134,6 +145,11 @@ pub struct Decider {
     rules: Arc<KeyRules>,
     held: Arc<Held>,
     reservations: Arc<Reservations>,
+    /// Maximum number of keys in memory.
+    keys: usize,
+    /// Face whose decisions are counted as its own.
+    face: Option<Face>,
+    counts: Arc<Counts>,
     /// Number of questions that no budget can answer.
     faults: Arc<AtomicU64>,
 }
@@ -158,9 +174,45 @@ impl Decider {
             limiters: Arc::new(limiters),
             rules: Arc::new(options.rules),
             held: Arc::new(Held::new(options.keys)),
-            reservations: Arc::new(Reservations::new(Self::RESERVATIONS_MAX)),
+            reservations: Arc::new(Reservations::new(options.keys)),
+            keys: options.keys,
+            face: None,
+            counts: Arc::default(),
             faults: Arc::default(),
         }
+    }
+
+    /// Returns the decider of one face, whose decisions are counted.
+    #[must_use]
+    pub fn of_face(&self, face: Face) -> Self {
+        Self {
+            face: Some(face),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the numbers of decisions of all faces.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Returns the maximum number of keys that are kept in memory.
+    #[must_use]
+    pub const fn keys_max(&self) -> usize {
+        self.keys
+    }
+
+    /// Returns the number of keys that are kept in memory.
+    #[must_use]
+    pub fn keys_held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Returns true if decisions can be made: a node has given a lease, and it has not ended.
+    #[must_use]
+    pub fn has_session(&self) -> bool {
+        self.limiters.has_session()
     }
 
     /// Returns the budget's key for the key of a request, if its caller may ask for it.
@@ -203,6 +255,7 @@ impl Decider {
     pub async fn decide(&self, ask: &Ask) -> Answer {
         let answer = self.answer(ask).await;
         self.note(&ask.key, &answer);
+        self.counts.add(self.face, std::slice::from_ref(&answer));
         answer
     }
 
@@ -243,6 +296,12 @@ impl Decider {
     /// if a later question is refused, so put such a key last. Refunds are made only if all other questions are
     /// allowed.
     pub async fn decide_all(&self, asks: &[Ask]) -> Vec<Answer> {
+        let answers = self.answer_all(asks).await;
+        self.counts.add(self.face, &answers);
+        answers
+    }
+
+    async fn answer_all(&self, asks: &[Ask]) -> Vec<Answer> {
         let now = now();
         let mut taken = Vec::with_capacity(asks.len());
         for ask in asks {
@@ -337,6 +396,15 @@ fn book(ask: &Ask, (held, charge): Part) -> Answer {
 }
 
 impl Outcome {
+    /// All outcomes, in order.
+    pub const ALL: [Self; 5] = [
+        Self::Allowed,
+        Self::OverLimit,
+        Self::Never,
+        Self::NoBudget,
+        Self::Unavailable,
+    ];
+
     /// Returns the name, as in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -109,6 +109,7 @@ impl Limits for Service {
             return Err(wrong("id", id, "up to 128 visible ASCII characters"));
         }
         let reserve = Reserve {
+            scope: scope.clone(),
             parts,
             ttl: Duration::from_secs(ttl),
             on_expire: match request.put_back_on_expire {
@@ -231,7 +232,6 @@ fn unusable(error: &ReservationError) -> Status {
     let text = error.to_string();
     match error {
         ReservationError::Unknown => Status::not_found(text),
-        ReservationError::Outside => Status::permission_denied(text),
         ReservationError::Other => Status::already_exists(text),
         _ => Status::invalid_argument(text),
     }

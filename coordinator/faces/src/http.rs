@@ -413,6 +413,7 @@ fn reservation(
         let id = fields.text_if("id", ID, is_id)?;
         let (keys, parts) = parts.into_iter().unzip();
         let reserve = Reserve {
+            scope: caller.scope.clone(),
             parts,
             ttl,
             on_expire,
@@ -439,7 +440,6 @@ fn id_of(fields: &mut Fields) -> Result<String, FieldError> {
 fn unusable(error: &ReservationError) -> Box<Response<Body>> {
     let status = match error {
         ReservationError::Unknown => StatusCode::NOT_FOUND,
-        ReservationError::Outside => StatusCode::FORBIDDEN,
         ReservationError::Other => StatusCode::CONFLICT,
         _ => StatusCode::BAD_REQUEST,
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Keys of budgets that a caller may ask for: all, or those under some prefixes.
 ///
 /// A prefix is one or more whole segments: `tenant/42` covers `tenant/42` and `tenant/42/reads`, but not `tenant/420`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scope(Option<Arc<[String]>>);
 
 impl Scope {

@@ -97,7 +97,7 @@ impl Held {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[cfg(test)]
+    /// Returns the number of keys that are held.
     pub(super) fn len(&self) -> usize {
         let groups = self.lock();
         groups.trial.len() + groups.proven.len()
@@ -156,7 +156,6 @@ impl Generations {
         self.since = None;
     }
 
-    #[cfg(test)]
     fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }

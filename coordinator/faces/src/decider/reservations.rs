@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A reservation lives in the process that made it. It is settled once: further calls of `settle` and `release` get
-//! the first result again until the time of the reservation is over, so a caller may retry.
+//! the first result again until the time of the reservation is over, so a caller may retry. If there are many, the oldest
+//! settled ones are forgotten earlier.
 
 use super::charge::now;
 use super::held::HeldKey;
@@ -15,14 +16,17 @@ use crate::scope::Scope;
 use aliquot_client::limiter::Settled;
 use aliquot_client::{Permit, Reason, Reservation};
 use rand::RngExt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 /// A request for a reservation: all parts are charged, or none is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserve {
+    /// Keys that the caller may ask for.
+    pub scope: Scope,
     /// Keys of budgets, and the estimated cost of each.
     pub parts: Vec<(String, u64)>,
     /// Time after which the reservation ends by itself.
@@ -31,8 +35,8 @@ pub struct Reserve {
     pub on_expire: OnExpire,
     /// Time within which the face must answer.
     pub within: Duration,
-    /// Name of the reservation, chosen by the caller. A second request with the same name and the same parts gets
-    /// the first one's reservation.
+    /// Name of the reservation, chosen by the caller, and its own among those of callers that may ask for the same keys.
+    /// A second request with the same name and the same parts gets the first one's reservation.
     pub id: Option<String>,
 }
 
@@ -70,12 +74,12 @@ pub struct SettledPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReservationError {
-    /// There is no such reservation in this process: it has expired, or was made elsewhere.
-    #[error("there is no such reservation here: it has expired, or another node or agent made it")]
+    /// There is no such reservation of callers that may ask for these keys: it has expired, or was made elsewhere.
+    #[error(
+        "there is no such reservation here: it has expired, another node or agent made it, or a caller that may ask for \
+         other keys"
+    )]
     Unknown,
-    /// The caller may not ask for a key of the reservation.
-    #[error("the reservation has a key that is outside of what this caller may ask for")]
-    Outside,
     /// A reservation of this name has other parts.
     #[error("a reservation of this name has other parts")]
     Other,
@@ -103,6 +107,17 @@ struct Entry {
     state: State,
     /// Tells this reservation from a later one of the same name.
     number: u64,
+    _timer: Timer,
+}
+
+/// Task that ends a reservation when its time is over. It goes with the reservation.
+#[derive(Debug)]
+struct Timer(JoinHandle<()>);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 #[derive(Debug)]
@@ -111,24 +126,39 @@ enum State {
     Settled(Vec<SettledPart>),
 }
 
+/// Name of a reservation. Callers that may ask for other keys have names of their own.
+type Name = (Scope, String);
+
 /// The reservations of a process.
 #[derive(Debug)]
 pub(super) struct Reservations {
     state: Mutex<Table>,
-    most: usize,
+    /// Maximum number of keys with open parts. An open part keeps its key in the client's memory.
+    keys_max: usize,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<Name, Entry>,
+    /// Names of settled reservations by their numbers: the oldest comes first.
+    settled: BTreeMap<u64, Name>,
+    /// Numbers of open parts by key, for each scope.
+    open: BTreeMap<Scope, BTreeMap<String, usize>>,
+    /// Number of keys in `open`.
+    open_keys: usize,
+    /// Numbers of open parts, and of all parts.
+    open_parts: usize,
+    parts: usize,
     next: u64,
 }
 
 impl Reservations {
-    pub(super) fn new(most: usize) -> Self {
+    /// Creates an empty table beside that many keys in memory. An eighth of them may have open reservations, so that
+    /// callers that reserve keys of their invention keep no other key out.
+    pub(super) fn new(keys: usize) -> Self {
         Self {
             state: Mutex::default(),
-            most,
+            keys_max: (keys / 8).max(1),
         }
     }
 
@@ -137,17 +167,31 @@ impl Reservations {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns true if another reservation can be open. A caller that may ask for some keys only gets up to half of the
+    /// room.
+    fn has_room(&self, table: &Table, scope: &Scope, parts: &[(String, u64)]) -> bool {
+        let of_scope = table.open.get(scope);
+        let is_new = |key: &String| of_scope.is_none_or(|open| !open.contains_key(key));
+        let new = parts.iter().map(|(key, _)| key).filter(|key| is_new(key));
+        let new = new.collect::<BTreeSet<_>>().len();
+        let of_scope = of_scope.map_or(0, BTreeMap::len) + new;
+        let most_of_scope = match scope.is_confined() {
+            true => self.keys_max.div_ceil(2),
+            false => self.keys_max,
+        };
+        of_scope <= most_of_scope
+            && table.open_keys + new <= self.keys_max
+            && table.open_parts + parts.len() <= Decider::PARTS_MAX
+    }
+
     /// Ends a reservation whose time is over.
-    fn expire(&self, id: &str, number: u64, on_expire: OnExpire) {
+    fn expire(&self, name: &Name, number: u64, on_expire: OnExpire) {
         let mut table = self.lock();
-        if table
-            .entries
-            .get(id)
-            .is_none_or(|entry| entry.number != number)
-        {
+        let entry = table.entries.get(name);
+        if entry.is_none_or(|entry| entry.number != number) {
             return;
         }
-        let entry = table.entries.remove(id);
+        let entry = table.remove(name);
         drop(table);
         if let Some(Entry {
             state: State::Open(taken),
@@ -156,6 +200,56 @@ impl Reservations {
             && on_expire == OnExpire::PutBack
         {
             put_back(taken);
+        }
+    }
+}
+
+impl Table {
+    /// Adds an open reservation. Forgets the oldest settled ones for it if there are too many.
+    fn insert(&mut self, name: Name, entry: Entry) {
+        while self.parts + entry.parts.len() > Decider::PARTS_MAX
+            && let Some((_, oldest)) = self.settled.pop_first()
+        {
+            drop(self.remove(&oldest));
+        }
+        let open = self.open.entry(name.0.clone()).or_default();
+        for (key, _) in &entry.parts {
+            let parts = open.entry(key.clone()).or_default();
+            self.open_keys += usize::from(*parts == 0);
+            *parts += 1;
+        }
+        self.open_parts += entry.parts.len();
+        self.parts += entry.parts.len();
+        self.entries.insert(name, entry);
+    }
+
+    fn remove(&mut self, name: &Name) -> Option<Entry> {
+        let entry = self.entries.remove(name)?;
+        self.parts -= entry.parts.len();
+        match entry.state {
+            State::Open(_) => self.close(&name.0, &entry.parts),
+            State::Settled(_) => drop(self.settled.remove(&entry.number)),
+        }
+        Some(entry)
+    }
+
+    /// Takes the parts of a reservation out of those that are open.
+    fn close(&mut self, scope: &Scope, parts: &[(String, u64)]) {
+        self.open_parts -= parts.len();
+        let Some(open) = self.open.get_mut(scope) else {
+            return;
+        };
+        for (key, _) in parts {
+            if let Some(count) = open.get_mut(key) {
+                *count -= 1;
+                if *count == 0 {
+                    open.remove(key);
+                    self.open_keys -= 1;
+                }
+            }
+        }
+        if open.is_empty() {
+            self.open.remove(scope);
         }
     }
 }
@@ -172,8 +266,15 @@ fn put_back(taken: Vec<Taken>) {
 }
 
 impl Decider {
-    /// Maximum number of reservations at a time.
-    pub const RESERVATIONS_MAX: usize = 65_536;
+    /// Maximum number of parts of all reservations at a time, settled ones included.
+    pub const PARTS_MAX: usize = 65_536;
+
+    /// Returns the number of reservations that are neither settled nor over.
+    #[must_use]
+    pub fn reservations_open(&self) -> usize {
+        let table = self.reservations.lock();
+        table.entries.len() - table.settled.len()
+    }
 
     /// Charges all parts or none, until the reservation is settled, released or expires. The cost of a key that
     /// limits concurrency must be 1: a permit is taken.
@@ -184,6 +285,19 @@ impl Decider {
     pub async fn reserve(&self, reserve: &Reserve) -> Result<Reserved, ReservationError> {
         if let Some(known) = self.known(reserve) {
             return known;
+        }
+        let reserved = self.reserve_new(reserve).await?;
+        self.counts.add(self.face, &reserved.answers);
+        Ok(reserved)
+    }
+
+    async fn reserve_new(&self, reserve: &Reserve) -> Result<Reserved, ReservationError> {
+        let Reserve { scope, parts, .. } = reserve;
+        if !self
+            .reservations
+            .has_room(&self.reservations.lock(), scope, parts)
+        {
+            return Ok(no_room());
         }
         let deadline = now() + reserve.within;
         let mut taken = Vec::with_capacity(reserve.parts.len());
@@ -212,8 +326,9 @@ impl Decider {
     /// Returns the reservation that a request with this name made before.
     fn known(&self, reserve: &Reserve) -> Option<Result<Reserved, ReservationError>> {
         let id = reserve.id.as_ref()?;
+        let name = (reserve.scope.clone(), id.clone());
         let table = self.reservations.lock();
-        let entry = table.entries.get(id)?;
+        let entry = table.entries.get(&name)?;
         Some(match entry.parts == reserve.parts {
             true => Ok(Reserved {
                 id: Some(id.clone()),
@@ -230,8 +345,9 @@ impl Decider {
         answers: Vec<Answer>,
     ) -> Result<Reserved, ReservationError> {
         let id = reserve.id.clone().unwrap_or_else(random_id);
+        let name = (reserve.scope.clone(), id.clone());
         let mut table = self.reservations.lock();
-        if table.entries.contains_key(&id) {
+        if table.entries.contains_key(&name) {
             // Another request of this name came first.
             drop(table);
             put_back(taken);
@@ -239,29 +355,28 @@ impl Decider {
                 .known(reserve)
                 .unwrap_or(Err(ReservationError::Unknown));
         }
-        if table.entries.len() >= self.reservations.most {
+        if !self.reservations.has_room(&table, &name.0, &reserve.parts) {
             drop(table);
             put_back(taken);
-            let answers = vec![Answer::without(Outcome::Unavailable, Reason::NoRoom)];
-            return Ok(Reserved { id: None, answers });
+            return Ok(no_room());
         }
         let number = table.next;
         table.next += 1;
+        let expiry = expire_after(
+            Arc::downgrade(&self.reservations),
+            name.clone(),
+            number,
+            (reserve.ttl, reserve.on_expire),
+        );
         let entry = Entry {
             parts: reserve.parts.clone(),
             answers: answers.clone(),
             state: State::Open(taken),
             number,
+            _timer: Timer(tokio::spawn(expiry)),
         };
-        table.entries.insert(id.clone(), entry);
+        table.insert(name, entry);
         drop(table);
-        let reservations = Arc::downgrade(&self.reservations);
-        tokio::spawn(expire_after(
-            reservations,
-            id.clone(),
-            number,
-            (reserve.ttl, reserve.on_expire),
-        ));
         Ok(Reserved {
             id: Some(id),
             answers,
@@ -304,11 +419,10 @@ impl Decider {
         id: &str,
         costs: impl FnOnce(&[(String, u64)]) -> Result<Vec<u64>, ReservationError>,
     ) -> Result<Vec<SettledPart>, ReservationError> {
+        let name = (scope.clone(), id.to_owned());
         let mut table = self.reservations.lock();
-        let entry = table.entries.get_mut(id).ok_or(ReservationError::Unknown)?;
-        if !entry.parts.iter().all(|(key, _)| scope.covers(key)) {
-            return Err(ReservationError::Outside);
-        }
+        let entry = table.entries.get_mut(&name);
+        let entry = entry.ok_or(ReservationError::Unknown)?;
         if let State::Settled(parts) = &entry.state {
             return Ok(parts.clone());
         }
@@ -337,6 +451,9 @@ impl Decider {
         });
         let settled: Vec<SettledPart> = settled.collect();
         entry.state = State::Settled(settled.clone());
+        let (number, parts) = (entry.number, entry.parts.clone());
+        table.close(scope, &parts);
+        table.settled.insert(number, name);
         Ok(settled)
     }
 }
@@ -357,17 +474,26 @@ async fn take_part(held: &HeldKey, n: u64, deadline: Instant) -> Result<(Taken, 
 
 async fn expire_after(
     reservations: Weak<Reservations>,
-    id: String,
+    name: Name,
     number: u64,
     (ttl, on_expire): (Duration, OnExpire),
 ) {
     sleep(ttl).await;
     if let Some(reservations) = reservations.upgrade() {
-        reservations.expire(&id, number, on_expire);
+        reservations.expire(&name, number, on_expire);
     }
+}
+
+/// Returns the answer to a request for which there is no room.
+fn no_room() -> Reserved {
+    let answers = vec![Answer::without(Outcome::Unavailable, Reason::NoRoom)];
+    Reserved { id: None, answers }
 }
 
 fn random_id() -> String {
     let [high, low]: [u64; 2] = rand::rng().random();
     format!("{high:016x}{low:016x}")
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,6 +40,25 @@ pub(crate) fn decider(keys: usize) -> (Decider, Arc<ManualClock>) {
     (Decider::of(local, options), clock)
 }
 
+/// Keys that have no node to ask.
+#[derive(Debug)]
+struct Apart;
+
+impl Limiters for Apart {
+    fn limiter(&self, _: &str) -> Result<Limiter, KeyRefused> {
+        Err(KeyRefused::TooMany { most: 0 })
+    }
+
+    fn has_session(&self) -> bool {
+        false
+    }
+}
+
+/// Returns a decider without a session.
+pub(crate) fn without_session() -> Decider {
+    Decider::of(Apart, Options::default())
+}
+
 /// Returns a question with a deadline of 20 ms.
 pub(crate) fn ask(key: &str, cost: Cost) -> Ask {
     Ask {

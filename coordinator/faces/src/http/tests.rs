@@ -430,14 +430,29 @@ async fn a_key_outside_of_what_a_caller_may_ask_for_is_forbidden() {
     let peek = Request::get("/v1/budgets/b").extension(mine.clone());
     let told = call(&decider, peek.body(Body::empty()).expect("a request")).await;
     assert_eq!(told.status, 403);
-    // A reservation of another caller.
+    // A reservation of another caller, whose names are its own.
     post("/v1/reserve", &all, json!({ "key": "b", "id": "theirs" })).await;
     for path in ["/v1/settle", "/v1/release"] {
         let body = match path {
             "/v1/settle" => json!({ "id": "theirs", "cost": 9 }),
             _ => json!({ "id": "theirs" }),
         };
-        assert_eq!(post(path, &mine, body).await.status, 403, "{path}");
+        assert_eq!(post(path, &mine, body).await.status, 404, "{path}");
     }
     assert_eq!(testing::remaining(&decider, "b").await, 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_must_arrive_within_five_seconds() {
+    let (decider, _) = decider(64);
+    let body = Body::from_stream(tokio_stream::pending::<std::io::Result<&str>>());
+    let request = Request::post("/v1/check").header(CONTENT_TYPE, "application/json");
+    let begun = tokio::time::Instant::now();
+    let told = call(&decider, request.body(body).expect("a request")).await;
+    assert_eq!(
+        (told.status, begun.elapsed()),
+        (408, BODY_WITHIN),
+        "{}",
+        told.body
+    );
 }

@@ -1,0 +1,109 @@
+use super::*;
+use crate::decider::testing::{decider, remaining};
+use std::time::Duration;
+
+fn of(scope: &Scope, key: &str, id: Option<&str>) -> Reserve {
+    Reserve {
+        scope: scope.clone(),
+        parts: vec![(key.to_owned(), 4)],
+        ttl: Duration::from_secs(60),
+        on_expire: OnExpire::PutBack,
+        within: Duration::from_millis(20),
+        id: id.map(str::to_owned),
+    }
+}
+
+async fn reserve(decider: &Decider, key: &str) -> Reserved {
+    decider.reserve(&of(&Scope::ALL, key, None)).await.unwrap()
+}
+
+#[tokio::test]
+async fn open_reservations_keep_an_eighth_of_the_keys_and_no_more() {
+    let (decider, _) = decider(64);
+    let mut ids = Vec::new();
+    for made_up in 0..8 {
+        ids.extend(reserve(&decider, &format!("x/{made_up}")).await.id);
+    }
+    assert_eq!((ids.len(), decider.reservations_open()), (8, 8));
+    let refused = reserve(&decider, "x/8").await;
+    assert_eq!(
+        (refused.id, refused.answers[0].reason),
+        (None, Some(Reason::NoRoom))
+    );
+    assert_eq!(remaining(&decider, "x/8").await, 10);
+    // A further reservation of a key takes no place among the keys, and a settled one gives its place back.
+    assert!(reserve(&decider, "x/0").await.id.is_some());
+    decider.settle(&Scope::ALL, &ids[1], &[4]).unwrap();
+    assert!(reserve(&decider, "x/8").await.id.is_some());
+    assert_eq!(decider.reservations_open(), 9);
+}
+
+#[tokio::test]
+async fn a_confined_caller_has_half_of_the_room() {
+    let (decider, _) = decider(64);
+    let mine = Scope::under(["x".to_owned()]);
+    let mut made = 0;
+    for number in 0..8 {
+        let reserve = of(&mine, &format!("x/{number}"), None);
+        made += usize::from(decider.reserve(&reserve).await.unwrap().id.is_some());
+    }
+    assert_eq!(made, 4);
+    assert!(reserve(&decider, "y").await.id.is_some());
+}
+
+#[tokio::test]
+async fn callers_that_may_ask_for_other_keys_have_names_of_their_own() {
+    let (decider, _) = decider(64);
+    let (one, other) = (
+        Scope::under(["a".to_owned()]),
+        Scope::under(["b".to_owned()]),
+    );
+    for (scope, key) in [(&one, "a"), (&other, "b")] {
+        let reserved = decider.reserve(&of(scope, key, Some("job-1"))).await;
+        assert!(reserved.unwrap().id.is_some(), "{key}");
+    }
+    let of_all = decider.release(&Scope::ALL, "job-1");
+    assert_eq!(of_all, Err(ReservationError::Unknown));
+    let settled = decider.release(&other, "job-1").unwrap();
+    assert_eq!(settled[0].key, "b");
+    assert_eq!(
+        (
+            remaining(&decider, "a").await,
+            remaining(&decider, "b").await
+        ),
+        (6, 10)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_settled_reservations_make_room_for_others() {
+    let (decider, clock) = decider(64);
+    let mut ids = Vec::new();
+    for _ in 0..Decider::PARTS_MAX + 2 {
+        clock.advance(Duration::from_secs(1));
+        let id = reserve(&decider, "a").await.id.expect("room");
+        decider.settle(&Scope::ALL, &id, &[4]).unwrap();
+        ids.push(id);
+    }
+    let again = |id: &str| decider.settle(&Scope::ALL, id, &[4]).is_ok();
+    assert!(!again(&ids[0]) && !again(&ids[1]) && again(&ids[2]));
+    let table = decider.reservations.lock();
+    assert_eq!(
+        (table.parts, table.open_parts, table.open_keys),
+        (Decider::PARTS_MAX, 0, 0)
+    );
+    assert!(table.open.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_over_leaves_nothing_behind() {
+    let (decider, _) = decider(64);
+    let settled = reserve(&decider, "a").await.id.unwrap();
+    decider.release(&Scope::ALL, &settled).unwrap();
+    assert!(reserve(&decider, "a").await.id.is_some());
+    sleep(Duration::from_secs(61)).await;
+    assert_eq!(remaining(&decider, "a").await, 10);
+    let table = decider.reservations.lock();
+    assert_eq!((table.parts, table.open_parts, table.open_keys), (0, 0, 0));
+    assert!(table.entries.is_empty() && table.settled.is_empty() && table.open.is_empty());
+}
