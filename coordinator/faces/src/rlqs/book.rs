@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Maximum number of buckets of a process. Further ones are denied and not remembered.
 pub const BUCKETS_MAX: usize = 1 << 18;
 
+/// Maximum number of buckets of a stream. Further ones are denied and not remembered.
+pub const STREAM_BUCKETS_MAX: usize = 1 << 16;
+
 /// Maximum number of actions of a message. The rest goes with the next one.
 const ACTIONS_MAX: usize = 20_000;
 
@@ -33,7 +36,7 @@ const TURNS_MAX: usize = 10;
 /// Maximum number of bytes of the names of all buckets.
 const NAMES_MAX: usize = 64 << 20;
 
-/// Maximum number of bytes of the names in a stream's actions for buckets that are not remembered.
+/// Maximum number of bytes of the names in all actions for buckets that are not remembered.
 const OTHERS_MAX: usize = 16 << 20;
 
 /// Age of what is known of a budget, after which it is looked at again.
@@ -104,10 +107,12 @@ impl Account {
 }
 
 /// All streams, buckets and pools.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Book {
     streams: BTreeMap<u64, Stream>,
     accounts: BTreeMap<String, Account>,
+    /// Maximum number of accounts.
+    accounts_max: usize,
     next_stream: u64,
     buckets: usize,
     /// Number of buckets that are idle, and of parts whose streams ended. Both take memory as buckets do.
@@ -115,10 +120,29 @@ pub struct Book {
     ended: usize,
     /// Bytes of the names of buckets, idle ones included.
     names: usize,
+    /// Bytes of the names in actions for buckets that are not remembered.
+    others: usize,
     passes: usize,
 }
 
 impl Book {
+    /// Creates an empty book for that many budgets. Buckets of further ones are denied and not remembered.
+    #[must_use]
+    pub const fn new(accounts_max: usize) -> Self {
+        Self {
+            streams: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+            accounts_max,
+            next_stream: 0,
+            buckets: 0,
+            idle: 0,
+            ended: 0,
+            names: 0,
+            others: 0,
+            passes: 0,
+        }
+    }
+
     /// Opens a stream, and returns its number.
     pub fn open(&mut self) -> u64 {
         self.next_stream += 1;
@@ -162,15 +186,22 @@ impl Book {
             self.names -= name_bytes(domain, &idle.id);
         }
         let held = self.buckets + self.idle + self.ended;
-        let has_room = held < BUCKETS_MAX && self.names + name_bytes(domain, &id) <= NAMES_MAX;
+        let of_stream = line.buckets.len() + line.idle.len();
+        let has_room = held < BUCKETS_MAX
+            && of_stream < STREAM_BUCKETS_MAX
+            && self.names + name_bytes(domain, &id) <= NAMES_MAX;
+        let has_account = |key: &String| {
+            self.accounts.len() < self.accounts_max || self.accounts.contains_key(key)
+        };
         let key = match place(&name.1) {
-            Place::Key(key) if has_room => key,
-            Place::Key(_) => {
-                line.answer(&id, Assignment::Deny, requests);
-                return true;
-            }
-            Place::None(instead) => {
-                line.answer(&id, instead, requests);
+            Place::Key(key) if has_room && has_account(&key) => key,
+            other => {
+                let instead = match other {
+                    Place::Key(_) => Assignment::Deny,
+                    Place::None(instead) => instead,
+                };
+                let room = OTHERS_MAX.saturating_sub(self.others);
+                self.others += line.answer(&id, instead, requests, room);
                 return true;
             }
         };
@@ -259,6 +290,7 @@ impl Book {
         };
         self.buckets -= line.buckets.len();
         self.idle -= line.idle.len();
+        self.others -= line.others_bytes;
         for (slot, bucket) in line.buckets {
             self.names -= name_bytes(&bucket.domain, &bucket.id);
             self.ended += 1;
@@ -378,7 +410,9 @@ impl Book {
         };
         (line.sent_at, line.is_fresh) = (Some(now), false);
         // Renewals have a quarter of the message at least: what is not renewed in time expires.
+        let others = line.others_bytes;
         let mut actions = line.take_others(ACTIONS_MAX / 2);
+        self.others -= others - line.others_bytes;
         while actions.len() < ACTIONS_MAX / 4 * 3
             && let Some(((domain, _), idle)) = line.idle.pop_first()
         {
@@ -410,6 +444,12 @@ impl Book {
         self.buckets
     }
 
+    /// Returns the number of open streams.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.streams.len()
+    }
+
     /// Returns the number of budgets with an account.
     #[must_use]
     pub fn accounts(&self) -> usize {
@@ -432,10 +472,17 @@ impl Stream {
     }
 
     /// Answers a bucket that is not remembered: each report of it is answered, and one without a request abandons it.
-    fn answer(&mut self, id: &BucketId, assignment: Assignment, requests: u64) {
+    /// Returns the bytes of its name, or 0 if there are no more than `room` for it.
+    fn answer(
+        &mut self,
+        id: &BucketId,
+        assignment: Assignment,
+        requests: u64,
+        room: usize,
+    ) -> usize {
         let size = name_bytes(&[], id);
-        if self.others.len() >= BUCKETS_MAX || self.others_bytes + size > OTHERS_MAX {
-            return;
+        if self.others.len() >= STREAM_BUCKETS_MAX || size > room {
+            return 0;
         }
         self.others_bytes += size;
         let id = copied(id);
@@ -444,6 +491,7 @@ impl Stream {
             _ => action(&id, assignment),
         });
         self.is_fresh = true;
+        size
     }
 
     /// Takes up to `most` of the actions for buckets that are not remembered.

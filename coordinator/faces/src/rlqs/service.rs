@@ -10,6 +10,7 @@ use super::pool::{Asked, Assignment, Budget, PLAN_EVERY};
 use crate::decider::{Answer, Ask, Cost, Decider, Outcome, now};
 use crate::rules::{Face, KeyProblem};
 use crate::scope::Scope;
+use aliquot_client::Reason;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -25,6 +26,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// Maximum number of bytes of a report: tens of thousands of buckets are several MiB.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// Maximum number of streams of a process.
+pub const STREAMS_MAX: usize = 4_096;
 
 /// Interval at which tokens are taken. A budget whose burst is smaller than what its rate makes in this time is not used
 /// in full.
@@ -104,7 +108,7 @@ struct Shared {
     denied: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     book: Book,
     senders: BTreeMap<u64, mpsc::Sender<Result<RateLimitQuotaResponse, Status>>>,
@@ -125,10 +129,14 @@ impl Rlqs {
     #[must_use]
     pub fn new(decider: Decider, uncovered: Uncovered) -> Self {
         let shared = Arc::new(Shared {
-            decider,
             uncovered,
             begun: now(),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                // The other half of the keys in memory is left to other faces.
+                book: Book::new(decider.keys_max() / 2),
+                senders: BTreeMap::new(),
+            }),
+            decider,
             wake: Notify::new(),
             stopping: watch::Sender::new(false),
             unanswered: AtomicU64::new(0),
@@ -147,6 +155,12 @@ impl Rlqs {
     /// Ends all streams. Their readers open them again elsewhere.
     pub fn stop(&self) {
         self.shared.stopping.send_replace(true);
+    }
+
+    /// Returns the number of open streams.
+    #[must_use]
+    pub fn streams(&self) -> usize {
+        self.shared.lock().book.streams()
     }
 
     /// Returns the number of buckets of all streams.
@@ -230,6 +244,10 @@ impl Shared {
         };
         let answer = self.decider.decide(&ask).await;
         match (answer.outcome, limit(&answer)) {
+            // A budget of another kind is a mistake of the operator, who meant to limit.
+            (Outcome::NoBudget, _) if answer.reason == Some(Reason::WrongKind) => {
+                Budget::Instead(Assignment::Deny)
+            }
             (Outcome::NoBudget, _) => Budget::Instead(self.uncovered.assignment()),
             (_, Some(limit)) => Budget::Known { limit },
             (Outcome::Allowed, None) => Budget::Known { limit: 0 },
@@ -389,6 +407,10 @@ impl RateLimitQuotaService for Rlqs {
         let (sender, receiver) = mpsc::channel(2);
         let open = {
             let mut state = self.shared.lock();
+            if state.book.streams() >= STREAMS_MAX {
+                let what = format!("this process has {STREAMS_MAX} streams, its maximum");
+                return Err(Status::resource_exhausted(what));
+            }
             let stream = state.book.open();
             state.senders.insert(stream, sender.clone());
             Open {

@@ -41,7 +41,7 @@ fn is_abandonment(action: &BucketAction) -> bool {
 
 #[test]
 fn a_budget_that_no_look_finds_is_denied_and_looked_at_again() {
-    let mut book = Book::default();
+    let mut book = Book::new(BUCKETS_MAX);
     let stream = book.open();
     book.row(stream, "a", 1, secs(1));
     for _ in 0..2 {
@@ -65,7 +65,7 @@ fn a_budget_that_no_look_finds_is_denied_and_looked_at_again() {
 
 #[test]
 fn a_bucket_shares_no_memory_with_its_report() {
-    let mut book = Book::default();
+    let mut book = Book::new(BUCKETS_MAX);
     let stream = book.open();
     let report = Bytes::from(vec![b'x'; 1 << 20]);
     let slice = |_: &BucketName| Place::Key("all".into());
@@ -86,7 +86,7 @@ fn a_bucket_shares_no_memory_with_its_report() {
 
 #[test]
 fn a_bucket_beyond_the_bytes_of_all_names_is_denied() {
-    let mut book = Book::default();
+    let mut book = Book::new(BUCKETS_MAX);
     let stream = book.open();
     book.names = NAMES_MAX - 10;
     book.row(stream, "a", 1, secs(1));
@@ -99,7 +99,7 @@ fn a_bucket_beyond_the_bytes_of_all_names_is_denied() {
 
 #[test]
 fn idle_and_ended_buckets_count_until_they_are_gone() {
-    let mut book = Book::default();
+    let mut book = Book::new(BUCKETS_MAX);
     let stream = book.open();
     book.row(stream, "a", 1, secs(1));
     book.learn("all", Budget::Instead(Assignment::Deny));
@@ -119,7 +119,7 @@ fn idle_and_ended_buckets_count_until_they_are_gone() {
 /// The data plane uses the assignment until it expires, if the stream ends before it is told.
 #[test]
 fn an_idle_bucket_is_charged_if_its_stream_ends_first() {
-    let mut book = Book::default();
+    let mut book = Book::new(BUCKETS_MAX);
     let stream = book.open();
     book.row(stream, "a", 10, secs(1));
     book.learn("all", Budget::Known { limit: 10_000_000 });
@@ -143,7 +143,7 @@ fn an_idle_bucket_is_charged_if_its_stream_ends_first() {
 
 #[test]
 fn an_uncovered_bucket_without_requests_is_abandoned() {
-    let mut book = Book::default();
+    let mut book = Book::new(BUCKETS_MAX);
     let stream = book.open();
     book.row_uncovered(stream, "a", 1);
     book.row_uncovered(stream, "a", 0);
@@ -154,7 +154,7 @@ fn an_uncovered_bucket_without_requests_is_abandoned() {
 
 #[test]
 fn renewals_have_a_part_of_each_message() {
-    let mut book = Book::default();
+    let mut book = Book::new(BUCKETS_MAX);
     let stream = book.open();
     book.row(stream, "a", 1, secs(1));
     book.learn("all", Budget::Instead(Assignment::Allow));
@@ -173,7 +173,7 @@ fn renewals_have_a_part_of_each_message() {
 /// Passes are not exactly as far from each other as plans are.
 #[test]
 fn a_plan_of_all_leaves_out_none() {
-    let mut book = Book::default();
+    let mut book = Book::new(BUCKETS_MAX);
     let stream = book.open();
     book.row(stream, "a", 1, secs(1));
     book.learn("all", Budget::Instead(Assignment::Allow));
@@ -183,4 +183,74 @@ fn a_plan_of_all_leaves_out_none() {
     let early = secs(2) - Duration::from_millis(1);
     book.plan(early, true);
     assert_eq!(book.message(stream, early).bucket_action.len(), 1);
+}
+
+#[test]
+fn buckets_of_more_budgets_than_there_is_room_for_are_denied_and_others_go_on() {
+    let mut book = Book::new(2);
+    let stream = book.open();
+    let place = |name: &BucketName| Place::Key(name.key(b"shop"));
+    let row = |book: &mut Book, user: &'static str, now| {
+        let usage = usage(Bytes::from_static(user.as_bytes()), 1);
+        book.report(stream, &Bytes::from_static(b"shop"), usage, now, place)
+    };
+    for user in ["a", "b", "c", "d"] {
+        assert!(row(&mut book, user, secs(1)), "{user}");
+    }
+    assert_eq!((book.accounts(), book.buckets()), (2, 2));
+    let denied = book.message(stream, secs(1)).bucket_action;
+    let deny = action(&denied[0].bucket_id.clone().unwrap(), Assignment::Deny);
+    assert_eq!((denied.len(), &denied[0]), (2, &deny));
+    // Another stream joins a budget that has an account, and an account that is over makes room.
+    let other = book.open();
+    book.report(
+        other,
+        &Bytes::from_static(b"shop"),
+        usage(Bytes::from_static(b"a"), 1),
+        secs(1),
+        place,
+    );
+    assert_eq!((book.accounts(), book.buckets()), (2, 3));
+    book.end(stream, secs(2));
+    book.plan(secs(2), true);
+    assert_eq!(book.accounts(), 1);
+}
+
+#[test]
+fn a_stream_has_a_maximum_of_buckets_and_leaves_room_for_others() {
+    let mut book = Book::new(BUCKETS_MAX);
+    let (flood, other) = (book.open(), book.open());
+    for number in 0..STREAM_BUCKETS_MAX + 5 {
+        book.row(flood, &number.to_string(), 1, secs(1));
+    }
+    assert_eq!(book.buckets(), STREAM_BUCKETS_MAX);
+    assert_eq!(book.streams[&flood].others.len(), 5);
+    book.row(other, "one", 1, secs(1));
+    assert_eq!(book.buckets(), STREAM_BUCKETS_MAX + 1);
+}
+
+#[test]
+fn names_of_buckets_that_are_not_remembered_have_one_bound_for_all_streams() {
+    let mut book = Book::new(BUCKETS_MAX);
+    let long = "x".repeat(OTHERS_MAX / 4 - 100);
+    let streams: Vec<u64> = (0..8).map(|_| book.open()).collect();
+    for stream in &streams {
+        book.row_uncovered(*stream, &long, 1);
+    }
+    let answered = |book: &Book| {
+        book.streams
+            .values()
+            .filter(|it| !it.others.is_empty())
+            .count()
+    };
+    assert_eq!(answered(&book), 4);
+    assert!(book.others <= OTHERS_MAX);
+    book.message(streams[0], secs(1));
+    book.end(streams[1], secs(1));
+    book.row_uncovered(streams[6], &long, 1);
+    assert_eq!(answered(&book), 3);
+    for stream in streams {
+        book.end(stream, secs(2));
+    }
+    assert_eq!(book.others, 0);
 }

@@ -16,7 +16,7 @@ use tokio_stream::StreamExt;
 use tonic::transport::{Channel, Endpoint, Server, Uri};
 
 /// A hundred tokens a second and as many at once for each key, on one clock; keys that begin with `none` have nothing,
-/// and those that begin with `full` are refused a place.
+/// those that begin with `permits` limit concurrency, and those that begin with `full` are refused a place.
 struct Local {
     clock: Arc<ManualClock>,
     known: Mutex<BTreeMap<String, Limiter>>,
@@ -29,6 +29,9 @@ impl Limiters for Local {
                 key: key.to_owned(),
                 error: Key::try_from("").unwrap_err(),
             });
+        }
+        if key.starts_with("permits") {
+            return Ok(Limiter::local_permits_with(1, self.clock.clone()).unwrap());
         }
         if key.starts_with("full") {
             return Err(KeyRefused::TooMany { most: 1 });
@@ -315,6 +318,35 @@ async fn a_bucket_beyond_the_maximum_of_keys_is_denied() {
     let actions = line.actions(&face, Duration::from_secs(2)).await;
     let deny = Strategy::BlanketRule(BlanketRule::DenyAll.into());
     assert_eq!(strategy(&actions[0]), &deny);
+}
+
+/// The operator meant to limit, so it is not allowed as what nothing covers is.
+#[tokio::test(start_paused = true)]
+async fn a_bucket_whose_budget_is_of_another_kind_is_denied() {
+    let face = Served::start(&["rlqs:shop/name/* -> permits/*"], Uncovered::Allow).await;
+    let mut line = face.open().await;
+    line.report(vec![row(&api(), 1, 0)]).await;
+    let actions = line.actions(&face, SOON).await;
+    let deny = Strategy::BlanketRule(BlanketRule::DenyAll.into());
+    assert_eq!(strategy(&actions[0]), &deny);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_has_a_maximum_of_streams() {
+    let face = Served::start(&[], Uncovered::Allow).await;
+    for _ in 0..STREAMS_MAX {
+        face.rlqs.shared.lock().book.open();
+    }
+    let mut client = RateLimitQuotaServiceClient::new(face.channel.clone());
+    let (_reports, receiver) = mpsc::channel(1);
+    let refused = client.stream_rate_limit_quotas(ReceiverStream::new(receiver));
+    assert_eq!(
+        refused.await.unwrap_err().code(),
+        tonic::Code::ResourceExhausted
+    );
+    face.rlqs.shared.lock().book.end(1, Duration::ZERO);
+    let _line = face.open().await;
+    assert_eq!(face.rlqs.streams(), STREAMS_MAX);
 }
 
 /// Three times the limit from two streams: it is divided by what they want, and by whole tokens per whole seconds.
