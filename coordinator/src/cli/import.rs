@@ -68,6 +68,7 @@ impl Args {
                 true => Counting::Calendar,
                 false => Counting::Rate,
             },
+            ..Reading::default()
         };
         let found = budgets(out, directory, reading)?;
         if apply {

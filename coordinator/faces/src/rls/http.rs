@@ -2,7 +2,9 @@
 
 use super::pb::rate_limit_descriptor::{Entry, RateLimitOverride};
 use super::pb::rate_limit_response::{Code, DescriptorStatus};
-use super::pb::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse, UInt64Value};
+use super::pb::{
+    RateLimitDescriptor, RateLimitRequest, RateLimitResponse, UInt32Value, UInt64Value,
+};
 use super::rules::Unit;
 use super::service::Rls;
 use axum::Router;
@@ -53,10 +55,14 @@ async fn metrics(rls: State<Rls>) -> Response {
     (text, rls.stats().prometheus()).into_response()
 }
 
-async fn health(rls: State<Rls>) -> (StatusCode, &'static str) {
-    match rls.is_healthy() {
-        true => (StatusCode::OK, "OK"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy"),
+async fn health(rls: State<Rls>) -> Response {
+    match rls.unhealthy() {
+        None => (StatusCode::OK, "OK").into_response(),
+        Some(why) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("unhealthy: {why}\n"),
+        )
+            .into_response(),
     }
 }
 
@@ -91,7 +97,7 @@ struct Asked {
     domain: String,
     descriptors: Vec<AskedDescriptor>,
     #[serde(alias = "hitsAddend")]
-    hits_addend: u32,
+    hits_addend: Number<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -100,7 +106,7 @@ struct AskedDescriptor {
     entries: Vec<AskedEntry>,
     limit: Option<AskedLimit>,
     #[serde(alias = "hitsAddend")]
-    hits_addend: Option<Number>,
+    hits_addend: Option<Number<u64>>,
     #[serde(alias = "isNegativeHits")]
     is_negative_hits: bool,
 }
@@ -116,24 +122,41 @@ struct AskedEntry {
 #[serde(default)]
 struct AskedLimit {
     #[serde(alias = "requestsPerUnit")]
-    requests_per_unit: u32,
+    requests_per_unit: Number<u32>,
     unit: String,
+    #[serde(alias = "unitMultiplier")]
+    unit_multiplier: Option<Number<u32>>,
 }
 
-/// A number of 64 bits, which JSON of protobuf writes as a text.
+/// A number, which JSON of protobuf may write as a text.
+#[derive(Debug, Default, Deserialize)]
+#[serde(try_from = "Written", bound = "T: TryFrom<u64>")]
+struct Number<T>(T);
+
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Number {
+enum Written {
     Number(u64),
-    Text(String),
+    Other(Value),
 }
 
-impl Number {
-    fn value(&self) -> u64 {
-        match self {
-            Self::Number(number) => *number,
-            Self::Text(text) => text.parse().unwrap_or(u64::MAX),
-        }
+impl<T: TryFrom<u64>> TryFrom<Written> for Number<T> {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let number = match &written {
+            Written::Number(number) => Some(*number),
+            Written::Other(value) => value.as_str().and_then(|text| text.parse().ok()),
+        };
+        let fits = number.and_then(|number| T::try_from(number).ok());
+        fits.map(Self).ok_or_else(|| {
+            let value = match written {
+                Written::Number(number) => number.into(),
+                Written::Other(value) => value,
+            };
+            let bits = size_of::<T>() * 8;
+            format!("{value}: must be a whole number of up to {bits} bits")
+        })
     }
 }
 
@@ -143,7 +166,7 @@ impl Asked {
         RateLimitRequest {
             domain: self.domain.into(),
             descriptors: descriptors.map(AskedDescriptor::message).collect(),
-            hits_addend: self.hits_addend,
+            hits_addend: self.hits_addend.0,
         }
     }
 }
@@ -155,13 +178,11 @@ impl AskedDescriptor {
             value: entry.value.into(),
         };
         let limit = |limit: AskedLimit| RateLimitOverride {
-            requests_per_unit: limit.requests_per_unit,
+            requests_per_unit: limit.requests_per_unit.0,
             unit: Unit::named(&limit.unit).map_or(0, Unit::number),
-            unit_multiplier: None,
+            unit_multiplier: limit.unit_multiplier.map(|it| UInt32Value { value: it.0 }),
         };
-        let hits = |number: Number| UInt64Value {
-            value: number.value(),
-        };
+        let hits = |number: Number<u64>| UInt64Value { value: number.0 };
         RateLimitDescriptor {
             entries: self.entries.into_iter().map(entry).collect(),
             limit: self.limit.map(limit),
@@ -185,6 +206,9 @@ fn status(status: &DescriptorStatus) -> Value {
             "requestsPerUnit": limit.requests_per_unit,
             "unit": unit.to_ascii_uppercase(),
         });
+        if let Some(units) = &limit.unit_multiplier {
+            own["unitMultiplier"] = units.value.into();
+        }
         if !limit.name.is_empty() {
             own["name"] = limit.name.clone().into();
         }
@@ -206,3 +230,6 @@ const fn name(code: Code) -> &'static str {
         Code::OverLimit => "OVER_LIMIT",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Maximum number of descriptors of a request: each may take a place among the keys in memory.
+pub const DESCRIPTORS_MAX: usize = 128;
+
 /// Reason why a request cannot be decided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
@@ -23,6 +26,9 @@ pub enum Problem {
     /// There are no descriptors.
     #[error("descriptors must not be empty")]
     NoDescriptors,
+    /// There are too many descriptors.
+    #[error("descriptors are {0}: must be at most {DESCRIPTORS_MAX}")]
+    ManyDescriptors(usize),
     /// A limit that comes with the request has no known unit, or windows of no length.
     #[error(
         "descriptors[{0}].limit must have a unit from 1 to 7, and a unit_multiplier of at least 1"
@@ -53,6 +59,8 @@ pub struct Case {
     pub role: Role,
     /// Hits that the request adds.
     pub hits: u64,
+    /// Set if the descriptor brings these hits itself. A plain request brings none, and counts one.
+    pub has_own_hits: bool,
     /// Counters of the rule.
     pub counters: Option<Arc<Hits>>,
 }
@@ -75,6 +83,7 @@ impl Case {
         ask: None,
         role: Role::Enforced,
         hits: 0,
+        has_own_hits: false,
         counters: None,
     };
 
@@ -96,6 +105,7 @@ impl Case {
     pub fn is_charged_afterwards(&self) -> bool {
         let takes = matches!(&self.ask, Some(ask) if matches!(ask.cost, Cost::Take(_)));
         takes
+            && self.has_own_hits
             && self
                 .rule
                 .as_ref()
@@ -131,12 +141,7 @@ pub fn cases(
     stats: &Stats,
     within: Duration,
 ) -> Result<Vec<Case>, Problem> {
-    if request.domain.is_empty() {
-        return Err(Problem::NoDomain);
-    }
-    if request.descriptors.is_empty() {
-        return Err(Problem::NoDescriptors);
-    }
+    well_formed(request)?;
     let mut cases = Vec::with_capacity(entries.len());
     let descriptors = request.descriptors.iter().zip(entries);
     for (index, (descriptor, entries)) in descriptors.enumerate() {
@@ -145,6 +150,7 @@ pub fn cases(
             Some(own) => own.value,
             None => u64::from(request.hits_addend.max(1)),
         };
+        let has_own_hits = descriptor.hits_addend.is_some();
         let ask = |key| Ask {
             key,
             cost: match (descriptor.is_negative_hits, hits) {
@@ -162,6 +168,7 @@ pub fn cases(
                     limit: Some(limit),
                     ask: (limit.requests > 0).then(ask),
                     hits,
+                    has_own_hits,
                     ..Case::FREE
                 }
             }
@@ -169,7 +176,7 @@ pub fn cases(
                 None => Case::FREE,
                 Some(rule) => {
                     let limited = rule.limit.filter(|limit| limit.requests > 0);
-                    if descriptor.hits_addend.is_some() && hits == 0 {
+                    if has_own_hits && hits == 0 {
                         rule.note_peek();
                     }
                     Case {
@@ -182,6 +189,7 @@ pub fn cases(
                             (false, false) => Role::Enforced,
                         },
                         hits,
+                        has_own_hits,
                         counters: rule.hits(stats, entries),
                     }
                 }
@@ -191,6 +199,19 @@ pub fn cases(
     }
     replace(&mut cases);
     Ok(cases)
+}
+
+fn well_formed(request: &RateLimitRequest) -> Result<(), Problem> {
+    if request.domain.is_empty() {
+        return Err(Problem::NoDomain);
+    }
+    if request.descriptors.is_empty() {
+        return Err(Problem::NoDescriptors);
+    }
+    if request.descriptors.len() > DESCRIPTORS_MAX {
+        return Err(Problem::ManyDescriptors(request.descriptors.len()));
+    }
+    Ok(())
 }
 
 /// Frees the descriptors whose rules are replaced by those of others.

@@ -19,7 +19,7 @@ pub use limit::{Counting, Unit, UnitLimit};
 pub use read::{Contents, Reading, RulesFile, SameDomain, Unreadable};
 
 use super::stats::{Hits, Stats};
-use aliquot_core::budget::BudgetDraft;
+use aliquot_core::budget::{BudgetDraft, KeyPattern, Written};
 use metric::Metric;
 use pattern::Pattern;
 use std::collections::BTreeMap;
@@ -57,6 +57,7 @@ pub struct Rule {
     pub metadata: Option<serde_json::Value>,
     key: BudgetKey,
     counting: Counting,
+    max_keys: Option<u64>,
     metric: Metric,
     charged_afterwards: AtomicBool,
     hits: OnceLock<Arc<Hits>>,
@@ -98,7 +99,12 @@ impl Rule {
     #[must_use]
     pub fn draft(&self) -> Option<BudgetDraft> {
         let limit = self.limit.filter(|limit| limit.requests > 0)?;
-        Some(limit.draft(self.key.pattern(), self.counting))
+        let mut draft = limit.draft(self.key.pattern(), self.counting);
+        let pattern = KeyPattern::try_from(draft.key.as_str());
+        if pattern.is_ok_and(|pattern| pattern.is_template()) {
+            draft.max_keys = self.max_keys.map(Written::Whole);
+        }
+        Some(draft)
     }
 
     /// Returns the counters of a descriptor with these entries; `None` if there are too many.

@@ -13,6 +13,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tonic::{Request, Response, Status};
 
+/// Maximum number of bytes of a request.
+pub const MESSAGE_BYTES_MAX: usize = 1 << 18;
+
+/// Longest time that a caller may give a decision, as at the other faces.
+const WITHIN_MAX: Duration = Duration::from_secs(10);
+
 /// The rate limit service. Cloning is cheap, and all clones share one state.
 #[derive(Clone, Debug)]
 pub struct Rls {
@@ -77,7 +83,7 @@ impl Rls {
     /// Returns the gRPC service.
     #[must_use]
     pub fn server(&self) -> RateLimitServiceServer<Self> {
-        RateLimitServiceServer::new(self.clone())
+        RateLimitServiceServer::new(self.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
     /// Makes the service unhealthy, so that callers leave before it stops.
@@ -85,12 +91,19 @@ impl Rls {
         self.shared.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if callers may use the service.
+    /// Returns the reason for which callers should not use the service, or `None` if they may.
     #[must_use]
-    pub fn is_healthy(&self) -> bool {
+    pub fn unhealthy(&self) -> Option<&'static str> {
         let needed = self.shared.settings.healthy_with_rules;
-        let stopping = self.shared.stopping.load(Ordering::Relaxed);
-        !(stopping || needed && self.rules().is_empty())
+        if self.shared.stopping.load(Ordering::Relaxed) {
+            Some("it stops")
+        } else if !self.shared.decider.has_session() {
+            Some("it has no session with a node")
+        } else if needed && self.rules().is_empty() {
+            Some("it has no rules")
+        } else {
+            None
+        }
     }
 
     /// Decides a request within a time, or the default time.
@@ -252,14 +265,18 @@ impl RateLimitService for Rls {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        let timeout = request.metadata().get("grpc-timeout");
-        let timeout = timeout.and_then(|text| timeout_of(text.to_str().ok()?));
-        // A quarter of the caller's time is left for the way back.
-        let within = timeout.map(|time| time.saturating_mul(3) / 4);
-        self.decide(request.get_ref(), within)
+        self.decide(request.get_ref(), within_of(&request))
             .await
             .map(Response::new)
     }
+}
+
+/// Returns the time for the decision that a caller names.
+fn within_of<T>(request: &Request<T>) -> Option<Duration> {
+    let timeout = request.metadata().get("grpc-timeout")?;
+    let timeout = timeout_of(timeout.to_str().ok()?)?;
+    // A quarter of the caller's time is left for the way back.
+    Some((timeout.saturating_mul(3) / 4).min(WITHIN_MAX))
 }
 
 /// Returns the time of a `grpc-timeout` header, such as `20m` for 20 milliseconds.

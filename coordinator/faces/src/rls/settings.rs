@@ -1,7 +1,9 @@
 //! Settings, under the names of environment variables that envoyproxy/ratelimit reads.
 
 use super::rules::{Counting, Reading, SameDomain};
+use crate::decider::Options;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -69,6 +71,8 @@ pub struct Compat {
     pub prometheus_path: String,
     /// TLS of the service.
     pub tls: Option<Tls>,
+    /// Maximum number of keys that are kept in memory.
+    pub keys: usize,
     /// Variables that are set and have no effect here.
     pub ignored: Vec<String>,
 }
@@ -205,12 +209,17 @@ impl Reader<'_> {
             true => Counting::Calendar,
             false => Counting::Rate,
         };
+        let keys = self.count("ALIQUOT_RLS_KEYS", 64..=1 << 24);
         Compat {
             service: self.service(),
             reading: Reading {
                 same_domain,
                 counting,
+                max_keys: self.count("ALIQUOT_RLS_MAX_KEYS", 1..=1 << 32),
             },
+            keys: keys.map_or(Options::default().keys, |keys| {
+                usize::try_from(keys).unwrap_or(usize::MAX)
+            }),
             source: self.source(),
             start_without_rules: self.flag("FORCE_START_WITHOUT_INITIAL_CONFIG"),
             grpc: self.address("GRPC_HOST", "GRPC_PORT", "8081"),
@@ -398,6 +407,16 @@ impl Reader<'_> {
         }
     }
 
+    fn count(&mut self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let text = self.get(name)?.to_owned();
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        if number.is_none() {
+            let allowed = format!("a number from {} to {}", range.start(), range.end());
+            self.wrong(name, &text, &allowed);
+        }
+        number
+    }
+
     fn flag(&mut self, name: &str) -> bool {
         match self.text(name, "false").as_str() {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
@@ -470,6 +489,8 @@ mod tests {
             ("LIMIT_RESPONSE_HEADERS_ENABLED", "1"),
             ("LIMIT_RESET_HEADER", "x-reset"),
             ("GRPC_SERVER_USE_TLS", "true"),
+            ("ALIQUOT_RLS_KEYS", "4096"),
+            ("ALIQUOT_RLS_MAX_KEYS", "2000"),
             ("REDIS_URL", "redis:6379"),
             ("USE_STATSD", "false"),
             ("HOME", "x"),
@@ -485,6 +506,7 @@ mod tests {
             (it.grpc.as_str(), it.prometheus.as_str()),
             ("[::1]:9001", "0.0.0.0:9102")
         );
+        assert_eq!((it.keys, it.reading.max_keys), (4_096, Some(2_000)));
         assert!(it.service.shadow);
         assert_eq!(it.service.headers.unwrap().reset, "x-reset");
         assert_eq!(it.tls.unwrap().cert, PathBuf::from("/certs/tls.crt"));
@@ -494,12 +516,14 @@ mod tests {
     #[test]
     fn every_wrong_value_is_told() {
         let problems = read(&[
+            ("ALIQUOT_RLS_KEYS", "63"),
             ("GRPC_UDS", "/run/x"),
             ("CONFIG_TYPE", "GRPC_XDS_DELTA"),
             ("SHADOW_MODE", "maybe"),
             ("PORT", "http"),
         ]);
         let expect = [
+            r#"ALIQUOT_RLS_KEYS = "63": must be a number from 64 to 16777216"#,
             r#"CONFIG_TYPE = "GRPC_XDS_DELTA": must be FILE or GRPC_XDS_SOTW"#,
             r#"GRPC_UDS = "/run/x": is not supported: set GRPC_HOST and GRPC_PORT"#,
             r#"PORT = "http": must be a port from 0 to 65535"#,

@@ -62,10 +62,18 @@ impl Hits {
     }
 }
 
+/// Counters by name.
+#[derive(Debug, Default)]
+struct Named {
+    by_path: BTreeMap<String, Arc<Hits>>,
+    /// Bytes of the names.
+    bytes: usize,
+}
+
 /// All counters. They outlive a reload of the rules.
 #[derive(Debug, Default)]
 pub struct Stats {
-    rules: Mutex<BTreeMap<String, Arc<Hits>>>,
+    rules: Mutex<Named>,
     /// Configurations that were read.
     pub loaded: AtomicU64,
     /// Configurations that could not be read or applied.
@@ -82,17 +90,25 @@ impl Stats {
     /// Maximum number of names. Values of requests can be a part of them: names beyond are not counted apart.
     const NAMES_MAX: usize = 20_000;
 
-    /// Returns the counters under a name: a domain and depths, with [`SEPARATOR`]s; `None` if there are too many.
+    /// Maximum number of bytes of a name, and of all names.
+    const NAME_BYTES_MAX: usize = 1_024;
+    const BYTES_MAX: usize = 4 << 20;
+
+    /// Returns the counters under a name: a domain and depths, with [`SEPARATOR`]s; `None` if the name is too long or
+    /// there are too many.
     #[must_use]
     pub fn hits(&self, path: &str) -> Option<Arc<Hits>> {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(hits) = rules.get(path) {
+        if let Some(hits) = rules.by_path.get(path) {
             return Some(Arc::clone(hits));
         }
-        if rules.len() >= Self::NAMES_MAX {
+        let is_full =
+            rules.by_path.len() >= Self::NAMES_MAX || rules.bytes + path.len() > Self::BYTES_MAX;
+        if is_full || path.len() > Self::NAME_BYTES_MAX {
             return None;
         }
-        let hits = rules.entry(path.to_owned()).or_default();
+        rules.bytes += path.len();
+        let hits = rules.by_path.entry(path.to_owned()).or_default();
         Some(Arc::clone(hits))
     }
 
@@ -110,7 +126,7 @@ impl Stats {
 
     fn all(&self) -> Vec<(String, Arc<Hits>)> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        let pairs = rules.iter();
+        let pairs = rules.by_path.iter();
         pairs
             .map(|(path, hits)| (path.clone(), Arc::clone(hits)))
             .collect()
@@ -203,5 +219,19 @@ mod tests {
         }
         assert!(stats.hits("one more").is_none());
         assert!(stats.hits("7").is_some());
+    }
+
+    #[test]
+    fn bytes_of_names_are_bounded() {
+        let stats = Stats::default();
+        assert!(stats.hits(&"x".repeat(Stats::NAME_BYTES_MAX + 1)).is_none());
+        const WIDTH: usize = Stats::NAME_BYTES_MAX;
+        let long = |number: usize| format!("{number:>WIDTH$}");
+        let most = Stats::BYTES_MAX / Stats::NAME_BYTES_MAX;
+        for number in 0..most {
+            assert!(stats.hits(&long(number)).is_some(), "{number}");
+        }
+        assert!(stats.hits("x").is_none());
+        assert!(stats.hits(&long(7)).is_some());
     }
 }

@@ -52,6 +52,8 @@ pub struct Reading {
     pub same_domain: SameDomain,
     /// Meaning of a limit per unit.
     pub counting: Counting,
+    /// Maximum number of keys of each template that a rule makes; `None` for the default of budgets.
+    pub max_keys: Option<u64>,
 }
 
 /// Everything that is wrong with the files: where, what, and what may be. No rule of them is in force.
@@ -401,6 +403,7 @@ impl Reader<'_> {
             metadata,
             key: BudgetKey::new(per, domain, &fixed),
             counting,
+            max_keys: self.reading.max_keys,
             metric: Metric::new(domain, depths.iter().map(|depth| depth.metric(detailed))),
             charged_afterwards: AtomicBool::new(false),
             hits: OnceLock::new(),

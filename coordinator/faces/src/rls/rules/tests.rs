@@ -369,6 +369,24 @@ fn a_quota_has_another_key_than_a_rate() {
 }
 
 #[test]
+fn templates_have_the_maximum_of_keys_and_other_budgets_none() {
+    let reading = Reading {
+        max_keys: Some(500),
+        ..Reading::default()
+    };
+    let (rules, _) = Rules::read(&files(&[SHOP]), reading).unwrap();
+    let mut of_templates = 0;
+    for draft in rules.drafts() {
+        let is_template = draft.key.contains('*');
+        assert_eq!(draft.max_keys.is_some(), is_template, "{}", draft.key);
+        of_templates += usize::from(is_template);
+        let budget = draft.validate().unwrap();
+        assert!(!is_template || budget.max_keys() == 500);
+    }
+    assert!(of_templates > 0);
+}
+
+#[test]
 fn statistics_have_the_values_that_the_rules_name() {
     let rules = read(
         "\

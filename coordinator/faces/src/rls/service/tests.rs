@@ -372,6 +372,71 @@ async fn without_a_decision_there_is_an_error_unless_another_limit_refuses() {
     assert_eq!(problem, expect);
 }
 
+/// Envoy looks first if a filter charges when its stream is done. Plain requests of others on the same rule go on.
+#[tokio::test]
+async fn a_look_charges_no_plain_request_that_is_refused() {
+    let it = bench(Settings::default());
+    it.check("a:0", "OK ok:10").await;
+    it.check("a:10", "OK ok:0").await;
+    for _ in 0..50 {
+        it.check("a", "OVER over").await;
+    }
+    it.clock.advance(Duration::from_secs(1));
+    assert_eq!(it.left("a").await, 10);
+    // Hits that the descriptor brings itself were spent before.
+    it.check("a:15", "OVER over").await;
+    assert_eq!(it.left("a").await, 0);
+}
+
+#[tokio::test]
+async fn a_request_has_a_maximum_of_descriptors() {
+    let it = bench(Settings::default());
+    let most = request::DESCRIPTORS_MAX;
+    let ask = |count: usize| request(&"x ".repeat(count));
+    assert!(it.rls.decide(&ask(most), None).await.is_ok());
+    let error = it.rls.decide(&ask(most + 1), None).await.unwrap_err();
+    assert_eq!(error.code(), tonic::Code::InvalidArgument);
+    assert_eq!(error.message(), "descriptors are 129: must be at most 128");
+}
+
+#[tokio::test]
+async fn a_service_without_rules_is_unhealthy_only_if_it_needs_some_and_one_that_stops_always() {
+    let health = |needed, with_rules: bool| {
+        let settings = Settings {
+            healthy_with_rules: needed,
+            ..Settings::default()
+        };
+        match with_rules {
+            true => bench(settings).rls,
+            false => Rls::new(decider(64).0, settings),
+        }
+    };
+    assert_eq!(health(false, false).unhealthy(), None);
+    assert_eq!(health(true, false).unhealthy(), Some("it has no rules"));
+    let rls = health(true, true);
+    assert_eq!(rls.unhealthy(), None);
+    rls.stop();
+    assert_eq!(rls.unhealthy(), Some("it stops"));
+    let apart = Rls::new(
+        crate::decider::testing::without_session(),
+        Settings::default(),
+    );
+    assert_eq!(apart.unhealthy(), Some("it has no session with a node"));
+}
+
+#[test]
+fn a_caller_waits_no_longer_than_ten_seconds() {
+    let longest = |text: &str| {
+        let mut asked = Request::new(request("a"));
+        asked
+            .metadata_mut()
+            .insert("grpc-timeout", text.parse().unwrap());
+        within_of(&asked)
+    };
+    assert_eq!(longest("20m"), Some(Duration::from_millis(15)));
+    assert_eq!(longest("99999999H"), Some(WITHIN_MAX));
+}
+
 #[test]
 fn timeouts_of_grpc_are_read() {
     let rows = [
