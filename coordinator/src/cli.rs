@@ -46,6 +46,7 @@ pub use serve::Serve;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// One global rate limit across a whole fleet.
@@ -130,7 +131,7 @@ enum Command {
 /// Calls `serve` to run a node.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let cli = match Cli::try_parse_from(by_name(arguments)) {
         Ok(cli) => cli,
         Err(error) => {
             // If this fails there is no other place to report it.
@@ -146,6 +147,22 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitC
             failure.exit_code()
         }
     }
+}
+
+/// Name of the reference server's program, by which orchestrators such as Envoy Gateway start it, without arguments.
+const REFERENCE: &str = "ratelimit";
+
+/// Returns the arguments of `aliquot rls --compat` if the program is started by the name of the reference server.
+fn by_name(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    let name = arguments
+        .first()
+        .and_then(|name| Path::new(name).file_name());
+    if name.is_some_and(|name| name == REFERENCE) {
+        let instead = ["aliquot", "rls", "--compat"].map(OsString::from);
+        drop(arguments.splice(..1, instead));
+    }
+    arguments
 }
 
 fn dispatch(cli: Cli, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
@@ -177,4 +194,33 @@ fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, F
         .build();
     let failed = |error| Failure::Refused(format!("this program cannot start: {error}"));
     runtime.map_err(failed)?.block_on(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_reference_server_means_its_replacement() {
+        let rows: [(&[&str], &[&str]); 4] = [
+            (&["/bin/ratelimit"], &["aliquot", "rls", "--compat"]),
+            (
+                &["ratelimit", "--endpoint", "n:1"],
+                &["aliquot", "rls", "--compat", "--endpoint", "n:1"],
+            ),
+            (&["/bin/aliquot", "top"], &["/bin/aliquot", "top"]),
+            (
+                &["/ratelimit/aliquot", "top"],
+                &["/ratelimit/aliquot", "top"],
+            ),
+        ];
+        for (given, expect) in rows {
+            assert_eq!(
+                by_name(given.iter().map(OsString::from)),
+                expect,
+                "{given:?}"
+            );
+        }
+        assert!(Cli::try_parse_from(by_name(["/bin/ratelimit".into()])).is_ok());
+    }
 }

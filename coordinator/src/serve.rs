@@ -6,6 +6,7 @@
 
 mod accept;
 mod agent;
+mod arrival;
 mod connect;
 mod descriptors;
 mod embedded;

@@ -1,8 +1,8 @@
 //! The configuration of a node: sources, precedence, and errors.
 
 use aliquot_coordinator::config::{
-    Address, ClientCerts, ClientName, Config, FaceAddress, Flags, Loaded, Problems, SETTINGS,
-    Security, Sources, lease_needs,
+    Address, ClientCerts, ClientName, Config, FaceAddress, FaceFlags, Flags, Loaded, Problems,
+    SETTINGS, Security, Sources, lease_needs,
 };
 use aliquot_core::unit::Span;
 use aliquot_faces::{Face, Uncovered};
@@ -345,4 +345,21 @@ fn every_setting_has_a_flag_and_a_variable_of_its_own() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), all);
+}
+
+#[test]
+fn an_agent_serves_no_metrics_unless_it_is_told_to() {
+    let listen = |variables: &[(&str, &str)]| {
+        let mut sources = Sources::default();
+        for (key, text) in FaceFlags::DEFAULTS {
+            sources.default_of(key, text);
+        }
+        let pair = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
+        sources.env(variables.iter().map(pair));
+        let loaded = Config::load(&sources).expect("a configuration");
+        loaded.config.metrics_listen.map(|at| at.to_string())
+    };
+    assert_eq!(listen(&[]), None);
+    let set = [("ALIQUOT_METRICS_LISTEN", "127.0.0.1:7202")];
+    assert_eq!(listen(&set).as_deref(), Some("127.0.0.1:7202"));
 }

@@ -24,7 +24,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::str::FromStr;
 
-/// A protocol in which services ask.
+/// A protocol in which services ask, by keys of their own that rules map to budgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Face {
     /// JSON over HTTP.
@@ -33,15 +33,13 @@ pub enum Face {
     Grpc,
     /// The protocol of Redis.
     Redis,
-    /// The rate limit service of Envoy.
-    Rls,
     /// The rate limit quota service of Envoy.
     Rlqs,
 }
 
 impl Face {
     /// All faces, in order.
-    pub const ALL: [Self; 5] = [Self::Http, Self::Grpc, Self::Redis, Self::Rls, Self::Rlqs];
+    pub const ALL: [Self; 4] = [Self::Http, Self::Grpc, Self::Redis, Self::Rlqs];
 
     /// Returns the name, as in rules.
     #[must_use]
@@ -50,7 +48,6 @@ impl Face {
             Self::Http => "http",
             Self::Grpc => "grpc",
             Self::Redis => "redis",
-            Self::Rls => "rls",
             Self::Rlqs => "rlqs",
         }
     }
@@ -58,7 +55,7 @@ impl Face {
     /// Returns true if keys of the protocol may have bytes that no budget's key has. Those are escaped.
     #[must_use]
     pub const fn escapes(self) -> bool {
-        matches!(self, Self::Redis | Self::Rls)
+        matches!(self, Self::Redis)
     }
 }
 
@@ -68,9 +65,11 @@ impl fmt::Display for Face {
     }
 }
 
-/// The text names no face.
+/// The text names no face with rules. Those of Envoy's rate limit service are its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be http, grpc, redis, rls or rlqs")]
+#[error(
+    "must be http, grpc, redis or rlqs; the rules of `aliquot rls` are its own, and its debug port shows them at /rlconfig"
+)]
 pub struct UnknownFace;
 
 impl FromStr for Face {
@@ -89,7 +88,7 @@ pub enum RuleError {
     /// The rule has not the form of one.
     #[error(
         "{rule:?} must be FACE:PATTERN -> KEY, such as \"redis:cl/* -> cl/*\", where FACE is http, grpc, redis, \
-         rls, rlqs or any, and a \"*\" stands at the end of the pattern only"
+         rlqs or any, and a \"*\" stands at the end of the pattern only"
     )]
     Form {
         /// The rule.

@@ -21,6 +21,10 @@ pub enum Port {
     Metrics,
     /// For services that embed no client: the ports of all faces.
     Faces,
+    /// For Envoys that ask `aliquot rls`.
+    Rls,
+    /// For health, debugging and metrics of `aliquot rls`.
+    RlsHttp,
 }
 
 impl Port {
@@ -32,6 +36,8 @@ impl Port {
             Self::Peers => "peers",
             Self::Metrics => "metrics",
             Self::Faces => "faces",
+            Self::Rls => "rls",
+            Self::RlsHttp => "rls_http",
         }
     }
 
@@ -43,6 +49,8 @@ impl Port {
             Self::Peers => "peer_listen",
             Self::Metrics => "metrics_listen",
             Self::Faces => "faces",
+            Self::Rls => "GRPC_PORT",
+            Self::RlsHttp => "PORT",
         }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! The actor's state is published as a [`Snapshot`] in a watch channel, about once a second. Requests
 //! are answered from the latest one, so that a scrape costs the actor nothing. The output has a bounded
-//! number of lines: the only labels are the version, ports, the causes of refused connections, peers, and the
+//! number of lines: the only labels are the version, ports, the causes of refused connections, faces, the outcomes of
+//! their decisions, peers, and the
 //! [`TOP_KEYS`] keys with the highest rates of admission.
 
 use super::connections::{Cause, Connections};
+use aliquot_faces::{Decider, Face, Outcome, Rlqs};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -18,6 +20,10 @@ use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::watch;
+
+mod agent;
+
+pub use agent::{Agent, agent_router};
 
 /// Maximum number of keys that have lines of their own.
 pub const TOP_KEYS: usize = 20;
@@ -78,6 +84,17 @@ pub struct Snapshot {
     pub keys: Vec<KeyUse>,
     /// Connections of the ports, which are counted when the metrics are read.
     pub ports: Vec<Connections>,
+    /// Faces, whose figures are counted when the metrics are read.
+    pub faces: FaceFigures,
+}
+
+/// Sources of the figures of a process's faces. Without a decider no face is on.
+#[derive(Clone, Debug, Default)]
+pub struct FaceFigures {
+    /// Decider of all faces.
+    pub decider: Option<Decider>,
+    /// Rate limit quota service, if it is on.
+    pub rlqs: Option<Rlqs>,
 }
 
 /// Use of one key in the whole cluster.
@@ -105,8 +122,12 @@ pub fn router(snapshots: watch::Receiver<Arc<Snapshot>>) -> Router {
 /// admission, and then in the order of their names.
 #[must_use]
 pub fn render(snapshot: &Arc<Snapshot>) -> String {
+    encode(Figures(Arc::clone(snapshot)))
+}
+
+fn encode(figures: impl Collector) -> String {
     let mut registry = Registry::with_prefix("aliquot");
-    registry.register_collector(Box::new(Figures(Arc::clone(snapshot))));
+    registry.register_collector(Box::new(figures));
     let mut text = String::new();
     // Writing to a string cannot fail.
     match text::encode(&mut text, &registry) {
@@ -117,8 +138,10 @@ pub fn render(snapshot: &Arc<Snapshot>) -> String {
 
 type Snapshots = State<watch::Receiver<Arc<Snapshot>>>;
 
+/// Media type of the metrics.
+const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
 async fn metrics(State(snapshots): Snapshots) -> Response {
-    const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let snapshot = Arc::clone(&snapshots.borrow());
     ([(header::CONTENT_TYPE, TEXT)], render(&snapshot)).into_response()
 }
@@ -244,6 +267,17 @@ const KEYS: &[KeyFigure] = &[
 #[derive(Debug)]
 struct Figures(Arc<Snapshot>);
 
+impl FaceFigures {
+    /// Returns the sources of the figures of faces with this decider.
+    #[must_use]
+    pub fn of(decider: &Decider) -> Self {
+        Self {
+            decider: Some(decider.clone()),
+            rlqs: None,
+        }
+    }
+}
+
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         for (name, help, value) in GAUGES {
@@ -254,16 +288,7 @@ impl Collector for Figures {
             let mut counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             counter.encode_counter::<NoLabels, _, u64>(&value(&self.0), None)?;
         }
-        let build = [("version", env!("CARGO_PKG_VERSION"))];
-        let mut info = encoder.encode_descriptor(
-            "build_info",
-            "1, of the version that runs",
-            None,
-            MetricType::Gauge,
-        )?;
-        info.encode_family(&build)?.encode_gauge(&1_u64)?;
-        encode_ports(&self.0.ports, &mut encoder)?;
-        encode_descriptors(&mut encoder)?;
+        encode_process(&self.0.ports, &self.0.faces, &mut encoder)?;
         let (name, help) = (
             "peer_round_trip_seconds",
             "Least round trip to a peer in the last seconds",
@@ -284,6 +309,67 @@ impl Collector for Figures {
         }
         Ok(())
     }
+}
+
+/// Encodes the figures that every process has.
+fn encode_process(
+    ports: &[Connections],
+    faces: &FaceFigures,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
+    let build = [("version", env!("CARGO_PKG_VERSION"))];
+    let mut info = encoder.encode_descriptor(
+        "build_info",
+        "1, of the version that runs",
+        None,
+        MetricType::Gauge,
+    )?;
+    info.encode_family(&build)?.encode_gauge(&1_u64)?;
+    encode_ports(ports, encoder)?;
+    encode_descriptors(encoder)?;
+    encode_faces(faces, encoder)
+}
+
+/// Encodes the decisions of faces, and what they hold. The quota service makes none itself: Envoys decide.
+fn encode_faces(faces: &FaceFigures, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let Some(decider) = &faces.decider else {
+        return Ok(());
+    };
+    let (name, help) = ("face_decisions", "Decisions of a face, by outcome");
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for face in [Face::Http, Face::Grpc, Face::Redis] {
+        for outcome in Outcome::ALL {
+            let labels = [("face", face.name()), ("outcome", outcome.name())];
+            let count = decider.counts().of(face, outcome);
+            let mut line = family.encode_family(&labels)?;
+            line.encode_counter::<NoLabels, _, u64>(&count, None)?;
+        }
+    }
+    let rlqs = |read: fn(&Rlqs) -> usize| faces.rlqs.as_ref().map(read);
+    for (name, help, value) in [
+        (
+            "face_keys",
+            "Keys that the faces hold in memory",
+            Some(decider.keys_held()),
+        ),
+        (
+            "reservations",
+            "Reservations that are neither settled nor over",
+            Some(decider.reservations_open()),
+        ),
+        ("rlqs_streams", "Streams of quotas", rlqs(Rlqs::streams)),
+        (
+            "rlqs_buckets",
+            "Buckets of all streams of quotas",
+            rlqs(Rlqs::buckets),
+        ),
+    ] {
+        if let Some(value) = value {
+            let mut gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            gauge.encode_gauge(&(value as u64))?;
+        }
+    }
+    Ok(())
 }
 
 fn encode_ports(ports: &[Connections], encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -125,6 +125,25 @@ impl TlsFiles {
         })
     }
 
+    /// Reads the files of `aliquot rls`. Without an authority, callers need no certificate.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsError`] for the first that cannot be used.
+    pub fn of_rls(cert: &Path, key: &Path, ca: Option<&Path>) -> Result<Self, TlsError> {
+        let identity = (
+            read_certs("GRPC_SERVER_TLS_CERT", cert)?,
+            read_key("GRPC_SERVER_TLS_KEY", key)?,
+        );
+        let ca = ca.map(|ca| read_certs("GRPC_CLIENT_TLS_CACERT", ca));
+        Ok(Self {
+            ca: ca.transpose()?.unwrap_or_default(),
+            identity: Some(identity),
+            client_certs: ClientCerts::Required,
+            warnings: secret_is_open(key).into_iter().collect(),
+        })
+    }
+
     /// Returns warnings that do not prevent the start, such as a key that all users may read.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
@@ -170,6 +189,9 @@ impl TlsFiles {
         let no_pem = |error: rustls_pki_types::pem::Error| unusable(error.to_string());
         let certs = |pem| CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
         let provider = Arc::new(ring::default_provider());
+        let versions = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable(error.to_string()))?;
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(certs(&self.ca).map_err(no_pem)?);
         let verifier =
@@ -178,14 +200,17 @@ impl TlsFiles {
             ClientCerts::Required => verifier,
             ClientCerts::Optional => verifier.allow_unauthenticated(),
         };
-        let verifier = verifier
-            .build()
-            .map_err(|error| unusable(error.to_string()))?;
         let wrong = |error: rustls::Error| unusable(error.to_string());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(wrong)?
-            .with_client_cert_verifier(verifier)
+        let versions = match self.ca.is_empty() {
+            true => versions.with_no_client_auth(),
+            false => {
+                let verifier = verifier.build();
+                versions.with_client_cert_verifier(
+                    verifier.map_err(|error| unusable(error.to_string()))?,
+                )
+            }
+        };
+        let mut config = versions
             .with_single_cert(
                 certs(cert).map_err(no_pem)?,
                 PrivateKeyDer::from_pem_slice(key).map_err(no_pem)?,

@@ -1,7 +1,7 @@
 //! Periodic views of the node, for metrics and readiness.
 
 use super::connections::Connections;
-use super::metrics::{KeyUse, Snapshot, TOP_KEYS};
+use super::metrics::{FaceFigures, KeyUse, Snapshot, TOP_KEYS};
 use crate::node::{NodeHandle, Stopped, View};
 use crate::raft::Status;
 use crate::session::Gate;
@@ -62,12 +62,14 @@ pub fn snapshots(
     gate: Gate,
     mut readiness: watch::Receiver<Option<String>>,
     ports: Vec<Connections>,
+    faces: FaceFigures,
     removed: watch::Receiver<bool>,
     clock_ahead: watch::Receiver<f64>,
 ) -> watch::Receiver<Arc<Snapshot>> {
     let (sender, snapshots) = watch::channel(Arc::new(Snapshot {
         not_ready: Some("starting".to_owned()),
         ports: ports.clone(),
+        faces: faces.clone(),
         ..Snapshot::default()
     }));
     tokio::spawn(async move {
@@ -80,6 +82,7 @@ pub fn snapshots(
             snapshot.held = found.held;
             snapshot.keys.clone_from(&found.top);
             snapshot.ports.clone_from(&ports);
+            snapshot.faces.clone_from(&faces);
             snapshot.is_removed = *removed.borrow();
             snapshot.clock_ahead_s = *clock_ahead.borrow();
             snapshot.streams = gate.streams() as u64;
@@ -111,6 +114,7 @@ fn look(view: &View<'_>) -> Snapshot {
     // A leader that no quorum follows confirms no lease, its own included.
     let is_leased = view.node.is_some_and(|node| node.is_leased(view.now));
     Snapshot {
+        faces: FaceFigures::default(),
         not_ready: None,
         is_removed: false,
         clock_ahead_s: 0.0,

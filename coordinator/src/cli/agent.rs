@@ -12,7 +12,8 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 An agent is a client of the cluster for services that embed none: a sidecar, or one on each host. It answers on
 loopback or on a socket in the file system, from tokens that were leased to it beforehand. Its settings are those
-of the faces of a node, from the same file, variables and flags.
+of the faces of a node, from the same file, variables and flags. --metrics-listen 127.0.0.1:7202 serves /metrics,
+/healthz and /readyz.
 
 Examples:
   aliquot agent --endpoint node-1:7001 --faces-http-listen 127.0.0.1:7301
@@ -36,7 +37,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: Out) -> Result<ExitCode, Failure> {
-        let (format, loaded) = load(self.config, self.flags.0);
+        let (format, loaded) = load(self.config, self.flags.0, &FaceFlags::DEFAULTS);
         let run = |loaded: Loaded| {
             for warning in &loaded.warnings {
                 warn(format, out, warning);

@@ -18,7 +18,7 @@ use std::path::PathBuf;
     "aliquot explain-key rlqs shop/name/api/user/alice    the bucket {name: api, user: alice} of the domain shop"
 ))]
 pub(super) struct Args {
-    /// Face: http, grpc, redis, rls or rlqs
+    /// Face: http, grpc, redis or rlqs
     face: Face,
     /// Key as a service asks for it
     key: String,
@@ -33,7 +33,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) async fn run(self, out: Out) -> Result<(), Failure> {
-        let (_, loaded) = load(self.config, self.flags.0);
+        let (_, loaded) = load(self.config, self.flags.0, &FaceFlags::DEFAULTS);
         let loaded = loaded?;
         let rules = &loaded.config.faces.rules;
         let mapped = rules.budget_key(self.face, self.key.as_bytes());

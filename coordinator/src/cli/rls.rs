@@ -22,8 +22,11 @@ Variables, with their defaults: RUNTIME_ROOT (/srv/runtime_data/current), RUNTIM
 GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT; HOST, PORT (8080); DEBUG_HOST, DEBUG_PORT (6070); PROMETHEUS_ADDR (:19001),
 PROMETHEUS_PATH; MERGE_DOMAIN_CONFIG, SHADOW_MODE, QUOTA_MODE, RESPONSE_DYNAMIC_METADATA,
 LIMIT_RESPONSE_HEADERS_ENABLED, LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER, LIMIT_RESET_HEADER,
-HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED, FORCE_START_WITHOUT_INITIAL_CONFIG; LOG_LEVEL (info), LOG_FORMAT. And one of its
-own: ALIQUOT_RLS_CALENDAR=true makes limits per minute and longer quotas of the calendar.
+HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED, FORCE_START_WITHOUT_INITIAL_CONFIG; LOG_LEVEL (info), LOG_FORMAT. And three of its
+own: ALIQUOT_RLS_CALENDAR=true makes limits per minute and longer quotas of the calendar, ALIQUOT_RLS_MAX_KEYS (100000)
+is the maximum number of keys of each rule with open values, and ALIQUOT_RLS_KEYS (16384) that of keys in memory.
+
+A program of the name `ratelimit` is `aliquot rls --compat`.
 
 With CONFIG_TYPE=GRPC_XDS_SOTW the rules come from a management server, such as Envoy Gateway, and not from files:
 CONFIG_GRPC_XDS_SERVER_URL (localhost:18000), CONFIG_GRPC_XDS_NODE_ID (default), CONFIG_GRPC_XDS_NODE_METADATA,

@@ -56,7 +56,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
-        let (format, loaded) = load(self.config, self.flags);
+        let (format, loaded) = load(self.config, self.flags, &[]);
         if self.print_config {
             let loaded = loaded?;
             for warning in &loaded.warnings {
@@ -81,9 +81,16 @@ impl Args {
 }
 
 /// Reads the configuration from the file, the variables and the flags. Returns also the format of the log, which the
-/// error about another setting has, too.
-pub(super) fn load(config: Option<PathBuf>, flags: Flags) -> (LogFormat, Result<Loaded, Failure>) {
+/// error about another setting has, too. `defaults` are those that differ from a node's.
+pub(super) fn load(
+    config: Option<PathBuf>,
+    flags: Flags,
+    defaults: &[(&'static str, &'static str)],
+) -> (LogFormat, Result<Loaded, Failure>) {
     let mut sources = Sources::default();
+    for (key, text) in defaults {
+        sources.default_of(key, text);
+    }
     let readable = |(name, text): (OsString, OsString)| {
         Some((name.into_string().ok()?, text.into_string().ok()?))
     };

@@ -187,7 +187,6 @@ pub(crate) const fn face_setting(face: Face) -> &'static str {
         Face::Http => "faces.http_listen",
         Face::Grpc => "faces.grpc_listen",
         Face::Redis => "faces.redis_listen",
-        Face::Rls => "faces.rls_listen",
         Face::Rlqs => "faces.rlqs_listen",
     }
 }

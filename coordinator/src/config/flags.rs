@@ -44,9 +44,9 @@ impl FromArgMatches for Flags {
 
 impl Args for Flags {
     fn augment_args(command: Command) -> Command {
-        SETTINGS
-            .iter()
-            .fold(command, |command, setting| command.arg(arg(setting)))
+        SETTINGS.iter().fold(command, |command, setting| {
+            command.arg(arg(setting, setting.default))
+        })
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -59,10 +59,22 @@ impl Args for Flags {
 pub struct FaceFlags(pub Flags);
 
 impl FaceFlags {
+    /// Defaults that differ from those of a node: several agents may run on one host.
+    pub const DEFAULTS: [(&'static str, &'static str); 1] = [("metrics_listen", "off")];
+
     fn has(setting: &Setting) -> bool {
         let group = setting.key.split('.').next();
         matches!(group, Some("faces" | "log" | "tokens" | "insecure"))
-            || setting.key == "connections.faces"
+            || matches!(
+                setting.key,
+                "connections.faces" | "connections.metrics" | "metrics_listen" | "metrics_open"
+            )
+    }
+
+    fn arg(setting: &'static Setting) -> Arg {
+        let own = Self::DEFAULTS.iter().find(|(key, _)| *key == setting.key);
+        let default = own.map_or(setting.default, |(_, default)| default);
+        arg(setting, default)
     }
 }
 
@@ -79,7 +91,7 @@ impl FromArgMatches for FaceFlags {
 impl Args for FaceFlags {
     fn augment_args(command: Command) -> Command {
         let settings = SETTINGS.iter().filter(|setting| Self::has(setting));
-        settings.fold(command, |command, setting| command.arg(arg(setting)))
+        settings.fold(command, |command, setting| command.arg(Self::arg(setting)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -87,8 +99,8 @@ impl Args for FaceFlags {
     }
 }
 
-fn arg(setting: &'static Setting) -> Arg {
-    let default = match setting.default {
+fn arg(setting: &'static Setting, default: &str) -> Arg {
+    let default = match default {
         "" => String::new(),
         default => format!(" [default: {default}]"),
     };

@@ -14,6 +14,8 @@ pub struct Sources {
     file: Option<(PathBuf, String)>,
     env: BTreeMap<String, String>,
     flags: Flags,
+    /// Defaults of another program than a node.
+    defaults: BTreeMap<&'static str, &'static str>,
 }
 
 impl Sources {
@@ -27,6 +29,11 @@ impl Sources {
         let ours = variables.into_iter();
         self.env
             .extend(ours.filter(|(name, _)| name.starts_with(PREFIX)));
+    }
+
+    /// Sets the default of a setting, instead of that of a node.
+    pub fn default_of(&mut self, key: &'static str, text: &'static str) {
+        self.defaults.insert(key, text);
     }
 
     /// Sets the flags.
@@ -82,7 +89,8 @@ impl Written {
     pub(super) fn of(sources: &Sources, problems: &mut Problems) -> Self {
         let mut written = Self::default();
         for setting in SETTINGS {
-            written.say(setting, setting.default, Origin::Default);
+            let own = sources.defaults.get(setting.key).copied();
+            written.say(setting, own.unwrap_or(setting.default), Origin::Default);
         }
         if let Some((path, text)) = &sources.file {
             written.read_file(path, text, problems);

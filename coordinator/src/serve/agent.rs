@@ -4,22 +4,26 @@ use super::descriptors;
 use super::embedded;
 use super::error::ServeError;
 use super::faces::{FaceListeners, FacePort};
-use super::listen::keep_warning;
+use super::listen::{bind, keep_warning};
+use super::port::{self, Protocol};
 use crate::api::auth::{Auth, keep_reading};
 use crate::api::connections::{Connections, Port};
+use crate::api::metrics::{Agent, FaceFigures, agent_router};
 use crate::api::tls::TlsFiles;
 use crate::config::Config;
 use aliquot_client::ClientBuilder;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 /// Maximum time for open requests to end.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// Runs an agent until `shutdown` resolves, then returns all that it holds. Of the configuration of a node it reads
-/// the faces, their security and their maxima.
+/// the faces, their security and their maxima, and the port for metrics and probes.
 ///
 /// # Errors
 ///
@@ -30,6 +34,10 @@ pub async fn agent(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let listeners = FaceListeners::bind(&config.faces).await?;
+    let metrics = match config.metrics_listen {
+        Some(address) => Some(bind("metrics_listen", address).await?),
+        None => None,
+    };
     let tls = config.tls.as_ref().map(TlsFiles::of_node).transpose()?;
     let (auth, warnings) = Auth::load(&config)?;
     for warning in warnings
@@ -53,10 +61,16 @@ pub async fn agent(
         tls: tls.as_ref(),
         auth: &auth,
         connections: connections.clone(),
-        stopping,
+        stopping: stopping.clone(),
     };
-    let tasks = listeners.serve(&decider, &port)?;
-    let warns = tokio::spawn(keep_warning(vec![connections]));
+    let (mut tasks, faces) = listeners.serve(&decider, &port)?;
+    let mut ports = vec![connections];
+    if let Some(listener) = metrics {
+        tasks.push(serve_metrics(
+            listener, &config, &mut ports, faces, stopping,
+        ));
+    }
+    let warns = tokio::spawn(keep_warning(ports));
     let reader = tokio::spawn(keep_reading(Arc::clone(&auth)));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "the agent is ready");
     shutdown.await;
@@ -72,4 +86,31 @@ pub async fn agent(
     client.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Serves metrics and probes, and adds their connections to those of the other ports.
+fn serve_metrics(
+    listener: TcpListener,
+    config: &Config,
+    ports: &mut Vec<Connections>,
+    faces: FaceFigures,
+    stopping: watch::Receiver<bool>,
+) -> JoinHandle<()> {
+    let most = config.connections.metrics as usize;
+    let limits = descriptors::port_limits(&config.connections, most);
+    let connections = Connections::new(Port::Metrics, limits);
+    ports.push(connections.clone());
+    let router = agent_router(Agent {
+        faces,
+        ports: ports.clone(),
+        stopping: stopping.clone(),
+    });
+    let protocol = Protocol::Http { tls: None };
+    tokio::spawn(port::serve(
+        listener,
+        connections,
+        protocol,
+        router,
+        stopping,
+    ))
 }

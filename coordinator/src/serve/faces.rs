@@ -1,9 +1,11 @@
 //! The ports of faces: their listeners, and the service on each.
 
+use super::arrival::in_time;
 use super::error::ListenError;
 use super::port::{self, Listener, Protocol, Redis};
 use crate::api::auth::{Auth, FaceGuard};
 use crate::api::connections::Connections;
+use crate::api::metrics::FaceFigures;
 use crate::api::tls::{TlsError, TlsFiles};
 use crate::config::{FaceAddress, FacesConfig, face_setting};
 use crate::session::STREAMS_PER_CONNECTION_MAX;
@@ -27,6 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::service::{Interceptor, Routes};
 use tonic::{Code, Status};
+use tower::ServiceExt;
 
 /// The bound ports of the faces that are on.
 #[derive(Debug, Default)]
@@ -71,13 +74,14 @@ impl FaceListeners {
         self.listeners.is_empty()
     }
 
-    /// Serves all faces, and returns their tasks.
+    /// Serves all faces, and returns their tasks and figures.
     pub(super) fn serve(
         self,
         decider: &Decider,
         port: &FacePort<'_>,
-    ) -> Result<Vec<JoinHandle<()>>, TlsError> {
+    ) -> Result<(Vec<JoinHandle<()>>, FaceFigures), TlsError> {
         let mut tasks = Vec::with_capacity(self.listeners.len());
+        let mut figures = FaceFigures::of(decider);
         for (face, listener) in self.listeners {
             // A socket in the file system crosses no network.
             let tls = match listener {
@@ -86,7 +90,7 @@ impl FaceListeners {
             };
             let guard = port.auth.face_guard();
             let (connections, stopping) = (port.connections.clone(), port.stopping.clone());
-            let decider = decider.clone();
+            let decider = decider.of_face(face);
             tasks.push(match face {
                 Face::Http => {
                     let router = guarded(aliquot_faces::http::router(decider), guard);
@@ -101,8 +105,15 @@ impl FaceListeners {
                 }
                 Face::Grpc => {
                     let limits = InterceptedService::new(grpc::service(decider), guard);
-                    let routes = Routes::new(limits).prepare();
-                    serve_grpc(listener, connections, tls, routes, stopping)
+                    let routes = Routes::new(limits).prepare().map_request(in_time);
+                    let protocol = grpc_of(tls, STREAMS_PER_CONNECTION_MAX);
+                    tokio::spawn(port::serve(
+                        listener,
+                        connections,
+                        protocol,
+                        routes,
+                        stopping,
+                    ))
                 }
                 Face::Redis => {
                     let redis = Redis {
@@ -110,46 +121,39 @@ impl FaceListeners {
                         guard,
                         stopping: stopping.clone(),
                     };
-                    tokio::spawn(port::serve_exchange(
-                        listener,
-                        connections,
-                        tls,
-                        redis,
-                        stopping,
-                    ))
+                    let served = port::serve_exchange(listener, connections, tls, redis, stopping);
+                    tokio::spawn(served)
                 }
                 Face::Rlqs => {
                     let rlqs = Rlqs::new(decider, self.uncovered);
                     let quotas = InterceptedService::new(rlqs.server(), guard);
                     let routes = Routes::new(quotas).prepare();
+                    figures.rlqs = Some(rlqs.clone());
                     tokio::spawn(end_streams(rlqs, stopping.clone()));
-                    serve_grpc(listener, connections, tls, routes, stopping)
+                    let protocol = grpc_of(tls, QUOTA_STREAMS_PER_CONNECTION_MAX);
+                    tokio::spawn(port::serve(
+                        listener,
+                        connections,
+                        protocol,
+                        routes,
+                        stopping,
+                    ))
                 }
-                // No setting has an address for it: `aliquot rls` serves it.
-                Face::Rls => continue,
             });
         }
-        Ok(tasks)
+        Ok((tasks, figures))
     }
 }
 
-/// Serves a port of gRPC.
-fn serve_grpc(
-    listener: Listener,
-    connections: Connections,
-    tls: Option<TlsAcceptor>,
-    routes: Routes,
-    stopping: watch::Receiver<bool>,
-) -> JoinHandle<()> {
-    let streams = Some(STREAMS_PER_CONNECTION_MAX);
-    let protocol = Protocol::Grpc { tls, streams };
-    tokio::spawn(port::serve(
-        listener,
-        connections,
-        protocol,
-        routes,
-        stopping,
-    ))
+/// Maximum number of streams of quotas on a connection. An Envoy has one for each filter and worker, each worker with a
+/// connection of its own.
+const QUOTA_STREAMS_PER_CONNECTION_MAX: u32 = 128;
+
+const fn grpc_of(tls: Option<TlsAcceptor>, streams: u32) -> Protocol {
+    Protocol::Grpc {
+        tls,
+        streams: Some(streams),
+    }
 }
 
 /// Ends the streams of quotas when the process stops: they would otherwise stay open for as long as they are let.

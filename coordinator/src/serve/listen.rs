@@ -12,7 +12,7 @@ use crate::api::central::CentralApi;
 use crate::api::connections::{Connections, Port};
 use crate::api::gossip::GossipApi;
 use crate::api::health::HealthApi;
-use crate::api::metrics;
+use crate::api::metrics::{self, FaceFigures};
 use crate::api::session::SessionApi;
 use crate::api::tls::{TlsError, TlsFiles};
 use crate::api::watch::snapshots;
@@ -126,12 +126,24 @@ impl Listeners {
             services.of_clients()?,
             stopping.clone(),
         )));
+        let mut figures = FaceFigures::default();
+        if let Some(decider) = &services.decider {
+            let port = FacePort {
+                tls,
+                auth: &services.auth,
+                connections: faces_table,
+                stopping: stopping.clone(),
+            };
+            let (served, of_faces) = self.faces.serve(decider, &port)?;
+            tasks.extend(served);
+            figures = of_faces;
+        }
         if let Some(listener) = self.metrics {
             let (handle, gate) = (services.handle.clone(), services.gate.clone());
             let readiness = services.readiness.clone();
             let (ports, removed) = (shown.clone(), services.removed.clone());
             let ahead = services.clock_ahead.clone();
-            let snapshots = snapshots(handle, gate, readiness, ports, removed, ahead);
+            let snapshots = snapshots(handle, gate, readiness, ports, figures, removed, ahead);
             let router = metrics::router(snapshots);
             let (table, stopping) = (metrics_table, stopping.clone());
             let serving = port::serve(
@@ -143,22 +155,15 @@ impl Listeners {
             );
             tasks.push(tokio::spawn(serving));
         }
-        if let Some(decider) = &services.decider {
-            let (auth, stopping) = (&services.auth, stopping.clone());
-            let port = FacePort {
-                tls,
-                auth,
-                connections: faces_table,
-                stopping,
-            };
-            tasks.extend(self.faces.serve(decider, &port)?);
-        }
         let warns = tokio::spawn(keep_warning(shown));
         Ok(Servers { tasks, warns })
     }
 }
 
-async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
+pub(super) async fn bind(
+    setting: &'static str,
+    address: SocketAddr,
+) -> Result<TcpListener, ListenError> {
     port::listen(address).map_err(|error| ListenError {
         setting,
         address: address.to_string(),

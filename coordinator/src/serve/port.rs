@@ -8,13 +8,14 @@
 mod exchange;
 mod http;
 mod redis;
+mod slow_reader;
 
 pub use exchange::Protocol;
 pub(super) use redis::Redis;
 
 use self::http::Http;
 use super::accept::Failures;
-use crate::api::connections::{Cause, Connection, Connections};
+use crate::api::connections::{Cause, Connection, Connections, Port};
 use crate::api::tls;
 use crate::session::BACKLOG;
 use crate::timer;
@@ -38,6 +39,10 @@ use tower::Service;
 
 /// Maximum time from the accept of a connection to its first request, TLS handshake included.
 const FIRST_REQUEST: Duration = Duration::from_secs(10);
+
+/// Maximum time for which a caller may read nothing of an answer. Sessions and links between nodes have keep-alives of
+/// their own, and may wait longer.
+const SLOW_READER: Duration = Duration::from_secs(10);
 
 /// Maximum time for a caller that was refused to read why.
 const LINGER: Duration = Duration::from_secs(1);
@@ -112,7 +117,11 @@ pub async fn serve<S, B>(
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let exchange = Http::new(&protocol, service, stopping.clone());
+    let patience = match connections.port() {
+        Port::Clients | Port::Peers => None,
+        _ => Some(SLOW_READER),
+    };
+    let exchange = Http::new(&protocol, service, stopping.clone(), patience);
     let tls = match protocol {
         Protocol::Grpc { tls, .. } | Protocol::Http { tls } => tls,
     };

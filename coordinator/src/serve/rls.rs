@@ -1,31 +1,44 @@
 //! Envoy's rate limit service in a process of its own, on the ports of envoyproxy/ratelimit.
 
+use super::arrival::in_time;
 use super::descriptors;
 use super::error::{ListenError, ServeError};
+use super::listen::keep_warning;
+use super::port::{self, Protocol};
+use crate::api::connections::{Connections, Port, PortLimits};
+use crate::api::tls::{TlsError, TlsFiles};
+use crate::session::STREAMS_PER_CONNECTION_MAX;
 use aliquot_client::ClientBuilder;
 use aliquot_faces::Decider;
 use aliquot_faces::decider::Options;
 use aliquot_faces::rls::Rls;
-use aliquot_faces::rls::http::{debug_routes, metrics_routes, routes};
+use aliquot_faces::rls::http::{debug_routes, metrics_routes, routes as http_routes};
 use aliquot_faces::rls::load::{Budgets, Loader, NotLoaded};
 use aliquot_faces::rls::reload::{Directory, Reloader};
 use aliquot_faces::rls::settings::{Compat, Source, Tls};
 use aliquot_faces::rls::xds::Subscription;
-use axum::Router;
 use std::future::Future;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tonic::transport::server::TcpIncoming;
-use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tonic::service::Routes;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+use tower::ServiceExt;
 
 /// Pause between two tries to write the budgets to the cluster.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Interval of pings on a connection without requests, and time for their answer. A connection that lost a
-/// segment would otherwise stay for ever.
-const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// Interval at which it is looked at whether the service is healthy.
+const HEALTH_EVERY: Duration = Duration::from_millis(250);
+
+/// Names of which the health is known, as those of the reference server.
+const HEALTH_NAMES: [&str; 2] = ["", "ratelimit"];
+
+/// Maximum number of connections of Envoys, and of each other port.
+const ENVOYS_MAX: usize = 16_384;
+const OTHERS_MAX: usize = 64;
 
 /// Maximum time for open requests to end.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -47,10 +60,15 @@ pub async fn rls(
         let names = compat.ignored.join(", ");
         tracing::info!("variables that have no effect: {names}");
     }
-    descriptors::raise_limit();
-    let client = client.label("aliquot", "rls").connect();
+    let allowed = descriptors::raise_limit();
+    let client = client.keys_max(compat.keys).label("aliquot", "rls");
+    let client = client.connect();
     let client = client.map_err(|error| ServeError::Failed(error.to_string()))?;
-    let decider = Decider::new(client.clone(), Options::default());
+    let options = Options {
+        keys: compat.keys,
+        ..Options::default()
+    };
+    let decider = Decider::new(client.clone(), options);
     let rls = Rls::new(decider, compat.service.clone());
     let loader = Loader::new(rls.clone(), compat.reading, budgets);
     let mut follower = Follower::new(&compat.source, loader);
@@ -63,7 +81,8 @@ pub async fn rls(
         }
     }
     let (stop, stopping) = watch::channel(false);
-    let tasks = listeners.serve(&compat, &rls, &stopping)?;
+    let (tasks, tables) = listeners.serve(&compat, &rls, allowed, &stopping)?;
+    let warns = tokio::spawn(keep_warning(tables));
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         grpc = compat.grpc,
@@ -81,6 +100,7 @@ pub async fn rls(
             abort.abort();
         }
     }
+    warns.abort();
     client.close().await;
     tracing::info!("stopped");
     Ok(())
@@ -173,53 +193,85 @@ impl Listeners {
         })
     }
 
+    /// Serves all ports, and returns their tasks and their connections. `allowed` is the number of file descriptors that
+    /// the process may open.
     fn serve(
         self,
         compat: &Compat,
         rls: &Rls,
+        allowed: Option<usize>,
         stopping: &watch::Receiver<bool>,
-    ) -> Result<Vec<JoinHandle<()>>, ServeError> {
-        let http = |listener, router| tokio::spawn(serve_http(listener, router, stopping.clone()));
+    ) -> Result<(Vec<JoinHandle<()>>, Vec<Connections>), ServeError> {
+        let tls = compat.tls.as_ref().map(acceptor).transpose()?;
+        let most = allowed.map_or(ENVOYS_MAX, |allowed| (allowed / 2).clamp(1, ENVOYS_MAX));
+        let envoys = table(Port::Rls, most);
+        let others = table(Port::RlsHttp, OTHERS_MAX);
+        let (reporter, health) = tonic_health::server::health_reporter();
+        let routes = Routes::new(rls.server()).add_service(health).prepare();
+        let streams = Some(STREAMS_PER_CONNECTION_MAX);
+        let mut tasks = vec![
+            tokio::spawn(report_health(rls.clone(), reporter, stopping.clone())),
+            tokio::spawn(port::serve(
+                self.grpc,
+                envoys.clone(),
+                Protocol::Grpc { tls, streams },
+                routes.map_request(in_time),
+                stopping.clone(),
+            )),
+        ];
         let metrics = metrics_routes(rls.clone(), &compat.prometheus_path);
-        let mut server = Server::builder()
-            .http2_keepalive_interval(Some(KEEP_ALIVE))
-            .http2_keepalive_timeout(Some(KEEP_ALIVE));
-        if let Some(tls) = &compat.tls {
-            let wrong = |error: tonic::transport::Error| ServeError::Rules(error.to_string());
-            server = server.tls_config(tls_of(tls)?).map_err(wrong)?;
+        for (listener, router) in [
+            (self.http, http_routes(rls.clone())),
+            (self.debug, debug_routes(rls.clone())),
+            (self.prometheus, metrics),
+        ] {
+            let protocol = Protocol::Http { tls: None };
+            let (others, stopping) = (others.clone(), stopping.clone());
+            tasks.push(tokio::spawn(port::serve(
+                listener, others, protocol, router, stopping,
+            )));
         }
-        let (health, service) = tonic_health::server::health_reporter();
-        let router = server.add_service(service).add_service(rls.server());
-        let incoming = TcpIncoming::from(self.grpc).with_nodelay(Some(true));
-        let mut stopping_grpc = stopping.clone();
-        let grpc = tokio::spawn(async move {
-            let serving = tonic_health::ServingStatus::Serving;
-            health.set_service_status("", serving).await;
-            let stopped = async move {
-                let _ = stopping_grpc.wait_for(|stopping| *stopping).await;
-                let serving = tonic_health::ServingStatus::NotServing;
-                health.set_service_status("", serving).await;
-            };
-            if let Err(error) = router.serve_with_incoming_shutdown(incoming, stopped).await {
-                tracing::error!("the rate limit service failed: {error}");
-            }
-        });
-        Ok(vec![
-            grpc,
-            http(self.http, routes(rls.clone())),
-            http(self.debug, debug_routes(rls.clone())),
-            http(self.prometheus, metrics),
-        ])
+        Ok((tasks, vec![envoys, others]))
     }
 }
 
-async fn serve_http(listener: TcpListener, router: Router, mut stopping: watch::Receiver<bool>) {
-    let stopped = async move {
-        let _ = stopping.wait_for(|stopping| *stopping).await;
-    };
-    let server = axum::serve(listener, router).with_graceful_shutdown(stopped);
-    if let Err(error) = server.await {
-        tracing::error!("an HTTP port of the rate limit service failed: {error}");
+/// Returns an empty table of connections. One address may have half of them: Envoys behind a proxy share it.
+fn table(port: Port, most: usize) -> Connections {
+    let per_address = most.div_ceil(2);
+    Connections::new(port, PortLimits { most, per_address })
+}
+
+fn acceptor(tls: &Tls) -> Result<tokio_rustls::TlsAcceptor, TlsError> {
+    let files = TlsFiles::of_rls(&tls.cert, &tls.key, tls.ca.as_deref())?;
+    for warning in files.warnings() {
+        tracing::warn!("{warning}");
+    }
+    files.server()
+}
+
+/// Reports the health of the service over gRPC, until the process stops.
+async fn report_health(rls: Rls, reporter: HealthReporter, mut stopping: watch::Receiver<bool>) {
+    let mut reported = None;
+    loop {
+        let stops = *stopping.borrow_and_update();
+        let status = match rls.unhealthy() {
+            None if !stops => ServingStatus::Serving,
+            _ => ServingStatus::NotServing,
+        };
+        if reported != Some(status) {
+            for name in HEALTH_NAMES {
+                reporter.set_service_status(name, status).await;
+            }
+            reported = Some(status);
+        }
+        if stops {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(HEALTH_EVERY) => {}
+            // A dropped sender also means stop.
+            changed = stopping.changed() => if changed.is_err() { return },
+        }
     }
 }
 
@@ -230,18 +282,4 @@ async fn bind(setting: &'static str, address: &str) -> Result<TcpListener, Liste
         address: address.to_owned(),
         reason: error.to_string(),
     })
-}
-
-fn tls_of(tls: &Tls) -> Result<ServerTlsConfig, ServeError> {
-    let read = |path: &std::path::Path| {
-        let read = std::fs::read(path);
-        let path = path.display();
-        read.map_err(|error| ServeError::Rules(format!("{path} cannot be read: {error}")))
-    };
-    let identity = Identity::from_pem(read(&tls.cert)?, read(&tls.key)?);
-    let mut config = ServerTlsConfig::new().identity(identity);
-    if let Some(ca) = &tls.ca {
-        config = config.client_ca_root(Certificate::from_pem(read(ca)?));
-    }
-    Ok(config)
 }

@@ -1,7 +1,7 @@
 //! The metrics page stays small, and probes report the true state.
 
 use aliquot_coordinator::api::connections::{Cause, Connections, Port, PortLimits};
-use aliquot_coordinator::api::metrics::{KeyUse, Snapshot, TOP_KEYS, render, router};
+use aliquot_coordinator::api::metrics::{FaceFigures, KeyUse, Snapshot, TOP_KEYS, render, router};
 use axum::body::Body;
 use http::Request;
 use http_body_util::BodyExt;
@@ -84,6 +84,7 @@ fn distinct() -> Snapshot {
             held: 22.5,
         }],
         ports: Vec::new(),
+        faces: FaceFigures::default(),
     }
 }
 

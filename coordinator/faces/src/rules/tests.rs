@@ -53,12 +53,14 @@ fn bytes_that_no_key_has_are_escaped() {
     ] {
         check(&[], Face::Redis, key, Ok(expect));
     }
-    check(&["rls:* -> x/*"], Face::Rls, "a*", Ok("x/a%2A"));
+    check(&["redis:* -> x/*"], Face::Redis, "a*", Ok("x/a%2A"));
     let refused = "the key must be visible ASCII in segments separated by \"/\", with \"*\" only as a whole \
                    segment of a template ('*' stands at byte 1)";
     check(&[], Face::Http, "a*", Err(refused));
     let rules = KeyRules::default();
-    let broken = rules.budget_key(Face::Rls, &[b'a', 0xff]).expect("escaped");
+    let broken = rules
+        .budget_key(Face::Redis, &[b'a', 0xff])
+        .expect("escaped");
     assert_eq!(broken.key, "a%FF");
 }
 

@@ -1,6 +1,7 @@
 //! HTTP and gRPC on a connection.
 
 use super::exchange::{Exchange, GRACE, Protocol};
+use super::slow_reader::Impatient;
 use crate::api::connections::{Connection, OpenRequest};
 use crate::raft::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT};
 use crate::timer;
@@ -27,14 +28,22 @@ pub(super) struct Http<S> {
     http: Builder<TokioExecutor>,
     service: S,
     stopping: watch::Receiver<bool>,
+    /// Longest time for which a caller may read nothing of what is sent; `None` if keep-alives alone find it.
+    patience: Option<Duration>,
 }
 
 impl<S> Http<S> {
-    pub(super) fn new(protocol: &Protocol, service: S, stopping: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(
+        protocol: &Protocol,
+        service: S,
+        stopping: watch::Receiver<bool>,
+        patience: Option<Duration>,
+    ) -> Self {
         Self {
             http: http(protocol),
             service,
             stopping,
+            patience,
         }
     }
 }
@@ -67,7 +76,8 @@ where
                 }))
             }
         });
-        let conversation = self.http.serve_connection(TokioIo::new(io), service);
+        let io = TokioIo::new(Impatient::new(io, self.patience));
+        let conversation = self.http.serve_connection(io, service);
         tokio::pin!(conversation);
         let mut stopping = self.stopping.clone();
         tokio::select! {

@@ -1,7 +1,7 @@
 //! Connections that say nothing, by a clock that runs while nothing else happens.
 
 use super::*;
-use crate::api::connections::{Port, PortLimits};
+use crate::api::connections::PortLimits;
 use tokio::time::Instant;
 
 /// A port that answers every request of HTTP.

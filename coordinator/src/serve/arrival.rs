@@ -1,0 +1,96 @@
+//! Requests of gRPC that must arrive in time.
+
+use crate::timer::{self, Sleep};
+use bytes::Bytes;
+use http::Request;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tonic::Status;
+use tonic::body::Body;
+
+/// Maximum time for the message of a request to arrive.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Maximum time between two messages of a stream of questions.
+const STREAM_IDLE_MAX: Duration = Duration::from_secs(150);
+
+/// End of the paths of methods that take a stream.
+const STREAM: &str = "/CheckStream";
+
+/// Limits the time in which the messages of a request arrive: one that is late ends with `DEADLINE_EXCEEDED`.
+pub(super) fn in_time(request: Request<Body>) -> Request<Body> {
+    let span = match request.uri().path().ends_with(STREAM) {
+        true => Span::BetweenMessages,
+        false => Span::Whole,
+    };
+    request.map(|body| Body::new(Arriving::new(body, span)))
+}
+
+/// Meaning of the time limit of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Span {
+    /// The whole body.
+    Whole,
+    /// Each part of it.
+    BetweenMessages,
+}
+
+impl Span {
+    const fn most(self) -> Duration {
+        match self {
+            Self::Whole => MESSAGE_WITHIN,
+            Self::BetweenMessages => STREAM_IDLE_MAX,
+        }
+    }
+}
+
+/// A body that fails if it is late.
+struct Arriving {
+    body: Body,
+    span: Span,
+    late: Pin<Box<Sleep>>,
+}
+
+impl Arriving {
+    fn new(body: Body, span: Span) -> Self {
+        Self {
+            body,
+            span,
+            late: Box::pin(timer::sleep(span.most())),
+        }
+    }
+}
+
+impl HttpBody for Arriving {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            if self.span == Span::BetweenMessages {
+                self.late = Box::pin(timer::sleep(self.span.most()));
+            }
+            return Poll::Ready(frame);
+        }
+        ready!(self.late.as_mut().poll(context));
+        let what = format!("a message must arrive within {:?}", self.span.most());
+        Poll::Ready(Some(Err(Status::deadline_exceeded(what))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;
