@@ -137,6 +137,7 @@ fn is_of_an_agent(name: &str) -> bool {
     ];
     let setting = SETTINGS.iter().any(|setting| {
         let of_faces = setting.key.starts_with("faces.") || setting.key.starts_with("log.");
+        let of_faces = of_faces || setting.key.starts_with("metrics_");
         of_faces && setting.variable() == name
     });
     setting || connection.contains(&name)
@@ -219,6 +220,8 @@ fn the_container_file_copies_what_is_there() {
         assert!(copied.contains(&top), "{top} is not copied");
     }
     assert!(text.contains("FROM scratch"));
+    // Envoy Gateway's Deployment has this command.
+    assert!(text.contains("ln -s /aliquot /out/bin/ratelimit") && text.contains("/out/bin /bin"));
 }
 
 /// Returns the objects of a file of `deploy/kubernetes/`.
@@ -304,6 +307,23 @@ fn the_agents_of_the_manifests_set_only_what_an_agent_knows() {
         let agent = &init[0];
         assert_eq!(agent["args"], serde_json::json!(["agent"]), "{file}");
         names_mounted_files(pod, agent);
+        let (_, port) = variables(agent)["ALIQUOT_METRICS_LISTEN"]
+            .rsplit_once(':')
+            .map(|(host, port)| (host.to_owned(), port.to_owned()))
+            .unwrap();
+        assert_eq!(
+            agent["ports"][0]["containerPort"].to_string(),
+            port,
+            "{file}"
+        );
+        probes(
+            agent,
+            [
+                ("startupProbe", "/readyz"),
+                ("readinessProbe", "/readyz"),
+                ("livenessProbe", "/healthz"),
+            ],
+        );
         for name in variables(agent).keys() {
             assert!(
                 is_of_an_agent(name),
@@ -311,4 +331,66 @@ fn the_agents_of_the_manifests_set_only_what_an_agent_knows() {
             );
         }
     }
+}
+
+/// Fails unless these probes ask a port of the container at these paths.
+fn probes<const N: usize>(container: &Value, expect: [(&str, &str); N]) {
+    let ports = container["ports"].as_array().unwrap();
+    for (probe, path) in expect {
+        let get = &container[probe]["httpGet"];
+        assert_eq!(get["path"], path, "{probe}");
+        assert!(
+            ports.iter().any(|port| port["name"] == get["port"]),
+            "{probe}"
+        );
+    }
+}
+
+/// Returns true if `aliquot rls` reads this variable.
+fn is_of_rls(name: &str) -> bool {
+    let connection = [
+        "ALIQUOT_ENDPOINTS",
+        "ALIQUOT_CLI_TLS_CA",
+        "ALIQUOT_CLI_TLS_CERT",
+        "ALIQUOT_CLI_TLS_KEY",
+    ];
+    let help = include_str!("../../src/cli/rls.rs");
+    let is_word = |word: &str| word.trim_matches(|it: char| !it.is_ascii_uppercase()) == name;
+    connection.contains(&name) || help.split([' ', ',', ';', '\n']).any(is_word)
+}
+
+#[test]
+fn the_rate_limit_service_is_set_up_with_what_it_knows() {
+    let objects = objects("rls.yaml");
+    let deployment = objects
+        .iter()
+        .find(|object| object["kind"] == "Deployment")
+        .unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(container["args"], serde_json::json!(["rls", "--compat"]));
+    probes(
+        container,
+        [
+            ("startupProbe", "/healthcheck"),
+            ("readinessProbe", "/healthcheck"),
+        ],
+    );
+    let text = read("deploy/aliquot-rls.service");
+    let said = unit(&text);
+    assert_eq!(said["ExecStart"], ["/usr/local/bin/aliquot rls --compat"]);
+    assert_eq!(said["EnvironmentFile"], ["/etc/aliquot/rls.env"]);
+    let file = read("deploy/rls.env");
+    let file = file
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let of_unit = said["Environment"]
+        .iter()
+        .copied()
+        .chain(file)
+        .map(|line| pair(line).0);
+    for name in variables(container).into_keys().chain(of_unit) {
+        assert!(is_of_rls(&name), "{name} is no variable of `aliquot rls`");
+    }
+    assert!(!is_of_rls("RUNTIME_ROOTS"));
 }

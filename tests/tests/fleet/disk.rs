@@ -77,7 +77,7 @@ async fn a_full_disk_stops_its_node_with_a_clear_error_and_no_other() {
         .args(mounts)
         .output();
     if !probe.is_ok_and(|probe| probe.status.success()) {
-        eprintln!("!! SKIPPED: this machine does not allow a test to mount a file system");
+        crate::support::skipped("this machine does not allow a test to mount a file system");
         return;
     }
     let words = |node: &Node| {

@@ -218,9 +218,9 @@ async fn ten_thousand_idle_connections_do_no_harm() {
     let _machine = crate::support::alone().await;
     let files = raise_files();
     if files <= 11_000 {
-        println!(
-            "!! SKIPPED: 10,000 connections need 11,000 open files, and `ulimit -Hn` is {files}"
-        );
+        crate::support::skipped(&format!(
+            "10,000 connections need 11,000 open files, and `ulimit -Hn` is {files}"
+        ));
         return;
     }
     bears(10_000).await;
