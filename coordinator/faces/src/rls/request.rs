@@ -323,6 +323,11 @@ fn undecided(
     Ok(())
 }
 
+/// Returns true if only the home node of a known limit could decide, and has not.
+fn awaits_home(answer: &Answer) -> bool {
+    answer.reason == Some(Reason::Undecided) && answer.limit.is_some()
+}
+
 /// Returns the status of one descriptor.
 fn status(case: &Case, answer: Option<&Answer>) -> DescriptorStatus {
     let Some(limit) = case.limit else {
@@ -341,6 +346,9 @@ fn status(case: &Case, answer: Option<&Answer>) -> DescriptorStatus {
         // A rule of 0 requests has no budget.
         None if case.hits == 0 => Code::Ok,
         None | Some(Outcome::OverLimit | Outcome::Never) => Code::OverLimit,
+        // The lease holds, and the node that decides about this budget is being replaced. An error would let Envoy
+        // admit the request, unless it is told otherwise, and nothing can be admitted until then.
+        Some(Outcome::Unavailable) if answer.is_some_and(awaits_home) => Code::OverLimit,
         Some(Outcome::NoBudget | Outcome::Unavailable) => Code::Unknown,
     };
     let remaining = match answer {

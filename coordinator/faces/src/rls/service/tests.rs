@@ -329,11 +329,6 @@ async fn metadata_tells_which_quotas_admitted() {
 
 /// A case of a rule, with an answer of this outcome.
 fn answered(rls: &Rls, text: &str, outcomes: &[Outcome]) -> Result<String, Problem> {
-    let (request, settings) = (request(text), Settings::default());
-    let entries = request::entries_of(&request);
-    let rules = rls.rules();
-    let within = Duration::from_millis(20);
-    let cases = request::cases(&rules, &request, &entries, &settings, rls.stats(), within)?;
     let answer = |outcome: &Outcome| Answer {
         outcome: *outcome,
         reason: None,
@@ -344,7 +339,16 @@ fn answered(rls: &Rls, text: &str, outcomes: &[Outcome]) -> Result<String, Probl
         reset_after: Duration::ZERO,
         retry_after: None,
     };
-    let answers: Vec<_> = outcomes.iter().map(answer).map(Some).collect();
+    answered_by(rls, text, outcomes.iter().map(answer).collect())
+}
+
+fn answered_by(rls: &Rls, text: &str, answers: Vec<Answer>) -> Result<String, Problem> {
+    let (request, settings) = (request(text), Settings::default());
+    let entries = request::entries_of(&request);
+    let rules = rls.rules();
+    let within = Duration::from_millis(20);
+    let cases = request::cases(&rules, &request, &entries, &settings, rls.stats(), within)?;
+    let answers: Vec<_> = answers.into_iter().map(Some).collect();
     let response = request::response(&request, &cases, &answers, &settings)?;
     Ok(shown(&response))
 }
@@ -370,6 +374,22 @@ async fn without_a_decision_there_is_an_error_unless_another_limit_refuses() {
     let expect = "descriptors[1] is not decided: there is no budget for it; the rules were not applied to the \
                   cluster; budget key \"rls/d/c/1\"";
     assert_eq!(problem, expect);
+}
+
+/// The home of a limit in central mode is being replaced, and the caller's client has a lease.
+#[test]
+fn a_known_limit_that_only_its_home_can_decide_is_over() {
+    let it = bench(Settings::default());
+    let of = |reason, limit| {
+        let answer = Answer {
+            limit,
+            ..Answer::without(Outcome::Unavailable, reason)
+        };
+        answered_by(&it.rls, "a", vec![answer]).is_ok()
+    };
+    assert!(of(Reason::Undecided, Some(10)));
+    assert!(!of(Reason::Undecided, None), "no node has told the limit");
+    assert!(!of(Reason::Lapsed, Some(10)), "there is no lease");
 }
 
 /// Envoy looks first if a filter charges when its stream is done. Plain requests of others on the same rule go on.
