@@ -47,6 +47,8 @@ pub(crate) struct CellDecider {
     right: Right,
     /// Permits held, in flight or not.
     held: u64,
+    /// Those of them that the parent wants back and that are in flight. None is taken in their place.
+    recalled: u64,
 }
 
 impl CellDecider {
@@ -66,6 +68,7 @@ impl CellDecider {
             agreed: false,
             right: Right::Never,
             held: 0,
+            recalled: 0,
         }
     }
 
@@ -209,7 +212,7 @@ impl CellDecider {
 
     /// Returns how many permits may be in flight by the present right.
     fn usable(&self) -> Tokens {
-        let held = Tokens::from_grains(self.held);
+        let held = Tokens::from_grains(self.held.saturating_sub(self.recalled));
         match self.right {
             Right::Floor { permits, .. } => held.min(permits),
             _ => held,
@@ -246,6 +249,8 @@ impl Decider for CellDecider {
 
     fn admit_by(&mut self, right: Right, period: PeriodId, now: Tick) {
         self.right = right;
+        // What is recalled under this right is said again.
+        self.recalled = 0;
         let (mode, until) = match right {
             _ if !self.agreed => (AdmissionMode::Cold, Tick::from_nanos(0)),
             Right::Never => (AdmissionMode::Lapsed, Tick::from_nanos(0)),
@@ -336,18 +341,26 @@ impl Decider for CellDecider {
     }
 
     fn withdraw_idle(&mut self, most: Tokens, keep: Tokens, now: Tick) -> Tokens {
+        if most.is_zero() && self.recalled == 0 {
+            return Tokens::ZERO;
+        }
         let (held, right) = (self.held, self.right);
-        let back = self.turn(now, |plan, in_flight| {
+        let (back, recalled) = self.turn(now, |plan, in_flight| {
             let idle = held.saturating_sub(in_flight.max(keep.grains()));
             let back = most.grains().min(idle);
-            let left = Tokens::from_grains(held - back);
-            let burst = match right {
-                Right::Floor { permits, .. } => left.min(permits),
-                _ => left,
+            let left = held - back;
+            let recalled = match planted::is(planted::Bug::RecalledPermitTaken) {
+                true => 0,
+                false => (most.grains() - back).min(left.saturating_sub(keep.grains())),
             };
-            (Plan { burst, ..plan }, in_flight, back)
+            let usable = Tokens::from_grains(left - recalled);
+            let burst = match right {
+                Right::Floor { permits, .. } => usable.min(permits),
+                _ => usable,
+            };
+            (Plan { burst, ..plan }, in_flight, (back, recalled))
         });
-        self.held -= back;
+        (self.held, self.recalled) = (self.held - back, recalled);
         Tokens::from_grains(back)
     }
 
@@ -394,7 +407,7 @@ impl Decider for CellDecider {
         if sync::planted(Bug::EraEndsEarly) {
             self.cell().end_change();
         }
-        self.held = 0;
+        (self.held, self.recalled) = (0, 0);
         self.turn(now, |plan, _| {
             let burst = Tokens::ZERO;
             (Plan { burst, ..plan }, 0, ())

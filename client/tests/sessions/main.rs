@@ -342,6 +342,36 @@ async fn permits_in_flight_never_exceed_the_share_and_return_when_dropped() {
 }
 
 #[tokio::test]
+async fn a_recalled_permit_is_not_taken_again_by_callers_that_wait() {
+    let limit = budget("p", |draft| {
+        draft.concurrency = Some("4".into());
+        draft.max_hold = Some("60s".into());
+    });
+    let node = FakeNode::start(1, vec![limit]).await;
+    let first = client(&[&node]);
+    let limiter = first.limiter("p").expect("a key");
+    until("all permits", || limiter.peek().burst == 4).await;
+    // More callers than permits: whenever one is released, another caller takes it at once.
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..12 {
+        let limiter = limiter.clone();
+        callers.spawn(async move {
+            loop {
+                let permit = limiter.permit().await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                drop(permit);
+            }
+        });
+    }
+    let second = client(&[&node]);
+    let other = second.limiter("p").expect("a key");
+    let served = tokio::time::timeout(Duration::from_secs(5), async {
+        while other.permit().await.is_err() {}
+    });
+    assert!(served.await.is_ok(), "no permit came within five seconds");
+}
+
+#[tokio::test]
 async fn a_quota_is_spent_once_and_reported() {
     let limit = budget("q", |draft| draft.quota = Some("5/hour".into()));
     let node = FakeNode::start(1, vec![limit]).await;

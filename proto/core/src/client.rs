@@ -375,13 +375,19 @@ impl<D: Decider> Client<D> {
         if self.queue.sweeps(now) {
             self.wake_due(now);
         }
+        let usable = self.may_use(now);
         for (budget, since) in self.queue.take_some(now) {
-            let allotment = self.allotments.get_mut(&budget);
-            if allotment.is_some_and(|of| of.is_urgent(since, now)) {
+            let Some(allotment) = self.allotments.get_mut(&budget) else {
+                continue;
+            };
+            if let Some(holder) = self.holder.as_mut().filter(|_| usable) {
+                self.owes_report |= allotment.return_permits(budget, holder, now);
+            }
+            if allotment.is_urgent(since, now) {
                 self.queue.mark_urgent(budget);
             }
         }
-        self.is_any_urgent(now)
+        self.owes_report || self.is_any_urgent(now)
     }
 
     /// Returns true if something was returned, or is to be said, that the last report did not have.

@@ -206,6 +206,8 @@ bugs! {
     SmallBudgetDealt,
     /// Small parts of clients that ask for decisions are dealt out all the same.
     SmallPartsDealt,
+    /// A permit that the parent wants back is taken again as soon as it is released.
+    RecalledPermitTaken,
     /// Burst is moved from one large cost that waits to the next.
     LargeCostsChased,
     /// A central decision goes to the session that asks first, however much it had.

@@ -310,7 +310,8 @@ impl<D: Decider> Allotment<D> {
     /// Reduces the part in use by up to `owed`. Returns the reduction.
     pub(super) fn yield_up(&mut self, owed: Vector, now: Tick) -> Vector {
         let mut back = Vector::ZERO;
-        if owed.is_zero() {
+        // A decider of permits is told as well that nothing is owed any more.
+        if owed.is_zero() && !self.has_permits() {
             return back;
         }
         match self.kind() {
@@ -448,6 +449,23 @@ impl<D: Decider> Allotment<D> {
         let back = self.yield_up(owed, now);
         give_back(holder, budget, back);
         back != owed
+    }
+
+    /// Gives back the permits that the parent wants back and that callers have released since. Returns true if there
+    /// were any.
+    pub(super) fn return_permits(
+        &mut self,
+        budget: BudgetId,
+        holder: &mut Holder,
+        now: Tick,
+    ) -> bool {
+        let owed = holder.owed(budget);
+        if !self.has_permits() || owed.is_zero() {
+            return false;
+        }
+        let back = self.yield_up(owed, now);
+        give_back(holder, budget, back);
+        !back.is_zero()
     }
 }
 

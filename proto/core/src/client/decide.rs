@@ -5,6 +5,7 @@ use super::decider::{Decider, Plain};
 use super::{Client, Denial, Permit};
 use crate::budget::Claim;
 use crate::demand::Observed;
+use crate::edge::Vector;
 use crate::holder::Holder;
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, PeriodId, Tick, Tokens};
@@ -118,7 +119,10 @@ impl Client {
         } else {
             allotment.idle_after_lapse(holder.holding(budget))
         };
+        let taken_again = planted::is(Bug::RecalledPermitTaken);
+        let owed = if taken_again { Vector::ZERO } else { owed };
         let back = allotment.yield_up(owed, now);
         give_back(holder, budget, back);
+        self.owes_report |= !back.is_zero();
     }
 }

@@ -70,6 +70,10 @@ pub trait Decider: fmt::Debug + Sized {
     fn gain(&mut self, permits: Tokens, now: Tick);
 
     /// Removes up to `most` permits that are neither in flight nor among the first `keep`. Returns how many.
+    ///
+    /// If fewer are removed, the rest of `most` is in flight. A permit that is released is then not taken again, so
+    /// that a later call finds it idle, until a call asks for less or the right changes. If callers could take it
+    /// again, callers that wait would keep every permit in flight, and a parent would never get one back.
     fn withdraw_idle(&mut self, most: Tokens, keep: Tokens, now: Tick) -> Tokens;
 
     /// Returns the number of permits in flight under the present edge.
