@@ -208,6 +208,8 @@ bugs! {
     SmallPartsDealt,
     /// A permit that the parent wants back is taken again as soon as it is released.
     RecalledPermitTaken,
+    /// Permits in flight by central decisions do not count as divisible.
+    CentralPermitsUncounted,
     /// Burst is moved from one large cost that waits to the next.
     LargeCostsChased,
     /// A central decision goes to the session that asks first, however much it had.

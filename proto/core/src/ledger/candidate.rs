@@ -5,6 +5,7 @@ use super::claim::Claim;
 use crate::account::Account;
 use crate::allocate::{self, Claimant};
 use crate::edge::{Counters, Vector};
+use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Incarnation, Scale, Span, Tick, Tokens};
 use alloc::vec::Vec;
@@ -161,6 +162,8 @@ pub(super) struct Room {
     pub(super) rate: u64,
     pub(super) burst: u64,
     pub(super) tokens: u64,
+    /// Permits that were given out by central decisions and come back here.
+    central: u64,
 }
 
 impl Room {
@@ -181,10 +184,14 @@ impl Room {
                 view.owed.tokens,
                 reserved.tokens,
             ),
+            central: account.holding(Account::CENTRAL).burst.grains(),
         }
     }
 
     /// Updates the central mode of the budget. Returns true if the budget is in central mode.
+    ///
+    /// Permits in flight by central decisions count as divisible. If they did not, the mode would keep itself up: as
+    /// long as all permits are in use, nothing else is left to divide.
     pub(super) fn is_too_small(
         &self,
         candidates: &[Candidate<'_>],
@@ -196,7 +203,7 @@ impl Room {
         let (whole, least) = match kind {
             Kind::Rate => (self.whole_burst(view.scale), view.placement.least_burst()),
             Kind::Quota => (self.tokens, 1),
-            Kind::Concurrency => (self.burst, 1),
+            Kind::Concurrency => (self.permits(), 1),
         };
         let wanting = candidates.iter().filter(|candidate| candidate.wants());
         let wanting = u64::try_from(wanting.count()).unwrap_or(u64::MAX);
@@ -212,8 +219,48 @@ impl Room {
         central_mode.look(whole, claims, now) || view.central_mode
     }
 
+    /// Returns the permits that can be divided, now or once they are released.
+    fn permits(&self) -> u64 {
+        match planted::is(Bug::CentralPermitsUncounted) {
+            true => self.burst,
+            false => self.burst.saturating_add(self.central),
+        }
+    }
+
     /// Returns the burst in whole tokens.
     pub(super) fn whole_burst(&self, scale: Scale) -> u64 {
         scale.whole(Tokens::from_grains(self.burst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns true if two children leave central mode while `central` of five permits are in flight by it.
+    fn ends(central: u64) -> bool {
+        let mut mode = CentralMode::default();
+        let one = Claims {
+            wanting: 2,
+            least: 1,
+            waiting: 0,
+        };
+        assert!(mode.look(1, one, Tick::default()));
+        let room = Room {
+            rate: 0,
+            burst: 5 - central,
+            tokens: 0,
+            central,
+        };
+        !mode.look(room.permits(), one, Tick::default())
+    }
+
+    #[test]
+    fn permits_in_flight_do_not_keep_a_budget_in_central_mode() {
+        for central in [0, 4, 5] {
+            assert!(ends(central), "{central} of 5 in flight");
+        }
+        let counted = planted::with(Some(Bug::CentralPermitsUncounted), || ends(4));
+        assert!(!counted, "the bug is not caught");
     }
 }
