@@ -20,6 +20,30 @@ pub(crate) struct Wanted {
     pub(crate) waits: bool,
 }
 
+/// What a limiter used of a key in some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Use {
+    /// Tokens or permits admitted.
+    pub(crate) tokens: f64,
+    /// Time for which permits were held, in seconds times permits; zero of tokens.
+    pub(crate) held: f64,
+}
+
+impl Use {
+    /// Returns this as a part of what the ideal limiter used.
+    ///
+    /// Holds of permits are drawn at random, for the fleet and for the ideal limiter. If there is more demand than
+    /// permits, the number of admissions is a matter of chance, and the time for which permits are held is not. If
+    /// there is less, it is the other way round. The greater part counts.
+    pub(crate) fn part_of(self, ideal: Self) -> f64 {
+        let admitted = self.tokens / ideal.tokens;
+        match ideal.held > 0.0 {
+            true => admitted.max(self.held / ideal.held),
+            false => admitted,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Of {
     /// A bucket: tokens per second, burst, and level.
@@ -45,6 +69,8 @@ pub(crate) struct Ideal {
     hold: u64,
     /// Tokens admitted since they were last taken.
     used: f64,
+    /// Time for which permits were held since it was last taken, in seconds times permits.
+    held: f64,
 }
 
 /// Amounts of a limit: tokens per second and burst; for a quota, tokens per second in the mean and tokens per
@@ -93,6 +119,7 @@ impl Ideal {
             queue: (0.0, queue),
             hold: 0,
             used: 0.0,
+            held: 0.0,
         }
     }
 
@@ -101,7 +128,7 @@ impl Ideal {
     /// A quota has nothing left until its next period, and all permits are out for one hold.
     pub(crate) fn empty(&mut self, now: u64) {
         self.advance(now);
-        (self.queue.0, self.used) = (0.0, 0.0);
+        (self.queue.0, self.used, self.held) = (0.0, 0.0, 0.0);
         match &mut self.of {
             Of::Rate { level, .. } => *level = 0.0,
             Of::Quota { left, .. } => *left = 0.0,
@@ -152,8 +179,9 @@ impl Ideal {
 
     /// Lets time pass: makes tokens, takes permits back, and serves callers that wait.
     pub(crate) fn advance(&mut self, now: u64) {
-        let elapsed = now.saturating_sub(self.at) as f64 / 1e9;
-        self.at = self.at.max(now);
+        let from = self.at;
+        let elapsed = now.saturating_sub(from) as f64 / 1e9;
+        self.at = from.max(now);
         match &mut self.of {
             Of::Rate { rate, burst, level } => {
                 // Tokens for which callers wait are used as they are made, so they never overflow the bucket.
@@ -163,13 +191,18 @@ impl Ideal {
                 *level = (made - served).min(*burst);
             }
             Of::Quota { .. } => self.serve(),
-            Of::Permits { .. } => self.take_back(),
+            Of::Permits { .. } => self.take_back(from),
         }
     }
 
     /// Returns the tokens admitted since the last call.
     pub(crate) const fn take_used(&mut self) -> f64 {
         std::mem::replace(&mut self.used, 0.0)
+    }
+
+    /// Returns the time for which permits were held since the last call, in seconds times permits.
+    pub(crate) const fn take_held(&mut self) -> f64 {
+        std::mem::replace(&mut self.held, 0.0)
     }
 
     fn take(&mut self, cost: f64, hold: u64) -> bool {
@@ -212,8 +245,9 @@ impl Ideal {
         }
     }
 
-    /// Takes back the permits that are over, and gives each to a caller that waits since then.
-    fn take_back(&mut self) {
+    /// Takes back the permits that are over, and gives each to a caller that waits since then. Nothing was taken back
+    /// after `from`.
+    fn take_back(&mut self, mut from: u64) {
         let now = self.at;
         let hold = self.hold;
         let Of::Permits {
@@ -228,6 +262,8 @@ impl Ideal {
         while let Some(&Reverse(over)) = out.peek()
             && over <= now
         {
+            self.held += out.len() as f64 * over.saturating_sub(from) as f64 / 1e9;
+            from = from.max(over);
             out.pop();
             if self.queue.0 >= 1.0 && out.len() < *number {
                 self.queue.0 -= 1.0;
@@ -235,6 +271,7 @@ impl Ideal {
                 out.push(Reverse(over.saturating_add(hold)));
             }
         }
+        self.held += out.len() as f64 * now.saturating_sub(from) as f64 / 1e9;
     }
 }
 
@@ -310,6 +347,18 @@ mod tests {
         assert_eq!(ideal.take_used(), 2.0);
         assert!(!ideal.offer(SEC + SEC / 2, once(1.0)));
     }
+
+    #[test]
+    fn the_time_for_which_permits_are_held_is_counted() {
+        let mut ideal = Ideal::new(&budget("concurrency = 2\nmax_hold = \"60s\""), 10.0);
+        assert!(ideal.offer(0, once(1.0)));
+        assert!(ideal.offer(SEC / 2, once(1.0)));
+        ideal.advance(SEC);
+        assert_eq!(ideal.take_held(), 1.5);
+        ideal.advance(10 * SEC);
+        assert_eq!(ideal.take_held(), 0.5, "both came back after a second");
+    }
+
     #[test]
     fn a_lowered_number_of_permits_is_reached_before_one_is_handed_on() {
         let permits = |number: u8| budget(&format!("concurrency = {number}\nmax_hold = \"60s\""));

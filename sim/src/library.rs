@@ -100,6 +100,7 @@ library! {
     "pause-past-lease"
     "permits"
     "permits-asked"
+    "permits-newcomers"
     "permits-run-out"
     "pulses"
     "quota"

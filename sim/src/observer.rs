@@ -237,6 +237,7 @@ impl Observer {
     }
 
     /// Ends the run as a failure, because the simulated software or its log does not work.
+    #[cfg(feature = "network")]
     pub(crate) fn broke(&mut self, now: u64, what: impl FnOnce() -> String) {
         self.oracle.commits.broke(now, what);
         self.stopped = true;
@@ -366,6 +367,8 @@ impl Observer {
     ) {
         for (key, permits) in permits.filter(|(_, permits)| *permits > 0) {
             self.timeline.keys[key].held(now, permits, span);
+            let held = permits as f64 * span as f64 / 1e9;
+            self.oracle.availability.held(key, held);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Keys are recorded in bins of 100 ms of true time, clients in bins of one second. The figures of any window
 //! are computed from these bins.
 
-use crate::ideal::{Ideal, Wanted, amounts};
+use crate::ideal::{Ideal, Use, Wanted, amounts};
 use aliquot_core::budget::Budget;
 use aliquot_core::share::Kind;
 
@@ -194,11 +194,20 @@ impl KeyTimeline {
         self.bin(now.saturating_sub(1)).held += permits as f64 * span as f64 / BIN as f64;
     }
 
-    /// Returns the tokens of the whole run that the fleet admitted, and that the ideal limiter did.
-    pub(crate) fn totals(&mut self, now: u64) -> (f64, f64) {
+    /// Returns what the fleet used in the whole run, and what the ideal limiter did.
+    pub(crate) fn totals(&mut self, now: u64) -> (Use, Use) {
         self.ideal.advance(now);
         self.note_ideal(now);
-        (self.admitted as f64, self.ideally)
+        let held: f64 = self.bins.iter().map(|bin| bin.held).sum();
+        let used = Use {
+            tokens: self.admitted as f64,
+            held: held * BIN as f64 / 1e9,
+        };
+        let ideal = Use {
+            tokens: self.ideally,
+            held: self.ideal.take_held(),
+        };
+        (used, ideal)
     }
 
     fn note_ideal(&mut self, now: u64) {

@@ -7,9 +7,8 @@
 
 use super::Found;
 use crate::clock::SEC;
-use crate::ideal::{Ideal, Wanted};
+use crate::ideal::{Ideal, Use, Wanted};
 use aliquot_core::budget::{Budget, OnLeaseExpiry};
-use aliquot_core::share::Kind;
 
 pub(crate) const NAME: (u8, &str) = (9, "work-conservation");
 
@@ -36,13 +35,14 @@ pub(crate) struct Times {
 #[derive(Debug)]
 struct Key {
     name: String,
-    is_permits: bool,
     /// Time for which the floors of former clients stay booked after the last fault.
     floors: u64,
     ideal: Ideal,
     /// Tokens admitted, and wanted, in the present window.
     used: f64,
     wanted: f64,
+    /// Time for which permits were held in the present window, in seconds times permits.
+    held: f64,
     /// Tokens wanted in the whole run.
     wanted_ever: f64,
     /// The least part of the ideal limiter's use that was used in any window.
@@ -77,11 +77,11 @@ impl Check {
     ) -> Self {
         let key = |(name, budget, queue): (String, &Budget, f64)| Key {
             name,
-            is_permits: budget.kind() == Kind::Concurrency,
             floors: floors(budget),
             ideal: Ideal::new(budget, queue),
             used: 0.0,
             wanted: 0.0,
+            held: 0.0,
             wanted_ever: 0.0,
             least: None,
             of_run: None,
@@ -109,6 +109,11 @@ impl Check {
     pub(crate) fn admitted(&mut self, key: usize, cost: u64) {
         let key = &mut self.keys[key];
         key.used += cost as f64;
+    }
+
+    /// Takes the time for which permits were held, in seconds times permits.
+    pub(crate) fn held(&mut self, key: usize, held: f64) {
+        self.keys[key].held += held;
     }
 
     pub(crate) fn change(&mut self, now: u64, key: usize, budget: &Budget) {
@@ -157,7 +162,7 @@ impl Check {
             self.window = Some(now);
             for key in &mut self.keys {
                 key.ideal.empty(now);
-                (key.used, key.wanted) = (0.0, 0.0);
+                (key.used, key.wanted, key.held) = (0.0, 0.0, 0.0);
             }
         }
     }
@@ -167,17 +172,16 @@ impl Check {
         self.window.is_some_and(|begin| now - begin >= SHORTEST)
     }
 
-    /// Ends the run, which is judged as a whole. Has the tokens of each key that the fleet and the ideal limiter
-    /// admitted in it.
-    pub(crate) fn finish(&mut self, now: u64, totals: impl Iterator<Item = (f64, f64)>) {
+    /// Ends the run, which is judged as a whole. Has what the fleet and the ideal limiter used of each key in it.
+    pub(crate) fn finish(&mut self, now: u64, totals: impl Iterator<Item = (Use, Use)>) {
         self.close(now);
         let bound = self.bounds.1;
         let judged = self.keys.iter_mut().zip(totals);
-        for (key, (used, ideal)) in judged.filter(|(_, (_, ideal))| *ideal >= LEAST) {
-            let part = key.part(used, ideal);
+        for (key, (used, ideal)) in judged.filter(|(_, (_, ideal))| ideal.tokens >= LEAST) {
+            let part = used.part_of(ideal);
             key.of_run = Some(part);
             // Nothing at all is never enough.
-            if part < bound || used == 0.0 {
+            if part < bound || used.tokens == 0.0 {
                 self.found.fail_within(NAME, (0, now), || {
                     let amounts = (used, key.wanted_ever, ideal);
                     format!("{}, in the whole run", told(&key.name, amounts, bound))
@@ -212,13 +216,19 @@ impl Check {
         let bound = self.bounds.0;
         for key in &mut self.keys {
             key.ideal.advance(to);
-            let ideal = key.ideal.take_used();
-            let used = std::mem::replace(&mut key.used, 0.0);
+            let ideal = Use {
+                tokens: key.ideal.take_used(),
+                held: key.ideal.take_held(),
+            };
+            let used = Use {
+                tokens: std::mem::replace(&mut key.used, 0.0),
+                held: std::mem::replace(&mut key.held, 0.0),
+            };
             let wanted = std::mem::replace(&mut key.wanted, 0.0);
-            if ideal < LEAST || from < self.disturbed + key.floors {
+            if ideal.tokens < LEAST || from < self.disturbed + key.floors {
                 continue;
             }
-            let part = key.part(used, ideal);
+            let part = used.part_of(ideal);
             key.least = Some(key.least.map_or(part, |least| least.min(part)));
             if part < bound {
                 self.found.fail_within(NAME, (from, to), || {
@@ -226,21 +236,6 @@ impl Check {
                 });
             }
         }
-    }
-}
-
-impl Key {
-    /// Returns the part of the ideal limiter's use that was used.
-    ///
-    /// Holds of permits are drawn at random, for the fleet and for the ideal limiter. Two standard deviations of the
-    /// number of admissions are chance.
-    fn part(&self, used: f64, ideal: f64) -> f64 {
-        let chance = if self.is_permits {
-            2.0 * ideal.sqrt()
-        } else {
-            0.0
-        };
-        (used + chance) / ideal
     }
 }
 
@@ -252,11 +247,20 @@ fn floors(budget: &Budget) -> u64 {
     }
 }
 
-fn told(name: &str, (used, wanted, ideal): (f64, f64, f64), bound: f64) -> String {
+fn told(name: &str, (used, wanted, ideal): (Use, f64, Use), bound: f64) -> String {
+    let held = match ideal.held > 0.0 {
+        true => format!(
+            ", and permits were held for {:.1} s of its {:.1} s",
+            used.held, ideal.held
+        ),
+        false => String::new(),
+    };
     format!(
-        "{name}: {used:.0} were used, of {wanted:.0} wanted and {ideal:.0} that one limiter would have used: \
-         {:.1} %, where {:.1} % are due",
-        100.0 * used / ideal,
+        "{name}: {:.0} were used, of {wanted:.0} wanted and {:.0} that one limiter would have used{held}: {:.1} %, \
+         where {:.1} % are due",
+        used.tokens,
+        ideal.tokens,
+        100.0 * used.part_of(ideal),
         100.0 * bound
     )
 }
@@ -275,6 +279,10 @@ mod tests {
         let fields = serde_json::json!({ "key": "k", "rate": "100/s", "burst": 20 });
         let draft = aliquot_budgets::draft_of("budget", fields).expect("it is a budget");
         draft.validate().expect("it is valid")
+    }
+
+    const fn tokens(tokens: f64) -> Use {
+        Use { tokens, held: 0.0 }
     }
 
     /// Wants 100/s and admits a part of it, from one second to another. The fleet is well, or not.
@@ -337,7 +345,10 @@ mod tests {
             let mut check = check((0.9, 0.25));
             check.disturbed(0, 60 * SEC);
             pass(&mut check, 0..20, admitted, true);
-            check.finish(20 * SEC, [(20.0 * admitted as f64, 2_000.0)].into_iter());
+            check.finish(
+                20 * SEC,
+                [(tokens(20.0 * admitted as f64), tokens(2_000.0))].into_iter(),
+            );
             assert_eq!(check.found.breach.is_some(), fails, "{admitted}");
         }
     }
@@ -346,8 +357,21 @@ mod tests {
     fn a_run_that_admits_nothing_fails_whatever_its_bound() {
         let mut check = check((0.0, 0.0));
         pass(&mut check, 0..20, 0, true);
-        check.finish(20 * SEC, [(0.0, 2_000.0)].into_iter());
+        check.finish(20 * SEC, [(tokens(0.0), tokens(2_000.0))].into_iter());
         let breach = check.found.breach.expect("a breach");
         assert!(breach.what.ends_with("in the whole run"), "{breach}");
+    }
+
+    #[test]
+    fn permits_are_judged_by_their_time_if_that_is_more_than_their_number() {
+        let ideal = Use {
+            tokens: 100.0,
+            held: 40.0,
+        };
+        let rows = [(70.0, 38.0, 0.95), (98.0, 20.0, 0.98), (60.0, 24.0, 0.6)];
+        for (tokens, held, part) in rows {
+            let used = Use { tokens, held };
+            assert!((used.part_of(ideal) - part).abs() < 1e-9, "{used:?}");
+        }
     }
 }

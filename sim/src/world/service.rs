@@ -207,6 +207,12 @@ impl World {
 
     fn repeat_questions(&mut self, of: usize, now: Tick) {
         let service = &mut self.services[of];
+        if let Some(node) = service.link() {
+            for release in service.requests.take_overheld(now) {
+                self.send(self.hosts.nodes + of, node, Message::Release(release));
+            }
+        }
+        let service = &mut self.services[of];
         if service.requests.pending() == 0 {
             return;
         }
