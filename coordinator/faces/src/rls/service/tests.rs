@@ -6,7 +6,7 @@ use crate::rls::pb::rate_limit_descriptor::{Entry, RateLimitOverride};
 use crate::rls::pb::{RateLimitDescriptor, UInt64Value};
 use crate::rls::rules::{Contents, Reading, RulesFile};
 use crate::rls::settings::Headers;
-use aliquot_client::ManualClock;
+use aliquot_client::{ManualClock, Reason};
 
 const RULES: &str = "\
 domain: d
