@@ -24,8 +24,8 @@ use crate::message::{
     Answer, AnswerLine, BandDemand, FloorRelease, Heard, Intent, ReportLine, Tally, Terms, Verdict,
 };
 use crate::planted::{self, Bug};
-use crate::share::Share;
-use crate::unit::{BudgetId, Edge, PeriodId, Seq, Tick, Tokens};
+use crate::share::{Kind, Share};
+use crate::unit::{BudgetId, Edge, PeriodId, Rate, Seq, Tick, Tokens};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -111,6 +111,14 @@ impl Entry {
         self.target.as_ref().map_or(Vector::ZERO, |target| {
             owed(self.counters.returned, target.meet(self.counters.given))
         })
+    }
+
+    /// Returns the rate that is held and that nobody wants back.
+    fn held_rate(&self) -> Rate {
+        match self.terms.kind {
+            Kind::Rate if self.owed().is_zero() => self.counters.holding(Kind::Rate).rate,
+            _ => Rate::ZERO,
+        }
     }
 
     fn raise_target(&mut self, target: Vector) {

@@ -27,7 +27,7 @@ pub use central_mode::CentralPlacement;
 use central_mode::SmallPart;
 pub use child::{Child, ReportError};
 pub use claim::Claim;
-pub(crate) use claim::{DemandChange, total};
+pub(crate) use claim::{DemandChange, is_little, total};
 pub use plan_changes::{GrantRequest, Plan};
 pub use planning_queue::SumScope;
 pub use upward::Returned;

@@ -172,13 +172,28 @@ impl Estimator {
         if self.sample() > 0 && now < end {
             return end;
         }
-        let over = self.tick.times_or_max(Self::SILENT_TICKS.saturating_add(2));
         let asked = self.asked.unwrap_or(self.began);
         let half = Span::from_nanos(now.since(asked).nanos() / 2);
         let most = self.tick.times_or_max(Self::COOLS_TICKS);
         let then = now.after(half.max(self.tick).min(most));
-        let over = asked.after(over);
+        let over = self.over();
         if now < over { then.min(over) } else { then }
+    }
+
+    /// Returns the time at which the estimate may have risen, or nothing is wanted any more, if nothing is observed
+    /// after `now`. It may rise at the end of this tick, and no later.
+    pub(crate) fn over_at(&self, now: Tick) -> Tick {
+        let over = self.over();
+        if self.sample() == 0 && now < over {
+            over
+        } else {
+            self.cools_until(now)
+        }
+    }
+
+    fn over(&self) -> Tick {
+        let silent = self.tick.times_or_max(Self::SILENT_TICKS.saturating_add(2));
+        self.asked.unwrap_or(self.began).after(silent)
     }
 
     /// Returns the units that came since the last observation. Those decided now that have waited for a moment were

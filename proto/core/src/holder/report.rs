@@ -5,7 +5,7 @@ use super::{Holder, Wants};
 use crate::lease::LeaseState;
 use crate::message::{BandDemand, FloorRelease, Intent, Report, ReportLine, Terms};
 use crate::share::Kind;
-use crate::unit::{BudgetId, Seq, Tick};
+use crate::unit::{BudgetId, Rate, Seq, Tick};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -86,11 +86,12 @@ impl Holder {
         let mut moved = core::mem::take(&mut self.moved);
         for (budget, wants) in wants {
             let urgent = moved.remove(&budget).unwrap_or_default();
-            let terms = self.entries.get(&budget).map(|entry| &*entry.terms);
+            let entry = self.entries.get(&budget);
             let known = Known {
-                given: terms.is_some(),
+                given: entry.is_some(),
                 urgent,
-                sparse: terms.map_or(0, sparse),
+                sparse: entry.map_or(0, |entry| sparse(&entry.terms)),
+                held: entry.map_or(Rate::ZERO, |entry| entry.held_rate()),
             };
             let line = self.line_of(budget, wants);
             self.delta.follow(line, known, seq, now);

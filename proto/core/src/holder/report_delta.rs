@@ -16,11 +16,11 @@
 
 use crate::edge::{Counters, Vector};
 use crate::few::Few;
-use crate::ledger::{DemandChange, total};
+use crate::ledger::{DemandChange, is_little, total};
 use crate::message::{Answer, BandDemand, Heard, ReportLine, Tally};
 use crate::planted::{self, Bug};
 use crate::share::Share;
-use crate::unit::{BudgetId, PeriodId, Seq, Span, Tick, Tokens};
+use crate::unit::{BudgetId, PeriodId, Rate, Seq, Span, Tick, Tokens};
 use crate::window::{Haste, Window};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -52,6 +52,8 @@ pub(super) struct Known {
     pub(super) urgent: bool,
     /// Maximum demand of which a small fall may wait.
     pub(super) sparse: u64,
+    /// The rate that is held of it. Any fall of a demand that is little of this may wait.
+    pub(super) held: Rate,
 }
 
 /// A line without its budget. It is kept for every budget, so what few lines have is boxed.
@@ -140,6 +142,10 @@ impl ReportDelta {
     /// ten seconds. If each fall were reported, a key that is asked for now and then would cost fifty lines
     /// for each request, at each level.
     const UPDATE_EVERY: Span = Span::from_secs(1);
+
+    /// Interval at which a demand that is little of what is held is updated, while it falls and is
+    /// not over. It is longer than a single request is remembered, so that the end of its demand comes first.
+    const FADES: Span = Span::from_secs(12);
 
     /// Returns the state of an edge without reports. A report has at most `most` lines.
     pub(super) fn with_lines(most: usize) -> Self {
@@ -230,12 +236,16 @@ impl ReportDelta {
         let before = &entry.line;
         entry.tally = entry.tally.merge(tally);
         line.tally = before.tally;
-        if falls_by_a_little(before, &line, known.sparse) {
+        if falls_by_a_little(before, &line, known) {
             let fell = line.demand != before.demand && !planted::is(Bug::SmallFallUnsaid);
+            let counts = entry.tally != entry.line.tally;
+            let after = match counts || !is_little(total(&before.demand), known.held) {
+                true => Self::UPDATE_EVERY,
+                false => Self::FADES,
+            };
             entry.fallen = fell.then(|| Box::new(line.demand));
-            if fell || entry.tally != entry.line.tally {
-                let due = entry.counted.after(Self::UPDATE_EVERY);
-                self.behind.insert((due, budget));
+            if fell || counts {
+                self.behind.insert((entry.counted.after(after), budget));
             }
             return;
         }
@@ -268,6 +278,7 @@ impl ReportDelta {
             given: true,
             urgent,
             sparse: 0,
+            held: Rate::ZERO,
         };
         self.follow(line, known, seq, now);
     }
@@ -275,8 +286,9 @@ impl ReportDelta {
     /// Copies the latest tally and demand into the line.
     fn update(&mut self, budget: BudgetId, now: Tick) {
         if let Some(entry) = self.entries.get_mut(&budget) {
-            let due = entry.counted.after(Self::UPDATE_EVERY);
-            self.behind.remove(&(due, budget));
+            for after in [Self::UPDATE_EVERY, Self::FADES] {
+                self.behind.remove(&(entry.counted.after(after), budget));
+            }
             (entry.line.tally, entry.counted) = (entry.tally, now);
             if let Some(demand) = entry.fallen.take() {
                 entry.line.demand = *demand;
@@ -356,8 +368,9 @@ impl ReportDelta {
     pub(super) fn forget(&mut self, budget: BudgetId) {
         self.window.forget(budget);
         if let Some(entry) = self.entries.remove(&budget) {
-            let due = entry.counted.after(Self::UPDATE_EVERY);
-            self.behind.remove(&(due, budget));
+            for after in [Self::UPDATE_EVERY, Self::FADES] {
+                self.behind.remove(&(entry.counted.after(after), budget));
+            }
         }
     }
 
@@ -383,9 +396,9 @@ impl ReportDelta {
     }
 }
 
-/// Returns true if a line says what another says, or differs in a demand alone that is less, and more than
-/// half, where the former is at most `sparse`.
-fn falls_by_a_little(before: &Line, line: &Line, sparse: u64) -> bool {
+/// Returns true if a line says what another says, or differs in a demand alone that is less, and not over, where the
+/// former is little of what is held, or the new one is more than half of it and it is sparse.
+fn falls_by_a_little(before: &Line, line: &Line, known: Known) -> bool {
     if (before.tally, &before.rare) != (line.tally, &line.rare) {
         return false;
     }
@@ -399,7 +412,8 @@ fn falls_by_a_little(before: &Line, line: &Line, sparse: u64) -> bool {
         .map(weight)
         .eq(line.demand.iter().map(weight));
     let (was, is) = (total(&before.demand), total(&line.demand));
-    same && is <= was && was <= sparse && matches!(DemandChange::of(was, is), DemandChange::None)
+    let small = was <= known.sparse && matches!(DemandChange::of(was, is), DemandChange::None);
+    same && is <= was && (small || is > 0 && is_little(was, known.held))
 }
 
 /// Returns true if a request waits.

@@ -7,7 +7,7 @@ use crate::interner::Interner;
 use crate::message::{AnswerLine, BandDemand, ReportLine, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{Number, PeriodId, Tick, Tokens};
+use crate::unit::{Number, PeriodId, Rate, Tick, Tokens};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
@@ -46,6 +46,15 @@ impl DemandChange {
             false => Self::None,
         }
     }
+}
+
+/// Returns true if a demand is little of the rate that is held for it, an eighth at most.
+///
+/// A fall of such a demand leaves others little more than they can have already: all but that eighth. Whoever lacks
+/// more has some of the held rate recalled, and what is returned is reported with the demand of that time. So a key
+/// that is used once in a while costs no report of each step in which its estimate falls.
+pub(crate) const fn is_little(demand: u64, held: Rate) -> bool {
+    demand <= held.grains() >> 3
 }
 
 /// Returns the sum of the demand of all bands.
@@ -233,10 +242,10 @@ impl Claim {
         let mut asked = line.largest_wait > waited.map_or(Tokens::ZERO, |(_, cost)| cost);
         let mut fell = false;
         if changed {
-            let sum = total(demand);
-            match DemandChange::of(total(&self.demand), sum) {
+            let (was, sum) = (total(&self.demand), total(demand));
+            match DemandChange::of(was, sum) {
                 DemandChange::Up => asked |= !self.serves(sum),
-                DemandChange::Down => fell = true,
+                DemandChange::Down => fell = !self.has_much_for(was),
                 DemandChange::None => {}
             }
             self.demand = demand.into();
@@ -274,18 +283,28 @@ impl Claim {
 
     /// Returns true if the part that the child was last told of, less its target, is enough for a demand.
     fn serves(&self, demand: u64) -> bool {
-        let Some(last_line) = &self.last_line else {
-            return false;
-        };
-        let kept = last_line
-            .given
-            .ahead_of(self.returned().merge(self.target()));
-        let kept = match last_line.terms.kind {
-            Kind::Rate => kept.rate.grains(),
-            Kind::Quota => kept.tokens.grains(),
-            Kind::Concurrency => kept.burst.grains(),
-        };
-        last_line.period == self.period && kept >= demand
+        self.kept().is_some_and(|(kind, kept)| {
+            let kept = match kind {
+                Kind::Rate => kept.rate.grains(),
+                Kind::Quota => kept.tokens.grains(),
+                Kind::Concurrency => kept.burst.grains(),
+            };
+            kept >= demand
+        })
+    }
+
+    /// Returns true if a demand is little of that part, which is of a rate.
+    fn has_much_for(&self, demand: u64) -> bool {
+        self.kept()
+            .is_some_and(|(kind, kept)| kind == Kind::Rate && is_little(demand, kept.rate))
+    }
+
+    /// Returns the part that the child was last told of, less its target, unless it is of another period.
+    fn kept(&self) -> Option<(Kind, Vector)> {
+        let last_line = self.last_line.as_ref()?;
+        let back = self.returned().merge(self.target());
+        (last_line.period == self.period)
+            .then(|| (last_line.terms.kind, last_line.given.ahead_of(back)))
     }
 
     /// Counts the demand with `rule` from now on. Returns true if the demand changed by that.

@@ -418,11 +418,13 @@ fn a_demand_that_falls_a_little_is_reported_once_a_second() {
     assert_eq!(planted::with(Some(Bug::SmallFallUnsaid), never), None);
 }
 
-/// Lines that a client reports for one request within 15 seconds, with a report every 200 ms.
-fn lines_of_a_request() -> usize {
+/// Returns the lines that a client reports for one request within 15 seconds while it holds a rate, with a report
+/// every 200 ms: the time of each, and its demand.
+fn lines_of_a_request(held: u64) -> Vec<(u64, u64)> {
     let budget = rate(ExpiryDraft::Word("deny".into()));
-    let mut client = leased(&budget, 0, given(&budget, [10, 10, 10, 0]));
-    let mut lines = 0;
+    let held = given(&budget, [held, held, held, 0]);
+    let mut client = leased(&budget, 0, held);
+    let mut lines = Vec::new();
     for step in 1..=75 {
         let now = at(step * 200);
         if step == 10 {
@@ -430,21 +432,85 @@ fn lines_of_a_request() -> usize {
             assert!(taken.is_ok());
         }
         let report = client.report(now, 0).expect("a report");
-        lines += report.lines.len();
-        let known = answer(
-            edge(1, 1),
-            report.seq.get(),
-            &budget,
-            0,
-            given(&budget, [10, 10, 10, 0]),
-        );
+        let demands = report.lines.iter().map(demand_in);
+        lines.extend(demands.map(|demand| (step * 200, demand)));
+        let known = answer(edge(1, 1), report.seq.get(), &budget, 0, held);
         client.handle_answer(&known, now);
     }
     lines
 }
 
+fn demand_in(line: &ReportLine) -> u64 {
+    line.demand.iter().map(|of| of.curve.total()).sum()
+}
+
 #[test]
-fn a_request_costs_about_one_line_a_second_until_it_is_forgotten() {
-    let lines = lines_of_a_request();
-    assert!((8..=16).contains(&lines), "{lines}");
+fn a_request_costs_few_lines_until_it_is_forgotten() {
+    let lines = lines_of_a_request(10).len();
+    assert!(lines <= 4, "{lines}");
+}
+
+/// A single request is remembered as a small demand, which is little of 100 a second.
+#[test]
+fn a_request_that_is_little_of_what_is_held_costs_no_line_for_each_fall() {
+    let lines = lines_of_a_request(100);
+    let after: Vec<_> = lines.iter().filter(|(ms, _)| *ms >= 2_000).collect();
+    assert!(after.len() <= 4, "{lines:?}");
+    let begins = |(ms, demand): &&(u64, u64)| *ms <= 2_200 && *demand > 0;
+    assert!(after.iter().any(begins), "{lines:?}");
+    let ends = |(ms, demand): &&(u64, u64)| (12_000..13_000).contains(ms) && *demand == 0;
+    assert!(after.last().is_some_and(ends), "{lines:?}");
+}
+
+/// Whoever lacks something learns how little is wanted with the first part that is returned.
+#[test]
+fn a_part_that_is_recalled_is_returned_with_the_demand_of_that_time() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let held = given(&budget, [100, 100, 100, 0]);
+    let mut client = leased(&budget, 0, held);
+    let mut demand = Vec::new();
+    for step in 1..=30 {
+        let now = at(step * 200);
+        if step == 10 {
+            assert!(client.try_acquire_at(B, token(&budget), now).is_ok());
+        }
+        let report = client.report(now, 0).expect("a report");
+        demand.extend(report.lines.iter().map(demand_in));
+        let mut known = answer(edge(1, 1), report.seq.get(), &budget, 0, held);
+        if step >= 29 {
+            known.lines[0].target = given(&budget, [50, 50, 0, 0]);
+        }
+        client.handle_answer(&known, now);
+    }
+    let (last, before) = (demand.pop(), demand.pop());
+    assert!(last < before && last > Some(0), "{before:?}, {last:?}");
+}
+
+/// Returns true if the fall of a client's demand from this rate to nothing is urgent to its node, which gave it 100/s
+/// of 100/s and so has nothing for others.
+fn end_is_urgent(demand: u64) -> bool {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, mut client) = node_with_client(&budget, whole(&budget));
+    let mut say = |demand: u64, ms: u64| {
+        let rate = given(&budget, [demand, 0, 0, 0]).rate.grains();
+        let mut report = client.report(at(ms), 0).expect("a report");
+        report.lines = vec![ReportLine {
+            demand: vec![BandDemand {
+                band: Band::default(),
+                curve: DemandCurve::of(rate, Weight::ONE),
+            }],
+            ..SILENT
+        }];
+        node.handle_report(&report, at(ms));
+        node.flush_urgent(at(ms));
+        node.take_report_urgent()
+    };
+    say(demand, 600);
+    say(0, 800)
+}
+
+#[test]
+fn the_end_of_a_demand_is_urgent_unless_it_was_little_of_what_is_held() {
+    assert!(end_is_urgent(50));
+    assert!(!end_is_urgent(5));
 }

@@ -5,6 +5,7 @@ use crate::budget::OnLeaseExpiry;
 use crate::client::decider::Decider;
 use crate::demand::{DemandCurve, ESCROW, Observed};
 use crate::holder::Wants;
+use crate::ledger::is_little;
 use crate::message::{BandDemand, Tally};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
@@ -128,15 +129,15 @@ impl<D: Decider> Allotment<D> {
     }
 
     /// Returns true if the parent should learn of this before the next report is due: the demand rose by more
-    /// than half and no share serves it, or it fell by more than half and other clients may use what is held
-    /// for it. Every request before `since` has been seen.
+    /// than half and no share serves it, or it fell by more than half, was not little of what is held, and other clients
+    /// may use what is held for it. Every request before `since` has been seen.
     pub(in crate::client) fn is_urgent(&mut self, since: Tick, now: Tick) -> bool {
         let (before, next) = (self.last_report, self.would_say(since, now));
         let risen = next.demand > before.demand.saturating_add(before.demand >> 1);
         let unserved = next.demand > self.capacity_at(now);
         let fallen = next.demand < before.demand >> 1;
         (risen && unserved)
-            || (fallen && !unserved)
+            || (fallen && !unserved && !self.holds_much(now))
             || next.largest_wait > before.largest_wait
             || next.floor != before.floor
     }
@@ -151,9 +152,13 @@ impl<D: Decider> Allotment<D> {
     }
 
     /// Returns the time at which the budget must be examined even if nothing is requested or granted before:
-    /// when its demand may have fallen by much, or when the decider must be.
+    /// when its demand may have fallen by much, or when the decider must be. If the reported demand is little of what
+    /// is held, no fall matters before the last one.
     pub(in crate::client) fn next_look(&self, now: Tick) -> Option<Tick> {
-        let cooled = (!self.rests()).then(|| self.demand.cools_until(now));
+        let cooled = (!self.rests()).then(|| match self.holds_much(now) {
+            true => self.demand.over_at(now),
+            false => self.demand.cools_until(now),
+        });
         let needed = self.decider.rests_until(now);
         cooled.into_iter().chain(needed).min()
     }
@@ -164,6 +169,13 @@ impl<D: Decider> Allotment<D> {
             && self.last_report.largest_wait.is_zero()
             && self.demand.is_at_rest()
             && self.decider.in_flight() == 0
+    }
+
+    /// Returns true if the reported demand is little of the rate that is held.
+    fn holds_much(&self, now: Tick) -> bool {
+        self.kind() == Some(Kind::Rate)
+            && self.decides_by_edge()
+            && is_little(self.last_report.demand, self.decider.share_at(now).rate)
     }
 
     /// Returns the held capacity that demand is compared with.
