@@ -9,7 +9,6 @@ use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tick};
 use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::Arc;
 
 /// Name of a key: the id of its budget's current generation, or the reason that there is none.
 pub type Name = Result<BudgetId, KeyRefusal>;
@@ -31,9 +30,9 @@ pub struct Registry {
     connected: usize,
     /// The session at which the last sweep for closed ones ended.
     swept: Incarnation,
-    names: BTreeMap<Arc<Key>, Named>,
+    names: BTreeMap<Key, Named>,
     /// The key of each generation whose name a session knows.
-    keys: BTreeMap<BudgetId, Arc<Key>>,
+    keys: BTreeMap<BudgetId, Key>,
 }
 
 /// One session.
@@ -48,13 +47,30 @@ pub struct Session {
     asked_to_move: Option<Tick>,
     /// True if it is told the members of the cluster.
     wants_members: bool,
-    keys: BTreeSet<Arc<Key>>,
+    keys: BTreeSet<Key>,
 }
 
 #[derive(Debug)]
 struct Named {
     name: Name,
-    sessions: BTreeSet<Incarnation>,
+    /// Sorted. Most keys have one session, for which a tree takes twelve times the memory.
+    sessions: Vec<Incarnation>,
+}
+
+impl Named {
+    fn add(&mut self, client: Incarnation) {
+        if let Err(place) = self.sessions.binary_search(&client) {
+            self.sessions
+                .reserve_exact(usize::from(self.sessions.is_empty()));
+            self.sessions.insert(place, client);
+        }
+    }
+
+    fn remove(&mut self, client: Incarnation) {
+        if let Ok(place) = self.sessions.binary_search(&client) {
+            self.sessions.remove(place);
+        }
+    }
 }
 
 impl Session {
@@ -90,7 +106,7 @@ impl Session {
 
     /// Returns the keys that the session asked for.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.keys.iter().map(AsRef::as_ref)
+        self.keys.iter()
     }
 
     /// Returns true if the session is connected and was not asked to move within `span`.
@@ -212,16 +228,16 @@ impl Registry {
             return Ok(Interned { key, budget });
         }
         let key = match self.names.get_key_value(&key) {
-            Some((shared, _)) => Arc::clone(shared),
-            None => Arc::new(key),
+            Some((shared, _)) => shared.clone(),
+            None => key,
         };
-        session.keys.insert(Arc::clone(&key));
-        let named = self.names.entry(Arc::clone(&key));
+        session.keys.insert(key.clone());
+        let named = self.names.entry(key.clone());
         let named = named.or_insert_with(|| Named {
             name: Err(KeyRefusal::NotYet),
-            sessions: BTreeSet::new(),
+            sessions: Vec::new(),
         });
-        named.sessions.insert(client);
+        named.add(client);
         let budget = match named.name {
             Ok(budget) => Ok(budget),
             Err(_) => name(&key),
@@ -231,7 +247,6 @@ impl Registry {
         changes.look(&key, named, budget, &mut self.keys);
         changes.0.remove(&client);
         changes.send(&self.sessions);
-        let key = Key::clone(&key);
         Ok(Interned { key, budget })
     }
 
@@ -250,7 +265,7 @@ impl Registry {
         let range = self.names.range_mut::<Key, _>((from, Bound::Unbounded));
         for (count, (key, named)) in (1..=most).zip(range) {
             changes.look(key, named, name(key), &mut self.keys);
-            last = (count == most).then(|| Key::clone(key));
+            last = (count == most).then(|| key.clone());
         }
         (changes.send(&self.sessions), last)
     }
@@ -264,7 +279,7 @@ impl Registry {
         let mut changes = NameChanges::default();
         for key in keys {
             let shared = self.names.get_key_value(key);
-            let Some(key) = shared.map(|(shared, _)| Arc::clone(shared)) else {
+            let Some(key) = shared.map(|(shared, _)| shared.clone()) else {
                 continue;
             };
             if let Some(named) = self.names.get_mut(&key) {
@@ -277,7 +292,7 @@ impl Registry {
     /// Returns the key that sessions know by a generation's id.
     #[must_use]
     pub fn key_of(&self, budget: BudgetId) -> Option<&Key> {
-        self.keys.get(&budget).map(AsRef::as_ref)
+        self.keys.get(&budget)
     }
 
     /// Returns the number of sessions, connected or not.
@@ -296,7 +311,7 @@ impl Registry {
     pub fn waiting(&self) -> impl Iterator<Item = &Key> {
         let waiting = |named: &Named| named.name == Err(KeyRefusal::NotYet);
         let names = self.names.iter().filter(move |(_, named)| waiting(named));
-        names.map(|(key, _)| key.as_ref())
+        names.map(|(key, _)| key)
     }
 
     /// Sends a message to a session, if it exists and is connected.
@@ -334,7 +349,7 @@ impl Registry {
         self.connected -= usize::from(session.is_connected());
         for key in &session.keys {
             if let Some(named) = self.names.get_mut(key) {
-                named.sessions.remove(&client);
+                named.remove(client);
                 if named.sessions.is_empty() {
                     if let Ok(budget) = named.name {
                         self.keys.remove(&budget);
@@ -431,10 +446,10 @@ impl NameChanges {
     /// Records the current name of a key, and notes the sessions to tell if it has changed.
     fn look(
         &mut self,
-        key: &Arc<Key>,
+        key: &Key,
         named: &mut Named,
         now: Name,
-        keys: &mut BTreeMap<BudgetId, Arc<Key>>,
+        keys: &mut BTreeMap<BudgetId, Key>,
     ) {
         if now == named.name {
             return;
@@ -443,12 +458,12 @@ impl NameChanges {
             keys.remove(&former);
         }
         if let Ok(budget) = now {
-            keys.insert(budget, Arc::clone(key));
+            keys.insert(budget, key.clone());
         }
         named.name = now;
         for &client in &named.sessions {
             self.0.entry(client).or_default().push(Interned {
-                key: Key::clone(key),
+                key: key.clone(),
                 budget: now,
             });
         }

@@ -1,6 +1,7 @@
 //! Keys, and the patterns that name them in rules.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::fmt;
 
@@ -70,10 +71,12 @@ impl core::error::Error for KeyError {}
 /// The name under which requests are counted, such as `tenant/7/reads`.
 ///
 /// 1 to 256 bytes of visible ASCII other than `*`, in 1 to 16 segments separated by `/`, none of them empty.
+///
+/// A copy shares the text: a node has each key in several tables.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
-pub struct Key(String);
+pub struct Key(Arc<str>);
 
 impl Key {
     /// Maximum number of bytes, also of a pattern.
@@ -108,7 +111,7 @@ impl Borrow<str> for Key {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
-pub struct KeyPattern(String);
+pub struct KeyPattern(Arc<str>);
 
 impl KeyPattern {
     /// The segment that matches any segment.
@@ -182,43 +185,43 @@ fn refuse_star(text: &str, stars: usize) -> Result<(), KeyError> {
     }
 }
 
-impl TryFrom<String> for Key {
+impl TryFrom<&str> for Key {
     type Error = KeyError;
 
-    fn try_from(text: String) -> Result<Self, KeyError> {
-        check(&text)?;
-        refuse_star(&text, 0)?;
-        Ok(Self(text))
+    fn try_from(text: &str) -> Result<Self, KeyError> {
+        check(text)?;
+        refuse_star(text, 0)?;
+        Ok(Self(text.into()))
     }
 }
 
-impl TryFrom<String> for KeyPattern {
+impl TryFrom<&str> for KeyPattern {
     type Error = KeyError;
 
-    fn try_from(text: String) -> Result<Self, KeyError> {
-        let wildcards = check(&text)?;
-        refuse_star(&text, wildcards)?;
+    fn try_from(text: &str) -> Result<Self, KeyError> {
+        let wildcards = check(text)?;
+        refuse_star(text, wildcards)?;
         if wildcards > Self::WILDCARDS_MAX {
             return Err(KeyError::TooManyWildcards { wildcards });
         }
-        Ok(Self(text))
+        Ok(Self(text.into()))
     }
 }
 
 /// Conversions of both types.
 macro_rules! text {
     ($name:ident) => {
-        impl TryFrom<&str> for $name {
+        impl TryFrom<String> for $name {
             type Error = KeyError;
 
-            fn try_from(text: &str) -> Result<Self, KeyError> {
-                Self::try_from(String::from(text))
+            fn try_from(text: String) -> Result<Self, KeyError> {
+                Self::try_from(text.as_str())
             }
         }
 
         impl From<$name> for String {
             fn from(value: $name) -> Self {
-                value.0
+                Self::from(&*value.0)
             }
         }
 

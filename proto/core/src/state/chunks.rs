@@ -4,6 +4,7 @@ use crate::unit::{BudgetId, RuleId};
 use alloc::collections::{BTreeMap, btree_map};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::slice;
 
 /// An id that the log issues in rising order.
 pub(super) trait Issued: Copy + Ord {
@@ -27,12 +28,17 @@ impl Issued for RuleId {
 /// A copy shares the chunks. A change copies the chunk that it affects, once. So a snapshot is taken in the
 /// time of a few entries and written by another thread, while the state continues to change.
 ///
+/// A chunk is a sorted list. Ids are issued in rising order, so an entry is appended, and a chunk whose ids are all in
+/// use has no room to spare. A tree that grows at its end is half empty.
+///
 /// No chunk is empty, so equal maps are equal chunk by chunk.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(super) struct Chunks<K, V> {
-    chunks: BTreeMap<u64, Arc<BTreeMap<K, V>>>,
+    chunks: BTreeMap<u64, Chunk<K, V>>,
     len: usize,
 }
+
+type Chunk<K, V> = Arc<Vec<(K, V)>>;
 
 impl<K, V> Default for Chunks<K, V> {
     fn default() -> Self {
@@ -52,38 +58,56 @@ impl<K: Issued, V: Clone> Chunks<K, V> {
         number / Self::SIZE
     }
 
+    /// Returns the place of an entry, or the one that it would have. If no id before it is missing, no search is needed.
+    fn place(chunk: &[(K, V)], key: &K) -> Result<usize, usize> {
+        let full = usize::try_from(key.number() % Self::SIZE).unwrap_or(usize::MAX);
+        match chunk.get(full) {
+            Some((at, _)) if at == key => Ok(full),
+            _ => chunk.binary_search_by(|(at, _)| at.cmp(key)),
+        }
+    }
+
     pub(super) fn get(&self, key: &K) -> Option<&V> {
-        self.chunks.get(&Self::chunk(key.number()))?.get(key)
+        let chunk = self.chunks.get(&Self::chunk(key.number()))?;
+        let place = Self::place(chunk, key).ok()?;
+        chunk.get(place).map(|(_, value)| value)
     }
 
     pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let chunk = self.chunks.get_mut(&Self::chunk(key.number()))?;
         // A missing key must not copy a chunk.
-        if !chunk.contains_key(key) {
-            return None;
-        }
-        Arc::make_mut(chunk).get_mut(key)
+        let place = Self::place(chunk, key).ok()?;
+        let entry = Arc::make_mut(chunk).get_mut(place);
+        entry.map(|(_, value)| value)
     }
 
     pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let chunk = self.chunks.entry(Self::chunk(key.number())).or_default();
-        let former = Arc::make_mut(chunk).insert(key, value);
-        if former.is_none() {
-            self.len = self.len.saturating_add(1);
+        let chunk = Arc::make_mut(chunk);
+        match Self::place(chunk, &key) {
+            Ok(place) => {
+                let entry = chunk.get_mut(place)?;
+                Some(core::mem::replace(&mut entry.1, value))
+            }
+            Err(place) => {
+                chunk.insert(place, (key, value));
+                self.len = self.len.saturating_add(1);
+                None
+            }
         }
-        former
     }
 
     pub(super) fn remove(&mut self, key: &K) -> Option<V> {
         let number = Self::chunk(key.number());
         let chunk = self.chunks.get_mut(&number)?;
-        if !chunk.contains_key(key) {
-            return None;
-        }
+        let place = Self::place(chunk, key).ok()?;
         let chunk = Arc::make_mut(chunk);
-        let former = chunk.remove(key)?;
-        let empty = chunk.is_empty();
-        if empty {
+        let (_, former) = chunk.remove(place);
+        // A few entries of many ids must not keep the room of all.
+        if chunk.len() <= chunk.capacity() / 4 {
+            chunk.shrink_to_fit();
+        }
+        if chunk.is_empty() {
             self.chunks.remove(&number);
         }
         self.len = self.len.saturating_sub(1);
@@ -93,7 +117,7 @@ impl<K: Issued, V: Clone> Chunks<K, V> {
     pub(super) fn iter(&self) -> Iter<'_, K, V> {
         Iter {
             chunks: self.chunks.values(),
-            chunk: btree_map::Iter::default(),
+            chunk: slice::Iter::default(),
             left: self.len,
         }
     }
@@ -101,7 +125,7 @@ impl<K: Issued, V: Clone> Chunks<K, V> {
     /// Iterates over the keys of at least `key`, in order.
     pub(super) fn from(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
         let chunks = self.chunks.range(Self::chunk(key.number())..);
-        let all = chunks.flat_map(|(_, chunk)| chunk.iter());
+        let all = chunks.flat_map(|(_, chunk)| chunk.iter().map(|(at, value)| (at, value)));
         all.skip_while(move |(at, _)| **at < key)
     }
 
@@ -113,8 +137,8 @@ impl<K: Issued, V: Clone> Chunks<K, V> {
 
 /// Iterator over all entries of a map, in the order of keys.
 pub(super) struct Iter<'a, K, V> {
-    chunks: btree_map::Values<'a, u64, Arc<BTreeMap<K, V>>>,
-    chunk: btree_map::Iter<'a, K, V>,
+    chunks: btree_map::Values<'a, u64, Chunk<K, V>>,
+    chunk: slice::Iter<'a, (K, V)>,
     left: usize,
 }
 
@@ -123,9 +147,9 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(pair) = self.chunk.next() {
+            if let Some((key, value)) = self.chunk.next() {
                 self.left = self.left.saturating_sub(1);
-                return Some(pair);
+                return Some((key, value));
             }
             self.chunk = self.chunks.next()?.iter();
         }
@@ -171,6 +195,21 @@ mod tests {
         *map.get_mut(&BudgetId::new(70)).unwrap() = 7;
         assert_eq!(shared(&map, &frozen), 9);
         assert_eq!(frozen.get(&BudgetId::new(70)), Some(&0));
+    }
+
+    #[test]
+    fn a_chunk_takes_the_memory_of_its_entries() {
+        let mut map: Map = (0..64).map(|id| (BudgetId::new(id), 0)).collect();
+        let room = |map: &Map| {
+            map.chunks
+                .values()
+                .map(|chunk| chunk.capacity())
+                .sum::<usize>()
+        };
+        assert_eq!(room(&map), 64);
+        (1..64).for_each(|id| assert_eq!(map.remove(&BudgetId::new(id)), Some(0)));
+        assert!(room(&map) <= 4, "{}", room(&map));
+        assert_eq!(map.get(&BudgetId::new(0)), Some(&0));
     }
 
     proptest! {
