@@ -3,7 +3,9 @@
 //! These tests need a process of their own. Whether an event has a listener is determined once for all threads,
 //! by the first thread that reaches it, and that must be the one that listens.
 
+use aliquot_client::http::RequestLimits;
 use aliquot_client::observe::Watch;
+use aliquot_client::shape::Meter;
 use aliquot_client::{Limit, Limiter, ManualClock, RateLimitLayer, Reason};
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
@@ -94,7 +96,9 @@ fn of_refusals_the_first_of_each_reason_is_told_and_then_a_sample() {
 fn a_limit_that_is_not_set_up_is_logged_at_the_first_request_and_then_seldom() {
     let ear = Ear::default();
     tracing::subscriber::with_default(ear.clone(), || {
-        let layer = RateLimitLayer::new(Limiter::local_permits(5).expect("permits"));
+        let permits = Meter::over(Limiter::local_permits(5).expect("permits"));
+        let limits = RequestLimits::new().limit("share", permits);
+        let layer = RateLimitLayer::combined(limits).expect("limits");
         for _ in 0..1_025 {
             let service =
                 tower::service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(())));

@@ -13,16 +13,19 @@
 //! process's share.
 
 mod answer;
+mod body;
 mod decide;
 mod meter;
 mod options;
 mod outcome;
 mod permits;
 mod request_limits;
+mod taken;
 
 pub use answer::{Answers, Plain, Problems};
+pub use body::PermitBody;
 pub use options::{Fields, Misconfigured, NoKey, Reset};
-pub use permits::{PermitBody, PermitLayer, Permitted};
+pub use permits::{PermitLayer, Permitted};
 pub use request_limits::{RequestLimits, RequestLimitsError};
 
 use crate::clock::SharedClock;
@@ -61,11 +64,13 @@ type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 /// [`Reason::Broken`](crate::Reason::Broken) or [`Reason::Shed`](crate::Reason::Shed). A gRPC call is
 /// answered with `RESOURCE_EXHAUSTED` or `UNAVAILABLE`. A request whose key is missing or not valid is answered
 /// with 400 or `INVALID_ARGUMENT` ([`RateLimitLayer::without_key`]). If the limit is not set up, because no budget
-/// matches the key or the budget is of the wrong kind, the answer is 500 or `INTERNAL`
+/// matches the key or a window is of the wrong kind, the answer is 500 or `INTERNAL`
 /// ([`RateLimitLayer::misconfigured`]).
 ///
-/// This layer counts tokens. For permits, which are held until the response has been sent, use
-/// [`PermitLayer`].
+/// A limiter of permits ([`Limiter::local_permits`], or a leased concurrency budget) works here as one of tokens
+/// does: each request takes one permit, whatever its cost, and holds it until the body of the response has been sent
+/// or is dropped ([`PermitBody`]). A request that finds none free is refused, except that it waits for a permit that a
+/// node may bring. For requests that wait in line, use [`PermitLayer`].
 ///
 /// ```no_run
 /// use aliquot_client::http::{Fields, key};
@@ -115,16 +120,12 @@ impl<A> fmt::Debug for RateLimitLayer<A> {
 impl RateLimitLayer {
     /// Counts all requests against one limiter. No request takes a lock.
     ///
-    /// The limiter must count tokens. Under one of permits ([`Limiter::local_permits`], or a leased concurrency budget)
-    /// every request is answered with 500 and logged ([`RateLimitLayer::misconfigured`]), because a permit is held and
-    /// not taken. [`PermitLayer::new`] takes such a limiter:
-    ///
     /// ```
-    /// use aliquot_client::http::PermitLayer;
     /// use aliquot_client::{Limit, Limiter, RateLimitLayer};
     ///
     /// let per_second = RateLimitLayer::new(Limiter::local(Limit::per_sec(100), 20)?);
-    /// let in_flight = PermitLayer::new(Limiter::local_permits(50)?);
+    /// // At most 50 requests at a time, each until its response has been sent.
+    /// let in_flight = RateLimitLayer::new(Limiter::local_permits(50)?);
     /// # Ok::<(), aliquot_client::LimitError>(())
     /// ```
     #[must_use]
@@ -169,8 +170,7 @@ impl RateLimitLayer {
     ///
     /// # Errors
     ///
-    /// [`RequestLimitsError`] if there are no limits, if a name is invalid or used twice, or if a limiter counts permits
-    /// ([`Limiter::local_permits`]).
+    /// [`RequestLimitsError`] if there are no limits, or if a name is invalid or used twice.
     pub fn combined(limits: RequestLimits) -> Result<Self, RequestLimitsError> {
         Ok(Self::with_limits(Limits::All(limits.checked()?)))
     }
@@ -202,7 +202,7 @@ impl<A> RateLimitLayer<A> {
         }
     }
 
-    /// Sets the cost of a request, in tokens. The default is one.
+    /// Sets the cost of a request, in tokens. The default is one. It does not count for permits.
     #[must_use]
     pub fn cost<F>(mut self, cost: F) -> Self
     where
@@ -281,7 +281,8 @@ impl<A> RateLimitLayer<A> {
     }
 
     /// Calls `hook` with each admission, before the service is called, for audits. With several limits it is
-    /// called once for each limiter. Stores have no admissions, and the hook is not called for them.
+    /// called once for each limiter. A permit is an admission of one token. Stores have no admissions, and the hook is
+    /// not called for them.
     #[must_use]
     pub fn on_admit<F>(mut self, hook: F) -> Self
     where
@@ -338,9 +339,9 @@ where
     B: Send + 'static,
     R: Send,
 {
-    type Response = Response<R>;
+    type Response = Response<PermitBody<R>>;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<R>, S::Error>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -354,19 +355,22 @@ where
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             let options = &rules.options;
-            match rules.decide(&parts).await {
-                Outcome::Free => inner.call(Request::from_parts(parts, body)).await,
-                Outcome::Admitted(tightest) => {
+            let mut held = Vec::new();
+            let response = match rules.decide(&parts).await {
+                Outcome::Free => inner.call(Request::from_parts(parts, body)).await?,
+                Outcome::Admitted { tightest, permits } => {
+                    held = permits;
                     let mut response = inner.call(Request::from_parts(parts, body)).await?;
-                    if let Some((name, held)) = tightest {
-                        options.describe(response.headers_mut(), name, &held);
+                    if let Some((name, info)) = tightest {
+                        options.describe(response.headers_mut(), name, &info);
                     }
-                    Ok(response)
+                    response
                 }
-                Outcome::Refused(refusal) => Ok(refusal.answer::<A, R>(&parts, options)),
-                Outcome::NoKey(refused) => Ok(answer::no_key::<A, R>(&parts, &refused)),
-                Outcome::Missing(name) => Ok(answer::missing_key::<A, R>(&parts, name)),
-            }
+                Outcome::Refused(refusal) => refusal.answer::<A, R>(&parts, options),
+                Outcome::NoKey(refused) => answer::no_key::<A, R>(&parts, &refused),
+                Outcome::Missing(name) => answer::missing_key::<A, R>(&parts, name),
+            };
+            Ok(response.map(|body| PermitBody::new(body, held)))
         })
     }
 }

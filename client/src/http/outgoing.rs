@@ -3,7 +3,8 @@
 use super::retry::retry_after;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
-use crate::limiter::refused::Refused;
+use crate::limiter::permit::Permit;
+use crate::limiter::refused::{Reason, Refused};
 use aliquot_core::unit::{Span, Tick};
 use http::{HeaderMap, StatusCode};
 use std::collections::BTreeMap;
@@ -167,7 +168,8 @@ impl RetryAfterLayer {
         self
     }
 
-    /// Takes a token of this limiter before each call.
+    /// Takes a token of this limiter before each call. If the limiter counts permits, each call holds one until the
+    /// head of its answer is there.
     #[must_use]
     pub fn limiter(mut self, limiter: Limiter) -> Self {
         self.manners.limiter = Some(limiter);
@@ -225,9 +227,9 @@ impl Held {
 }
 
 impl Manners {
-    /// Waits until the host may be called, and for a token of the limiter.
-    async fn permit<E>(&self, held: &Held, host: &str) -> Result<(), OutgoingError<E>> {
-        let mut limiter = self.limiter.as_ref();
+    /// Waits until the host may be called, and for a token of the limiter, or for the permit that is returned.
+    async fn permit<E>(&self, held: &Held, host: &str) -> Result<Option<Permit>, OutgoingError<E>> {
+        let (mut limiter, mut permit) = (self.limiter.as_ref(), None);
         // Time waited for the server; the limiter has a time of its own.
         let mut waited = Duration::ZERO;
         loop {
@@ -236,10 +238,10 @@ impl Manners {
                 // Another answer may arrive while the limiter makes this call wait, so check the host again
                 // after it.
                 let Some(limiter) = limiter.take() else {
-                    return Ok(());
+                    return Ok(permit);
                 };
-                let taken = limiter.acquire_within(1, self.wait).await;
-                taken.map_err(OutgoingError::Refused)?;
+                let taken = self.take(limiter).await;
+                permit = taken.map_err(OutgoingError::Refused)?;
                 continue;
             };
             let left = Duration::from_nanos(left.nanos());
@@ -250,6 +252,23 @@ impl Manners {
             let slept = self.clock.now().since(now);
             waited = waited.saturating_add(Duration::from_nanos(slept.nanos()));
         }
+    }
+
+    /// Takes a token or, of a limiter of permits, the permit that is returned.
+    async fn take(&self, limiter: &Limiter) -> Result<Option<Permit>, Refused> {
+        if !limiter.counts_permits() {
+            match limiter.acquire_within(1, self.wait).await {
+                // The kind of a leased limit is known only once a node has told it.
+                Err(no) if no.reason == Reason::WrongKind && limiter.counts_permits() => {}
+                taken => return taken.map(|_| None),
+            }
+        }
+        let permit = tokio::select! {
+            biased;
+            permit = limiter.permit() => permit,
+            () = limiter.clock().sleep(self.wait) => limiter.try_permit(),
+        };
+        permit.map(Some)
     }
 
     fn heed(&self, held: &Held, host: &str, answer: &impl Answered) {
@@ -287,7 +306,7 @@ where
         let (manners, held) = (self.manners.clone(), Arc::clone(&self.held));
         Box::pin(async move {
             let host = request.host().unwrap_or_default().to_ascii_lowercase();
-            manners.permit::<S::Error>(&held, &host).await?;
+            let _permit = manners.permit::<S::Error>(&held, &host).await?;
             let answer = inner.call(request).await.map_err(OutgoingError::Inner)?;
             manners.heed(&held, &host, &answer);
             Ok(answer)

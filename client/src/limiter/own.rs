@@ -216,9 +216,9 @@ impl Limiter {
         self.key_state.cell.view(Tick::from_nanos(0)).slot.kind
     }
 
-    /// Returns true if this is a limiter of permits of this process.
-    pub(crate) fn has_own_permits(&self) -> bool {
-        self.own.is_some() && self.kind() == Kind::Concurrency
+    /// Returns true if this is a limiter of permits. The kind of a leased limit is known with its budget.
+    pub(crate) fn counts_permits(&self) -> bool {
+        self.kind() == Kind::Concurrency
     }
 
     fn has_rate(&self) -> Result<(), LimitError> {

@@ -179,7 +179,13 @@ const TOKENS: [Verb; 8] = [
     Verb::DecideToSettle,
     Verb::AcquireToSettle,
 ];
-const PERMITS: [Verb; 3] = [Verb::Permit, Verb::DecidePermit, Verb::PermitLayer];
+const PERMITS: [Verb; 5] = [
+    Verb::Permit,
+    Verb::DecidePermit,
+    Verb::PermitLayer,
+    Verb::Layer,
+    Verb::RequestLimits,
+];
 const ALL: [(&str, &[Verb]); 4] = [
     ("rate", &TOKENS),
     ("small", &TOKENS),

@@ -117,25 +117,25 @@ async fn the_policy_of_a_leased_limit_is_what_its_author_wrote() {
     let limiters = limiters(&clients);
     kept(&node, &limiters, &mut Vec::new()).await;
     let layer = RateLimitLayer::by_key(&clients[0], |_| Some("a".into())).problems();
-    let whole = limiters[0].whole_limit();
     until("the home tells what is left", || {
         limiters[0].peek().burst == 0
     })
     .await;
     let (_, [policy, ..]) = told(&layer).await;
+    let whole = limiters[0].whole_limit();
     let (limit, window) = whole.expect("the terms are known");
     let expect = format!("\"share\";q={limit};w={}", window.expect("a rate"));
     assert_eq!(policy, Some(expect));
 }
 
-/// No budget, and budgets of the wrong kind: mistakes of the operator, and never an excess of the caller.
+/// No budget, and for a layer of permits one of the wrong kind: mistakes of the operator, and never an excess of the
+/// caller.
 #[tokio::test]
 async fn a_budget_that_is_not_there_or_of_another_kind_is_no_excess() {
-    let jobs = budget("jobs", |draft| draft.concurrency = Some(5_u64.into()));
-    let node = FakeNode::start(1, vec![jobs, rate("a", 1_000)]).await;
+    let node = FakeNode::start(1, vec![rate("a", 1_000)]).await;
     let client = client(&[&node]);
     let fault = StatusCode::INTERNAL_SERVER_ERROR;
-    for (key, reason) in [("none", "no_budget"), ("jobs", "wrong_kind")] {
+    for (key, reason) in [("none", "no_budget")] {
         let limiter = client.limiter(key).expect("a key");
         until("its terms are known", || {
             limiter.peek().right != LimiterState::Cold
@@ -186,6 +186,42 @@ async fn a_budget_that_is_not_there_or_of_another_kind_is_no_excess() {
     }
 }
 
+/// Permits of a leased budget, of a client that knows nothing of it at its first request.
+#[tokio::test]
+async fn a_layer_holds_leased_permits_until_the_response_has_been_sent() {
+    let jobs = |key| budget(key, |draft| draft.concurrency = Some(5_u64.into()));
+    let node = FakeNode::start(1, vec![jobs("one"), jobs("several")]).await;
+    let client = client(&[&node]);
+    let tokens = own(1_000);
+    let one = RateLimitLayer::by_key(&client, |_| Some("one".into()));
+    let several =
+        RequestLimits::new()
+            .limiter("user", tokens.clone())
+            .by_key("fleet", &client, |_| Some("several".into()));
+    let several = RateLimitLayer::combined(several).expect("limits");
+    for layer in [one, several] {
+        let app = Router::new().route("/", get(|| async { "hello" }));
+        let app = app.layer(layer).into_service::<Body>();
+        let ask = || async {
+            app.clone()
+                .oneshot(request(false))
+                .await
+                .expect("an answer")
+        };
+        let mut answers = Vec::new();
+        for _ in 0..5 {
+            let answer = ask().await;
+            assert_eq!(answer.status(), StatusCode::OK);
+            answers.push(answer);
+        }
+        let refused = ask().await;
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        drop(answers);
+        assert_eq!(ask().await.status(), StatusCode::OK);
+    }
+    assert_eq!(tokens.tokens() as u64, 1_000 - 6, "a refusal takes none");
+}
+
 /// A quota of a thousand a day: the unused rest stays at the node.
 fn daily(key: &str) -> aliquot_core::budget::Budget {
     budget(key, |draft| draft.quota = Some("1000 per day".into()))
@@ -229,7 +265,7 @@ async fn says(layer: &RateLimitLayer<Problems>) -> (StatusCode, String) {
     });
     let answer = tower::Layer::layer(layer, service).oneshot(Request::new(()));
     let answer = answer.await.expect("it never fails");
-    (answer.status(), answer.into_body())
+    (answer.status(), answer.into_body().into_inner())
 }
 
 fn own(burst: u64) -> Limiter {

@@ -2,9 +2,9 @@
 
 use super::one;
 use aliquot_client::http::{
-    Answers, Fields, Misconfigured, NoKey, RequestLimits, Reset, key, retry_after,
+    Answers, Fields, Misconfigured, NoKey, PermitBody, RequestLimits, Reset, key, retry_after,
 };
-use aliquot_client::shape::FixedWindow;
+use aliquot_client::shape::{FixedWindow, Meter};
 use aliquot_client::{Client, Keyed, Limit, Limiter, ManualClock, RateLimitLayer};
 use http::{Request, Response, StatusCode};
 use std::convert::Infallible;
@@ -24,7 +24,8 @@ pub(crate) async fn asked<A: Answers<String> + 'static>(
         .layer(service)
         .oneshot(head.body(()).expect("a request"))
         .await;
-    answer.expect("it never fails")
+    let answer = answer.expect("it never fails");
+    answer.map(PermitBody::into_inner)
 }
 
 #[tokio::test]
@@ -362,11 +363,12 @@ async fn jitter_is_added_to_waits_and_never_taken_from_them() {
     assert!(waits.len() > 1);
 }
 
-/// Permits are no tokens: that is a mistake in the service, and not an excess of its caller.
+/// A meter of permits has nothing to count: that is a mistake in the service, and not an excess of its caller.
 #[tokio::test]
 async fn a_limit_that_is_not_set_up_is_no_excess() {
     let permits = Limiter::local_permits(5).expect("permits");
-    let layer = RateLimitLayer::new(permits);
+    let limits = RequestLimits::new().limit("meter", Meter::over(permits));
+    let layer = RateLimitLayer::combined(limits).expect("limits");
     let refused = asked(&layer, Request::builder()).await;
     assert_eq!(refused.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(field(&refused, "retry-after"), None);

@@ -2,7 +2,7 @@
 
 use super::one;
 use aliquot_client::http::{Obeying, OutgoingError, RetryAfterLayer};
-use aliquot_client::{Clock, ManualClock, Reason};
+use aliquot_client::{Clock, Limiter, ManualClock, Reason};
 use http::{HeaderValue, Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -214,4 +214,34 @@ async fn a_later_shorter_wait_does_not_replace_a_longer_one() {
     }
     clock.advance(Duration::from_secs(1));
     assert_eq!(third.await.expect("an answer").into_body(), 2);
+}
+
+#[tokio::test]
+async fn a_call_holds_a_permit_until_its_answer_is_there() {
+    let permits = Limiter::local_permits(1).expect("permits");
+    let layer = RetryAfterLayer::new()
+        .wait(Duration::from_millis(1))
+        .limiter(permits.clone());
+    let answers = Arc::new(tokio::sync::Semaphore::new(0));
+    let server = Arc::clone(&answers);
+    let service = layer.layer(service_fn(move |_: Request<()>| {
+        let server = Arc::clone(&server);
+        async move {
+            server.acquire().await.expect("it is open").forget();
+            Ok::<_, Infallible>(Response::new(1))
+        }
+    }));
+    let mut first = pin!(service.clone().oneshot(to("a")));
+    assert!(waits(&mut first).await);
+    let second = service.clone().oneshot(to("b")).await;
+    let Err(OutgoingError::Refused(refused)) = second else {
+        panic!("the only permit is held: {second:?}");
+    };
+    assert_eq!(refused.reason, Reason::Permits);
+    answers.add_permits(1);
+    assert_eq!(first.await.expect("an answer").into_body(), 1);
+    assert_eq!(permits.peek().level, 1);
+    // A caller that hangs up.
+    assert!(waits(&mut pin!(service.clone().oneshot(to("a")))).await);
+    assert_eq!(permits.peek().level, 1);
 }

@@ -240,22 +240,6 @@ fn invalid_limits_are_named() {
     assert_eq!(layer(&["user", &long[1..]]), None);
 }
 
-/// A permit is held and not taken, so that no request could be admitted: the mistake is found when the layer is made.
-#[test]
-fn a_limiter_of_permits_makes_no_layer_of_several_limits() {
-    let permits = Limiter::local_permits(5).expect("permits");
-    let tokens = Limiter::local(Limit::per_sec(5), 5).expect("a limit");
-    let limits = RequestLimits::new().limiter("rate", tokens);
-    let error = RateLimitLayer::combined(limits.limiter("in-flight", permits)).err();
-    let name = "in-flight".into();
-    assert_eq!(error, Some(RequestLimitsError::Permits { name }));
-    let text = error.expect("it is one").to_string();
-    assert!(
-        text.contains("in-flight") && text.contains("`PermitLayer`"),
-        "{text}"
-    );
-}
-
 /// Several IPv6 networks of one customer have a limit each, and one together.
 #[tokio::test]
 async fn several_lengths_of_ipv6_prefixes_limit_at_once() {

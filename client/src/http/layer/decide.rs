@@ -5,12 +5,12 @@ use super::meter::{Meter, Which};
 use super::options::NoKey;
 use super::outcome::{Outcome, Refusal, field_name};
 use super::request_limits::{Named, decide_all};
+use super::taken::{Taken, take};
 use crate::http::path;
 use crate::limiter::combined::combine::Combine;
 use crate::limiter::decision::Decision;
 use http::request::Parts;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The limit or limits of a layer.
 #[derive(Clone)]
@@ -56,19 +56,22 @@ impl Rules {
     async fn decide_one(&self, meter: Meter, n: u64) -> Outcome<'_> {
         let (outcome, info) = match &meter {
             Meter::Limiter(limiter) => {
-                let Decision { outcome, info } = limiter.decide_within(n, Duration::MAX).await;
-                if let (Some(hook), Ok(admission)) = (&self.on_admit, &outcome) {
-                    hook(limiter, admission);
+                let Decision { outcome, info } = take(limiter, n).await;
+                if let (Some(hook), Ok(taken)) = (&self.on_admit, &outcome) {
+                    hook(limiter, &taken.admission());
                 }
-                (outcome.map(|_| ()), info)
+                (outcome.map(Taken::permits), info)
             }
             Meter::Key(..) | Meter::Other(_) => {
                 let Decision { outcome, info } = meter.decide_at(n, meter.now());
-                (outcome.map(|_| ()), info)
+                (outcome.map(|_| Vec::new()), info)
             }
         };
         match outcome {
-            Ok(()) => Outcome::Admitted(info.map(|info| (field_name(None), info))),
+            Ok(permits) => Outcome::Admitted {
+                tightest: info.map(|info| (field_name(None), info)),
+                permits,
+            },
             Err(refused) => self.refused(Refusal {
                 name: None,
                 refused,

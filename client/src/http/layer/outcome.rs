@@ -4,14 +4,19 @@ use super::meter::Meter;
 use crate::bucket::described::LimitInfo;
 use crate::limiter::Limiter;
 use crate::limiter::key_refused::KeyRefused;
+use crate::limiter::permit::Permit;
 use crate::limiter::refused::Refused;
 
 /// Outcome of a request.
 pub(super) enum Outcome<'a> {
     /// No limit applies.
     Free,
-    /// Admitted; with the name and the state of the limit with the fewest tokens left, if one is known.
-    Admitted(Option<(&'a str, LimitInfo)>),
+    Admitted {
+        /// Name and state of the limit with the fewest tokens left, if one is known.
+        tightest: Option<(&'a str, LimitInfo)>,
+        /// Permits to hold until the response has been sent.
+        permits: Vec<Permit>,
+    },
     Refused(Refusal<'a>),
     /// The key is invalid, or there are too many keys.
     NoKey(KeyRefused),

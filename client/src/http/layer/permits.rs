@@ -1,6 +1,7 @@
 //! A tower layer that limits how many requests are in flight.
 
 use super::answer::{Answers, Plain, Problems};
+use super::body::PermitBody;
 use super::options::Options;
 use super::outcome::Refusal;
 use crate::bucket::described::LimitInfo;
@@ -9,7 +10,6 @@ use crate::limiter::decision::Decision;
 use crate::limiter::permit::Permit;
 use crate::limiter::refused::Refused;
 use http::{Request, Response};
-use http_body::{Body, Frame, SizeHint};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -24,7 +24,8 @@ use tower_service::Service;
 /// or is dropped.
 ///
 /// The limiter counts permits: [`Limiter::local_permits`], or a leased concurrency budget. A request that finds
-/// none waits for one ([`PermitLayer::wait`]), and is then refused as [`RateLimitLayer`](crate::RateLimitLayer) refuses.
+/// none waits in line for one ([`PermitLayer::wait`]), and is then refused as
+/// [`RateLimitLayer`](crate::RateLimitLayer) refuses. That layer takes permits too, and does not wait in line.
 ///
 /// ```
 /// use aliquot_client::http::PermitLayer;
@@ -181,49 +182,14 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let rules = Arc::clone(&self.rules);
         Box::pin(async move {
-            let (response, permit) = match rules.permit().await {
-                Ok(permit) => (inner.call(request).await?, Some(permit)),
+            let (response, permits) = match rules.permit().await {
+                Ok(permit) => (inner.call(request).await?, vec![permit]),
                 Err(refusal) => {
                     let (parts, _) = request.into_parts();
-                    (refusal.answer::<A, R>(&parts, &rules.options), None)
+                    (refusal.answer::<A, R>(&parts, &rules.options), Vec::new())
                 }
             };
-            Ok(response.map(|body| PermitBody {
-                body: Box::pin(body),
-                permit,
-            }))
+            Ok(response.map(|body| PermitBody::new(body, permits)))
         })
-    }
-}
-
-/// The body of a response, with the permit of its request. The permit is released after the last frame.
-#[derive(Debug)]
-pub struct PermitBody<R> {
-    body: Pin<Box<R>>,
-    permit: Option<Permit>,
-}
-
-impl<R: Body> Body for PermitBody<R> {
-    type Data = R::Data;
-    type Error = R::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<R::Data>, R::Error>>> {
-        let this = self.get_mut();
-        let frame = this.body.as_mut().poll_frame(cx);
-        if matches!(frame, Poll::Ready(None)) {
-            this.permit = None;
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -4,20 +4,22 @@ use super::Hook;
 use super::meter::Which;
 use super::options::NoKey;
 use super::outcome::{Outcome, Refusal, RequestAction, field_name};
+use super::taken::{Taken, take};
 use crate::bucket::described::LimitInfo;
+use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
 use crate::limiter::combined::limit_set::{ClockSource, LimitSet};
 use crate::limiter::decision::Decision;
+use crate::limiter::permit::Permit;
 use crate::limiter::refused::Refused;
-use crate::limiter::{Limiter, Reservation};
 use crate::local::keyed::Keyed;
 use crate::observe::switched::Switched;
 #[cfg(feature = "cluster")]
 use crate::session::client::Client;
 use http::request::Parts;
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Limits that a request must all pass, each with a name, for
 /// [`RateLimitLayer::combined`](crate::RateLimitLayer::combined).
@@ -27,7 +29,7 @@ use std::time::Duration;
 /// of the limits is refused, unless that limit is to be skipped then ([`RequestLimits::without_key`]).
 ///
 /// A leased limit that has to wait for a node, because its budget is not known yet or is in central mode, is
-/// asked after all others have admitted. If it refuses, or if the request is dropped, the others put back
+/// asked after all others have admitted, and so is a limit of permits. If it refuses, or if the request is dropped, the others put back
 /// what they took.
 ///
 /// A refusal reports the limit with the longest wait: `Retry-After`, the fields ([`Fields`](crate::http::Fields))
@@ -81,15 +83,6 @@ pub enum RequestLimitsError {
         /// Maximum number of characters.
         most: usize,
     },
-    /// A limiter counts permits ([`Limiter::local_permits`]), which are held and not taken.
-    #[error(
-        "limits: {name:?} counts permits; limiters of tokens are allowed. For permits, put a `PermitLayer` around \
-         the service"
-    )]
-    Permits {
-        /// Name of the limiter.
-        name: Box<str>,
-    },
     /// Two limits have the same name.
     #[error("limits: {name:?} is there twice; each limit needs a name of its own")]
     Twice {
@@ -114,10 +107,8 @@ impl RequestLimits {
         Self::default()
     }
 
-    /// Adds a limiter for all requests, local or leased. It must count tokens: a limiter of permits
-    /// ([`Limiter::local_permits`]) makes no layer ([`RequestLimitsError::Permits`]), and under a leased concurrency
-    /// budget every request is answered with 500. For permits, put a [`PermitLayer`](crate::http::PermitLayer) around the
-    /// service as well.
+    /// Adds a limiter for all requests, local or leased. If it counts permits, each request takes one and holds it until
+    /// its response has been sent.
     pub fn limiter(self, name: &str, limiter: Limiter) -> Self {
         self.and(name, Which::Limiter(limiter))
     }
@@ -142,7 +133,11 @@ impl RequestLimits {
     /// Adds a limit of another kind for all requests: a window, a meter, a pacer, a shadow, or one of your own.
     /// Header fields describe it as it describes itself ([`Combine::info_at`]).
     pub fn limit(self, name: &str, limit: impl Combine + 'static) -> Self {
-        self.and(name, Which::Other(Arc::new(limit)))
+        // Only as a limiter can it hold permits.
+        match (&limit as &dyn Any).downcast_ref::<Limiter>() {
+            Some(limiter) => self.limiter(name, limiter.clone()),
+            None => self.and(name, Which::Other(Arc::new(limit))),
+        }
     }
 
     fn and(mut self, name: &str, which: Which) -> Self {
@@ -169,10 +164,7 @@ impl RequestLimits {
         if self.named.is_empty() {
             return Err(RequestLimitsError::None);
         }
-        for (at, Named { name, which, .. }) in self.named.iter().enumerate() {
-            if matches!(which, Which::Limiter(limiter) if limiter.has_own_permits()) {
-                return Err(RequestLimitsError::Permits { name: name.clone() });
-            }
+        for (at, Named { name, .. }) in self.named.iter().enumerate() {
             let sent = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
             let most = Self::NAME_MAX;
             if name.is_empty() || name.len() > most || !name.bytes().all(sent) {
@@ -191,7 +183,7 @@ impl RequestLimits {
 struct Charges<'r, 'a> {
     layers: LimitSet<'r, 'a>,
     receipts: Vec<Receipt>,
-    late: Vec<Reservation>,
+    late: Vec<Taken>,
     tokens: u64,
     kept: bool,
 }
@@ -200,7 +192,7 @@ impl Drop for Charges<'_, '_> {
     fn drop(&mut self) {
         if !self.kept {
             for late in self.late.drain(..) {
-                late.settle(0);
+                late.put_back();
             }
             self.layers
                 .settle(&self.receipts, (self.tokens, 0), ClockSource::Own);
@@ -236,12 +228,15 @@ pub(super) async fn decide_all<'a>(
         return Outcome::Free;
     }
     match take_all(&asked, n, on_admit).await {
-        Ok(infos) => {
+        Ok((infos, permits)) => {
             let names = asked.iter().map(|asked| field_name(asked.name));
             let known = names
                 .zip(infos)
                 .filter_map(|(name, info)| Some((name, info?)));
-            Outcome::Admitted(known.min_by_key(|(_, info)| info.remaining))
+            Outcome::Admitted {
+                tightest: known.min_by_key(|(_, info)| info.remaining),
+                permits,
+            }
         }
         Err((at, refused, info)) => Outcome::Refused(Refusal {
             name: asked[at].name,
@@ -251,16 +246,22 @@ pub(super) async fn decide_all<'a>(
     }
 }
 
-/// Takes `n` tokens from each limit, or nothing from any. Returns the state of each limit, or the position of the
-/// limit that refused, and its state. Limits that need a node come last, in their order.
+/// The state of each limit, and the permits to hold.
+type AllTaken = (Vec<Option<LimitInfo>>, Vec<Permit>);
+
+/// Takes `n` tokens or a permit from each limit, or nothing from any. Returns the state of each limit and the permits,
+/// or the position of the limit that refused, and its state. Limits that need a node or count permits come last, in
+/// their order.
 async fn take_all(
     asked: &[RequestAction<'_>],
     n: u64,
     on_admit: Option<&Hook>,
-) -> Result<Vec<Option<LimitInfo>>, (usize, Refused, Option<LimitInfo>)> {
+) -> Result<AllTaken, (usize, Refused, Option<LimitInfo>)> {
     let (late, here): (Vec<usize>, Vec<usize>) = (0..asked.len()).partition(|&at| {
         let limiter = asked[at].limiter();
-        limiter.is_some_and(|limiter| limiter.needs_a_node(n, limiter.now()))
+        limiter.is_some_and(|limiter| {
+            limiter.counts_permits() || limiter.needs_a_node(n, limiter.now())
+        })
     });
     let limits = here.iter().map(|&at| {
         let RequestAction { name, meter } = &asked[at];
@@ -286,10 +287,9 @@ async fn take_all(
     };
     for &at in &late {
         if let Some(limiter) = asked[at].limiter() {
-            let Decision { outcome, info } =
-                limiter.decide_to_settle_within(n, Duration::MAX).await;
-            let admitted = outcome.map_err(|refused| (at, refused, info))?;
-            charges.late.push(admitted);
+            let Decision { outcome, info } = take(limiter, n).await;
+            let taken = outcome.map_err(|refused| (at, refused, info))?;
+            charges.late.push(taken);
             infos[at] = info;
         }
     }
@@ -303,5 +303,7 @@ async fn take_all(
         here.chain(late)
             .for_each(|(limiter, admission)| hook(limiter, &admission));
     }
-    Ok(infos)
+    let late = std::mem::take(&mut charges.late);
+    let permits = late.into_iter().flat_map(Taken::permits).collect();
+    Ok((infos, permits))
 }

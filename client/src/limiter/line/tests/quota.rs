@@ -1,7 +1,7 @@
 //! Quotas whose period is spent: what callers are told, and for how long.
 
 use super::*;
-use crate::http::layer::RateLimitLayer;
+use crate::http::layer::{PermitBody, RateLimitLayer};
 use aliquot_core::central::Reason as Why;
 use aliquot_core::holder::PeriodEnd;
 use http::{Request, Response};
@@ -52,11 +52,13 @@ impl Part {
         let limited = tower_layer::Layer::layer(&layer, service);
         let mut answer = pin!(limited.oneshot(Request::new(())));
         if let Some(answer) = answer.as_mut().now_or_never() {
-            return answer.expect("it never fails");
+            let answer = answer.expect("it never fails");
+            return answer.map(PermitBody::into_inner);
         }
         self.clock.advance(Duration::from_millis(250));
         let answer = answer.now_or_never().expect("that was long enough");
-        answer.expect("it never fails")
+        let answer = answer.expect("it never fails");
+        answer.map(PermitBody::into_inner)
     }
 }
 

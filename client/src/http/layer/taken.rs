@@ -1,0 +1,58 @@
+//! What a request takes from a limiter that may have to wait for a node.
+
+use crate::limiter::decision::Decision;
+use crate::limiter::permit::Permit;
+use crate::limiter::refused::{Admission, Reason};
+use crate::limiter::{Limiter, Reservation};
+use aliquot_core::unit::PeriodId;
+use std::time::Duration;
+
+/// Tokens, which stay taken, or a permit, which is held.
+pub(super) enum Taken {
+    Tokens(Reservation),
+    Permit(Permit),
+}
+
+impl Taken {
+    pub(super) const fn admission(&self) -> Admission {
+        match self {
+            Self::Tokens(reservation) => reservation.admission(),
+            Self::Permit(permit) => Admission {
+                tokens: 1,
+                asked_at: permit.asked_at(),
+                decided_at: permit.decided_at(),
+                period: PeriodId::new(0),
+            },
+        }
+    }
+
+    /// Returns the permits to hold until the response has been sent.
+    pub(super) fn permits(self) -> Vec<Permit> {
+        match self {
+            Self::Tokens(_) => Vec::new(),
+            Self::Permit(permit) => vec![permit],
+        }
+    }
+
+    /// Puts back what was taken.
+    pub(super) fn put_back(self) {
+        match self {
+            Self::Tokens(reservation) => drop(reservation.settle(0)),
+            Self::Permit(permit) => drop(permit),
+        }
+    }
+}
+
+/// Takes `n` tokens, or one permit if the limiter counts permits. Asks a node if they are not held here.
+pub(super) async fn take(limiter: &Limiter, n: u64) -> Decision<Taken> {
+    if !limiter.counts_permits() {
+        let decision = limiter.decide_to_settle_within(n, Duration::MAX).await;
+        // The kind of a leased limit is known only once a node has told it.
+        let is_known_now = matches!(&decision.outcome, Err(no) if no.reason == Reason::WrongKind);
+        if !is_known_now || !limiter.counts_permits() {
+            return decision.map(Taken::Tokens);
+        }
+    }
+    let decision = limiter.decide_permit_within(Duration::MAX).await;
+    decision.map(Taken::Permit)
+}
