@@ -4,6 +4,7 @@ use super::gaps::{World, simulate};
 use super::node::{budget, rate};
 use aliquot_client::limiter::LimiterState;
 use aliquot_client::{Client, DefaultRule, Limiter, Reason};
+use aliquot_wire::session::KeyRefusal;
 use std::time::Duration;
 
 fn world() -> World {
@@ -114,5 +115,35 @@ fn a_process_that_starts_in_calm_never_goes_by_the_rule() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(limiter.peek().right, LimiterState::Leased);
+    });
+}
+
+/// Before its first lease a process is told a key's budget by one session, and by the next that the key has none.
+#[test]
+fn a_key_that_is_refused_before_it_is_claimed_leaves_the_rule() {
+    simulate(async {
+        let world = world();
+        world.node.with(|node| node.renewing = false);
+        let client = process(&world, Duration::ZERO);
+        let limiter = client.limiter("rate").expect("a key");
+        goes_by_the_rule(&limiter).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        goes_by_the_rule(&limiter).await;
+        world
+            .node
+            .with(|node| node.refuses = Some(KeyRefusal::NoRule));
+        world.node.cut(true);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.node.cut(false);
+        until("no budget", || {
+            limiter.peek().right == LimiterState::NoBudget
+        })
+        .await;
+        assert!(limiter.try_acquire(1).is_err());
+        world
+            .node
+            .with(|node| (node.refuses, node.renewing) = (None, true));
+        until("a lease", || limiter.peek().right == LimiterState::Leased).await;
+        assert!(limiter.try_acquire(101).is_err(), "more than the budget");
     });
 }

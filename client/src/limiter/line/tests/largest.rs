@@ -140,3 +140,68 @@ fn a_cost_above_the_budget_is_never_served_and_one_above_the_share_may_be() {
     let waits = part.limiter.acquire(101).now_or_never();
     assert_eq!(waits.expect("at once"), Err(never));
 }
+
+/// However much a caller asks for in vain, the session asks for no larger part on its account.
+#[test]
+fn a_cost_above_the_budget_asks_for_no_larger_part() {
+    let mut part = Part::of(100, 10);
+    let lacked = |part: &mut Part| {
+        let observed = part.decider.observed().expect("a limit that is dealt");
+        observed.denied_largest / terms().scale.grains_per_token()
+    };
+    for n in [101, 1_000_000] {
+        let limiter = &part.limiter;
+        assert!(limiter.try_acquire(n).expect_err("too much").is_never());
+        assert!(limiter.check(n).now_or_never().expect("at once").is_err());
+        assert!(limiter.acquire(n).now_or_never().expect("at once").is_err());
+        assert!(limiter.reserve(n).is_err());
+        assert_eq!(lacked(&mut part), 0, "{n}");
+    }
+    assert!(part.limiter.try_acquire(100).is_err());
+    assert_eq!(lacked(&mut part), 100, "the budget has as much");
+    assert_eq!(lacked(&mut part), 0, "it is told once");
+}
+
+/// A client that holds nothing of a budget yet knows its limit.
+#[test]
+fn a_limit_of_which_nothing_is_held_is_told_with_nothing_left() {
+    let mut part = Part::cold();
+    assert_eq!(part.limiter.describe(), None, "nothing is known");
+    part.agree(terms());
+    let info = part.limiter.describe().expect("the limit is known");
+    assert_eq!((info.limit, info.window), (1_000, Some(1)));
+    assert_eq!((info.remaining, info.reset), (0, None));
+    let refused = part.limiter.decide(1);
+    assert!(!refused.is_admitted());
+    assert_eq!(refused.info, Some(info));
+}
+
+/// One permit is held here, of a budget of five.
+#[test]
+fn a_wait_for_a_leased_permit_is_counted() {
+    let draft = BudgetDraft {
+        key: "a".into(),
+        concurrency: Some("5".into()),
+        ..BudgetDraft::default()
+    };
+    let terms = Terms::from(&draft.validate().expect("a valid budget"));
+    let mut part = Part::cold();
+    let now = part.clock.now();
+    part.decider.agree(&terms, Span::from_secs(60), now);
+    part.decider.admit_by(Right::Leased, PeriodId::new(0), now);
+    part.decider.gain(Tokens::from_grains(1), now);
+    let watch = crate::observe::watch::Watch::new();
+    let limiter = watch.limiter("jobs", part.limiter.clone());
+    let held = limiter.try_permit().expect("one is held here");
+    let mut waits = pin!(limiter.permit());
+    assert!(waits.as_mut().now_or_never().is_none());
+    part.clock.advance(Duration::from_millis(300));
+    drop(held);
+    let served = waits.as_mut().now_or_never().expect("it is free");
+    assert!(served.is_ok());
+    let waits = watch.figures()[0].waits;
+    assert_eq!(
+        (waits.count(), waits.total),
+        (1, Duration::from_millis(300))
+    );
+}
