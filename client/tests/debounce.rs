@@ -392,4 +392,15 @@ async fn a_panicking_action_does_not_block_waiting_pushes() {
     debouncer.push(1).await.expect("it runs");
     debouncer.flush().await;
     assert_eq!(debouncer.push(2).await, Err(PushError::Stopped(2)));
+    // A caller waits while the action runs, and it panics later.
+    let later = async |_: Last<u64>| {
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+        }
+        panic!("an action's own")
+    };
+    let debouncer = Debouncer::spawn(quiet(), later);
+    debouncer.push(1).await.expect("it runs");
+    let flush = tokio::time::timeout(Duration::from_secs(5), debouncer.flush());
+    assert!(flush.await.is_ok(), "it waits for an action that is over");
 }

@@ -442,3 +442,16 @@ fn a_cost_above_a_window_names_both() {
     let counter = SlidingCounter::new(10, SECOND).expect("a counter");
     assert_eq!(counter.try_acquire_at(11, at(0)), Err(refused));
 }
+
+/// An admission leaves the window after exactly its length: what is put back then is no longer there to be had.
+#[test]
+fn an_admission_that_has_left_the_window_is_not_put_back() {
+    let second = Duration::from_secs(1);
+    for (after, restored) in [(999_999_999, 1), (1_000_000_000, 0)] {
+        let log = SlidingLog::new(2, second).expect("a log");
+        let at = |nanos: u64| Tick::from_nanos(1_000_000_000_000 + nanos);
+        let first = log.take_at(1, at(0)).expect("room");
+        log.take_at(1, at(after)).expect("room");
+        assert_eq!(log.put_back_at(&first, 1, at(after)), restored, "{after}");
+    }
+}

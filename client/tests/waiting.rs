@@ -195,6 +195,17 @@ fn a_changed_burst_or_a_lifted_limit_decides_for_those_in_line() {
     limiter.set_limit(Limit::UNLIMITED).expect("a limit");
     let served = poll(&mut line[1]).expect("at once").expect("served");
     assert_eq!(served.settle(0).restored, 0, "nothing was taken");
+    // What was decided without a limit is not missing, whatever the fixed point is afterwards.
+    for to in [
+        Limit::per_sec(1),
+        Limit::per(1, 864_000 * SECOND),
+        Limit::per_sec(1 << 30),
+    ] {
+        limiter.set_limit(Limit::UNLIMITED).expect("a limit");
+        limiter.try_acquire(1_000).expect("no limit");
+        limiter.set_limit(to).expect("a limit");
+        assert_eq!(limiter.tokens(), 3.0, "{to:?}");
+    }
 }
 
 #[test]
@@ -312,6 +323,85 @@ fn a_booked_turn_keeps_its_tick_and_those_who_wait_before_it() {
     assert_eq!(retimed(0, 5, Some(0)), (vec![10, 25, 30], 35));
     assert_eq!(retimed(0, 20, Some(0)), (vec![10, 40, 60], 80));
     assert_eq!(retimed(0, 5, Some(2)), (vec![10, 20, 30], 45));
+}
+
+/// A host that has just started, and an interval longer than it has run.
+#[test]
+fn a_changed_interval_delays_no_first_turn() {
+    let clock = ManualClock::new();
+    clock.set(Tick::from_nanos(1_000_000_000));
+    let pacer = Pacer::with_clock(10 * SECOND, 9, Arc::new(clock)).expect("a pacer");
+    pacer.set_interval(20 * SECOND).expect("an interval");
+    assert_eq!(pacer.book().expect("the first").delay(), Duration::ZERO);
+}
+
+/// Between two callers that wait, others have reserved or owe: what is put back serves those behind earlier, and
+/// moves no reservation.
+#[test]
+fn a_caller_that_gives_up_between_reservations_and_debts_moves_only_callers() {
+    // A reservation behind: what its caller gives up is lost, since it keeps its time.
+    let (limiter, clock) = limiter(1, 3);
+    let call = limiter.reserve(3).expect("the burst");
+    let mut first = line(&limiter, 2);
+    let promised = limiter.reserve(1).expect("a time");
+    assert_eq!(promised.delay(), 3 * SECOND);
+    drop(first.pop());
+    let next = limiter.reserve(1).expect("a time");
+    assert_eq!(next.delay(), 4 * SECOND);
+    next.cancel();
+    // One before, and a debt behind: these move up.
+    let mut second = line(&limiter, 3);
+    assert_eq!(call.settle(5).taken, 2);
+    drop(second.remove(0));
+    let mut third = line(&limiter, 1);
+    drop(second.remove(0));
+    for (secs, waiting) in [(1, &mut first), (3, &mut second), (3, &mut third)] {
+        clock.advance(secs * SECOND);
+        assert!(poll(&mut waiting[0]).is_some_and(|outcome| outcome.is_ok()));
+    }
+}
+
+/// What a thread has taken in advance is there for a request of its own that needs more.
+#[test]
+fn a_thread_gives_back_what_it_took_in_advance_for_a_larger_request() {
+    for singles in [1, 50, 101, 130, 250] {
+        let (limiter, _) = limiter(1, 6_400);
+        for _ in 0..singles {
+            limiter.try_acquire(1).expect("the burst");
+        }
+        let rest = limiter.try_acquire(6_400 - singles);
+        assert!(rest.is_ok(), "{singles}: {rest:?}");
+    }
+}
+
+/// What a place that is given up leaves behind is worth no more than what the bucket could have kept of it.
+#[test]
+fn a_place_that_is_given_up_late_brings_no_more_than_the_burst() {
+    // The first could have been served after one second, and its token has overflowed since.
+    let (overdue, clock) = limiter(1, 1);
+    overdue.try_acquire(1).expect("the burst");
+    let mut waiting = line(&overdue, 4);
+    clock.advance(35 * TENTH);
+    drop(waiting.remove(0));
+    let served = |waiting: &mut Waiting| poll(waiting).is_some_and(|outcome| outcome.is_ok());
+    assert!(served(&mut waiting[0]) && served(&mut waiting[1]));
+    clock.advance(4 * TENTH);
+    assert!(poll(&mut waiting[2]).is_none());
+    clock.advance(TENTH);
+    assert!(served(&mut waiting[2]));
+    // The burst is lowered below the first cost: of four seconds the bucket has kept three.
+    let (lowered, clock) = limiter(1, 5);
+    lowered.try_acquire(5).expect("the burst");
+    let mut waiting: Vec<_> = [5, 3, 3].map(|n| waiter(&lowered, n)).into();
+    assert!(waiting.iter_mut().all(|waiting| poll(waiting).is_none()));
+    clock.advance(4 * SECOND);
+    lowered.set_burst(3).expect("a burst");
+    drop(waiting.remove(0));
+    assert!(served(&mut waiting[0]));
+    clock.advance(29 * TENTH);
+    assert!(poll(&mut waiting[1]).is_none());
+    clock.advance(TENTH);
+    assert!(served(&mut waiting[1]));
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -168,24 +168,16 @@ impl Slot {
         if self.mult == 0 {
             return None;
         }
-        // units · 2^places ÷ mult: the quotient of the upper part and its remainder, each in range.
+        // ⌈units · 2^places ÷ mult⌉, with one division. As mult < 2⁶⁴, a product of 2¹²⁸ or more is more than 2⁶⁴ ns.
         let (units, mult) = (u128::from(units), u128::from(self.mult));
-        let spare = units.leading_zeros().min(self.places);
-        let rest = self.places - spare;
-        let upper = units << spare;
-        let whole = upper / mult;
-        let left = upper - whole * mult;
-        if rest == 0 {
-            // True for most rates: a refusal then needs one division.
-            let nanos = u64::try_from(whole).ok()?.checked_add(u64::from(left != 0));
-            return nanos.map(Span::from_nanos);
-        }
-        if rest >= u64::BITS || whole.leading_zeros() <= rest {
+        if units.leading_zeros() < self.places {
             return None;
         }
-        // left < mult < 2⁶⁴, and rest < 64.
-        let nanos = (whole << rest) + (left << rest).div_ceil(mult);
-        u64::try_from(nanos).ok().map(Span::from_nanos)
+        let product = units << self.places;
+        let whole = product / mult;
+        let left = product - whole * mult;
+        let nanos = u64::try_from(whole).ok()?.checked_add(u64::from(left != 0));
+        nanos.map(Span::from_nanos)
     }
 
     /// Returns the cost of `n` tokens of `scale` grains each, in units and rounded up; `None` if it exceeds any

@@ -93,8 +93,6 @@ impl Clock for ManualClock {
         Box::pin(async move {
             loop {
                 let moved = clock.state.moved.notified();
-                let mut moved = std::pin::pin!(moved);
-                moved.as_mut().enable();
                 if clock.now() >= until {
                     return;
                 }

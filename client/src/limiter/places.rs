@@ -429,9 +429,8 @@ impl Line {
         let behind = u64::try_from(beyond(end.due, places.last_due)).unwrap_or(0);
         change();
         if lifted {
-            for place in std::mem::take(&mut places.by_number).into_values() {
-                place.wake.notify_one();
-            }
+            // The change has woken those who waited.
+            places.by_number.clear();
             (places.promised, places.loose) = (0, 0);
         } else if scale.0 != scale.1 {
             places.rescale(scale, behind, &cell.booked_end(now));

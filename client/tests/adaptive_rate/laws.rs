@@ -262,3 +262,46 @@ fn gradient_goes_by_the_usual_and_by_what_came_back() {
     gradient.window(&took(1_000, 1));
     assert_eq!(gradient.rate(), 25.0, "a half at most");
 }
+
+/// Windows of half a second, and calls of several tokens. Each row: calls, tokens of each, latency in ms after one of
+/// 10 ms, and the rate by Little's law.
+#[test]
+fn vegas_leaves_what_drains_the_queue_in_two_windows() {
+    for (calls, cost, latency, expect) in [
+        // 200 a second wait 50 ms: a queue of 10, of which 6 may be. 600 are served, and 4 · 3 in a second are less.
+        (100, 3, 60, 588.0),
+        // 2,000 a second are served in 10 ms: 20, and a fifth of them twice may wait. Two are too many.
+        (1_000, 2, 15, 3_996.0),
+    ] {
+        let served = calls * cost;
+        let start = served * 3;
+        let mut vegas = RateVegas::new(bounds(1, 100_000).start(Limit::per_sec(start)));
+        let ms = |ms: u64| Span::from_nanos(ms * 1_000_000);
+        let seen = |latency| Window {
+            span: ms(500),
+            begun: calls,
+            asked: served,
+            succeeded: calls,
+            served,
+            failed: 0,
+            latency: ms(latency),
+            error: Span::ZERO,
+            usual: ms(10),
+        };
+        vegas.window(&Window {
+            asked: 1,
+            begun: 0,
+            ..seen(10)
+        });
+        assert!(
+            (vegas.rate() - start as f64).abs() < 1e-6,
+            "no window of use"
+        );
+        vegas.window(&seen(latency));
+        assert!(
+            (vegas.rate() - expect).abs() < 1e-3,
+            "{calls}: {}",
+            vegas.rate()
+        );
+    }
+}

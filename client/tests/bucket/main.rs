@@ -312,6 +312,20 @@ fn an_expired_bucket_takes_no_permit_until_the_wheel_turns() {
     assert!(wheel.release(slot));
 }
 
+/// While a permit of the first bucket is in flight, a later one may still be held for as long.
+#[test]
+fn a_permit_has_its_whole_hold_while_earlier_ones_are_in_flight() {
+    let at = Tick::from_nanos;
+    let wheel = bucket::wheel::Wheel::new();
+    wheel.set_hold(Span::from_nanos(800), at(0));
+    for turn in 0..40 {
+        let now = at(101 * turn);
+        wheel.turn(now);
+        let slot = wheel.acquire(now, || false).expect("a bucket is open");
+        assert_eq!(slot.until, now.after(Span::from_nanos(800)), "{turn}");
+    }
+}
+
 /// A waiting caller that decides whenever it is woken.
 struct Waiter {
     key_state: Arc<KeyState>,
