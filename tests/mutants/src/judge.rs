@@ -13,10 +13,27 @@ use std::time::{Duration, Instant};
 
 /// Tests at once: the machine has other work.
 const WORKERS: usize = 2;
-/// A test that takes longer without a mutant is not run.
-const TEST_MAX: Duration = Duration::from_secs(6);
-/// All tests of one mutant together, the quickest first. Most mutants are killed by the first of them, and a survivor costs all of it.
-const MUTANT_MAX: Duration = Duration::from_secs(8);
+
+/// How long tests may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// A test that takes longer without a mutant is not run.
+    test_max: Duration,
+    /// All tests of one mutant together, the quickest first. Most mutants are killed by the first of them, and a survivor costs all of it.
+    mutant_max: Duration,
+}
+
+impl Times {
+    pub(crate) const QUICK: Self = Self {
+        test_max: Duration::from_secs(6),
+        mutant_max: Duration::from_secs(8),
+    };
+    /// Live tests wait for leases, elections and processes.
+    pub(crate) const LIVE: Self = Self {
+        test_max: Duration::from_secs(30),
+        mutant_max: Duration::from_secs(90),
+    };
+}
 
 /// One test, as it ran without a mutant.
 #[derive(Clone, Debug)]
@@ -50,7 +67,7 @@ enum Ended {
 ///
 /// # Errors
 /// If they do not build.
-pub(crate) fn record(tree: &Path, build: &[&str]) -> io::Result<Vec<Test>> {
+pub(crate) fn record(tree: &Path, build: &[String], times: Times) -> io::Result<Vec<Test>> {
     let output = Command::new("cargo")
         .args(build)
         .args(["--no-run", "--message-format", "json"])
@@ -77,6 +94,7 @@ pub(crate) fn record(tree: &Path, build: &[&str]) -> io::Result<Vec<Test>> {
             .to_owned();
         tests.extend(tests_of(program, &folder)?);
     }
+    let reaching = |test| reaching(test, times.test_max);
     Ok(in_parallel(tests, reaching).into_iter().flatten().collect())
 }
 
@@ -104,17 +122,11 @@ fn tests_of(program: &str, folder: &Path) -> io::Result<Vec<Test>> {
 }
 
 /// Runs a test without a mutant. `None` if it fails or is slow.
-fn reaching(mut test: Test) -> Option<Test> {
+fn reaching(mut test: Test, most: Duration) -> Option<Test> {
     let (thread, process) = (thread::current().id(), std::process::id());
     let file = std::env::temp_dir().join(format!("aliquot-reached-{process}-{thread:?}"));
     let variable = ("ALIQUOT_MUTANTS_REACHED", &*file.to_string_lossy());
-    let (ended, took) = run(
-        &test.program,
-        &test.folder,
-        &[&test.name],
-        variable,
-        TEST_MAX,
-    );
+    let (ended, took) = run(&test.program, &test.folder, &[&test.name], variable, most);
     let reached = std::fs::read_to_string(&file).unwrap_or_default();
     let _ = std::fs::remove_file(&file);
     if !matches!(ended, Ended::Passed) {
@@ -133,7 +145,12 @@ fn reaching(mut test: Test) -> Option<Test> {
 }
 
 /// The verdicts, in an order that says nothing about the mutants: after `minutes`, what was judged is a sample.
-pub(crate) fn judge(mutants: &[u32], tests: &[Test], minutes: u64) -> BTreeMap<u32, Verdict> {
+pub(crate) fn judge(
+    mutants: &[u32],
+    tests: &[Test],
+    times: Times,
+    minutes: u64,
+) -> BTreeMap<u32, Verdict> {
     let mut reaching: BTreeMap<u32, Vec<&Test>> = BTreeMap::new();
     for test in tests {
         for number in &test.reaches {
@@ -145,19 +162,19 @@ pub(crate) fn judge(mutants: &[u32], tests: &[Test], minutes: u64) -> BTreeMap<u
     let (began, limit) = (now(), Duration::from_secs(minutes.saturating_mul(60)));
     let judged = in_parallel(mutants, |number| {
         let reaching = reaching.get(&number).cloned().unwrap_or_default();
-        let verdict = (began.elapsed() < limit).then(|| judge_one(number, reaching))?;
+        let verdict = (began.elapsed() < limit).then(|| judge_one(number, reaching, times))?;
         eprintln!("{number}: {verdict:?}");
         Some((number, verdict))
     });
     judged.into_iter().flatten().collect()
 }
 
-fn judge_one(number: u32, mut tests: Vec<&Test>) -> Verdict {
+fn judge_one(number: u32, mut tests: Vec<&Test>, times: Times) -> Verdict {
     tests.sort_by_key(|test| test.took);
     let mut whole = Duration::ZERO;
     tests.retain(|test| {
         whole += test.took;
-        whole <= MUTANT_MAX
+        whole <= times.mutant_max
     });
     // Tests of a program that take about as long are run by one process.
     let mut groups: BTreeMap<(u32, &Path), Vec<&Test>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Mutation testing of the shells, in one build: `aliquot-mutants [CRATE...] [--sample N] [--only WORDS] [--minutes N] [--live]`, from the root of the tree. The wrong edits of a
+//! Mutation testing of the shells, in one build: `aliquot-mutants [CRATE...] [--sample N] [--only WORDS]... [--minutes N] [--live]`, or `--reasons`, from the root of the tree. The wrong edits of a
 //! copy of the tree (`find`, `tree`) are chosen by an environment variable (`switch.txt`) when a test starts (`judge`); `report` writes the result.
 
 mod find;
@@ -6,11 +6,24 @@ mod judge;
 mod report;
 mod tree;
 
-use judge::{judge, record};
+use judge::{Times, judge, record};
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use tree::{Chosen, SHELLS, Tree};
+use tree::{Chosen, SHELLS, Tree, live_tests, own_tests};
+
+/// What cargo is told to build the quick tests.
+const QUICK: [&str; 9] = [
+    "test",
+    "--workspace",
+    "--exclude",
+    "aliquot-core",
+    "--exclude",
+    "aliquot-mutants",
+    "--exclude",
+    "aliquot-tests",
+    "--tests",
+];
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1)) {
@@ -25,14 +38,15 @@ fn main() -> ExitCode {
 
 /// Tells if each survivor has a reason.
 fn run(mut words: impl Iterator<Item = String>) -> io::Result<bool> {
-    let (mut crates, mut chosen, mut minutes, mut live) =
-        (Vec::new(), Chosen::OneIn(1), u64::MAX, false);
+    let (mut crates, mut only, mut sample, mut minutes, mut live) =
+        (Vec::new(), Vec::new(), 1, u64::MAX, false);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--live" => live = true,
-            "--sample" => chosen = Chosen::OneIn(number(&word, words.next())?),
+            "--reasons" => return report::write_reasons(Path::new(".")),
+            "--sample" => sample = number(&word, words.next())?,
             "--minutes" => minutes = number(&word, words.next())?,
-            "--only" => chosen = Chosen::With(words.next().unwrap_or_default()),
+            "--only" => only.push(words_of(words.next())?),
             name if SHELLS.iter().any(|(shell, _)| *shell == name) => crates.push(word),
             _ => {
                 return Err(io::Error::other(format!(
@@ -45,6 +59,10 @@ fn run(mut words: impl Iterator<Item = String>) -> io::Result<bool> {
     if crates.is_empty() {
         crates = SHELLS.map(|(name, _)| name.to_owned()).to_vec();
     }
+    let chosen = match only.is_empty() {
+        true => Chosen::OneIn(sample),
+        false => Chosen::With(only),
+    };
     let root = std::env::current_dir()?;
     let mut tree = Tree::copy(
         &root,
@@ -58,32 +76,27 @@ fn run(mut words: impl Iterator<Item = String>) -> io::Result<bool> {
         tree.all.values().sum::<usize>()
     );
     tree.compile(&root)?;
-    let mut build = vec![
-        if live { "live-tests" } else { "test" },
-        "--workspace",
-        "--exclude",
-        "aliquot-core",
-    ];
-    build.extend(if live {
-        &["--exclude", "aliquot-mutants"][..]
-    } else {
-        &[
-            "--exclude",
-            "aliquot-mutants",
-            "--exclude",
-            "aliquot-tests",
-            "--tests",
-        ]
-    });
-    let tests = record(&tree.folder, &build)?;
+    let build = match (&chosen, live) {
+        (_, true) => live_tests(&crates),
+        (Chosen::With(_), false) => own_tests(&crates),
+        (Chosen::OneIn(_), false) => QUICK.map(str::to_owned).to_vec(),
+    };
+    let times = if live { Times::LIVE } else { Times::QUICK };
+    let tests = record(&tree.folder, &build, times)?;
     eprintln!("{} tests", tests.len());
     let numbers: Vec<_> = tree.mutants.keys().copied().collect();
-    let verdicts = judge(&numbers, &tests, minutes);
+    let verdicts = judge(&numbers, &tests, times, minutes);
     let judged: Vec<_> = verdicts
         .into_iter()
         .filter_map(|(number, verdict)| Some((tree.mutants.get(&number)?, verdict)))
         .collect();
     report::write(Path::new("."), &tree, &judged, &chosen)
+}
+
+/// The words of `--only`. Without any, all mutants would have them.
+fn words_of(words: Option<String>) -> io::Result<String> {
+    let words = words.filter(|words| !words.is_empty());
+    words.ok_or_else(|| io::Error::other("--only: words of `file: change` must follow"))
 }
 
 fn number(option: &str, word: Option<String>) -> io::Result<u64> {

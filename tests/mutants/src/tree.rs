@@ -17,6 +17,17 @@ pub(crate) const SHELLS: [(&str, &str); 5] = [
     ("faces", "coordinator/faces"),
     ("sim", "sim"),
 ];
+/// Their live tests: crate, package, tests.
+const LIVE: [(&str, &str, &[&str]); 4] = [
+    ("client", "aliquot-client", &["sessions"]),
+    (
+        "coordinator",
+        "aliquot-coordinator",
+        &["admin", "central", "cli", "exits", "links", "raft", "roles"],
+    ),
+    ("coordinator", "aliquot-tests", &["demo"]),
+    ("faces", "aliquot-coordinator", &["xds"]),
+];
 const SWITCH: &str = include_str!("switch.txt");
 
 /// Which mutants are tried.
@@ -24,9 +35,9 @@ const SWITCH: &str = include_str!("switch.txt");
 pub(crate) enum Chosen {
     /// One in this number, by the hash of its words, so that the choice stays the same.
     OneIn(u64),
-    /// Those with one of these words, separated by `|`, in `file: change`, to see if a new test
-    /// notices them: no report is written.
-    With(String),
+    /// Those with one of these words in `file: change`, to see if a new test notices them: of the report only
+    /// their rows are written anew.
+    With(Vec<String>),
 }
 
 /// A copy of the tree with mutants in it, numbered from 1 on.
@@ -40,6 +51,30 @@ pub(crate) struct Tree {
     pub(crate) all: BTreeMap<String, usize>,
     /// Those that do not compile.
     pub(crate) refused: BTreeMap<u32, Mutant>,
+    /// The words of all mutants, chosen or not.
+    pub(crate) found: BTreeSet<String>,
+}
+
+/// Returns what cargo is told to build the live tests of some crates.
+pub(crate) fn live_tests(crates: &[String]) -> Vec<String> {
+    let mut words = vec!["test"];
+    for (_, package, tests) in LIVE
+        .iter()
+        .filter(|(shell, ..)| crates.iter().any(|name| name == shell))
+    {
+        words.extend(["--package", package]);
+        words.extend(tests.iter().flat_map(|test| ["--test", test]));
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
+/// Returns what cargo is told to build the quick tests of some crates alone.
+pub(crate) fn own_tests(crates: &[String]) -> Vec<String> {
+    let packages = crates
+        .iter()
+        .map(|name| format!("--package=aliquot-{name}"));
+    let words = ["test", "--tests"].map(str::to_owned);
+    words.into_iter().chain(packages).collect()
 }
 
 /// The name of the crate of a file.
@@ -68,6 +103,7 @@ impl Tree {
             mutants: BTreeMap::new(),
             all: BTreeMap::new(),
             refused: BTreeMap::new(),
+            found: BTreeSet::new(),
         };
         let (mut number, mut seen) = (0, BTreeMap::new());
         for file in files.lines().filter(|file| root.join(file).is_file()) {
@@ -111,9 +147,10 @@ impl Tree {
             let words = format!("{}: {}", mutant.file, mutant.change);
             let nth = seen.entry(words.clone()).or_default();
             *nth += 1;
+            self.found.insert(words.clone());
             match chosen {
                 Chosen::OneIn(sample) => hash(&format!("{words} {nth}")).is_multiple_of(*sample),
-                Chosen::With(some) => some.split('|').any(|some| words.contains(some)),
+                Chosen::With(some) => some.iter().any(|some| words.contains(some)),
             }
         });
         Ok(found)
@@ -147,7 +184,7 @@ impl Tree {
                 write(&self.folder.join(&file), text.text.as_bytes())?;
                 texts.insert(file, text);
             }
-            let errors = errors(&self.folder)?;
+            let errors = errors(&self.folder, self.all.keys())?;
             if errors.is_empty() {
                 return Ok(());
             }
@@ -285,18 +322,15 @@ pub(crate) fn render(source: &str, mutants: &[(u32, &Mutant)]) -> Text {
     Text { text, places }
 }
 
-/// Errors of the libraries: file, byte, message.
-fn errors(folder: &Path) -> io::Result<Vec<(String, usize, String)>> {
+/// Errors of the libraries of some crates: file, byte, message.
+fn errors<'a>(
+    folder: &Path,
+    crates: impl Iterator<Item = &'a String>,
+) -> io::Result<Vec<(String, usize, String)>> {
     let mut check = Command::new("cargo");
     check
-        .args([
-            "check",
-            "--workspace",
-            "--lib",
-            "--keep-going",
-            "--message-format",
-            "json",
-        ])
+        .args(["check", "--lib", "--keep-going", "--message-format", "json"])
+        .args(crates.map(|name| format!("--package=aliquot-{name}")))
         .current_dir(folder);
     let output = check.stdin(Stdio::null()).output()?;
     let mut errors = Vec::new();
