@@ -361,6 +361,21 @@ fn a_caller_that_gives_up_between_reservations_and_debts_moves_only_callers() {
     }
 }
 
+/// What was taken is made again by now, so that a refund is worth nothing, whatever the rate is meanwhile.
+#[test]
+fn a_refund_after_changes_of_the_rate_restores_no_more_than_without() {
+    for changes in 0..4 {
+        let (limiter, clock) = limiter(1, 10);
+        let call = limiter.reserve(5).expect("the burst");
+        clock.advance(5 * SECOND);
+        for rate in (1..=changes).map(|change| 1 + change % 2) {
+            limiter.set_limit(Limit::per_sec(rate)).expect("a limit");
+        }
+        limiter.try_acquire(5).expect("it is full");
+        assert_eq!(call.settle(0).restored, 0, "{changes}");
+    }
+}
+
 /// What a thread has taken in advance is there for a request of its own that needs more.
 #[test]
 fn a_thread_gives_back_what_it_took_in_advance_for_a_larger_request() {
