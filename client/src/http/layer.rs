@@ -12,6 +12,7 @@
 //! For a leased limit the fields tell the limit and the window of the whole budget, and what remains of this
 //! process's share.
 
+mod acquired;
 mod answer;
 mod body;
 mod decide;
@@ -20,7 +21,6 @@ mod options;
 mod outcome;
 mod permits;
 mod request_limits;
-mod taken;
 
 pub use answer::{Answers, Plain, Problems};
 pub use body::PermitBody;

@@ -1,11 +1,11 @@
 //! Decides a request, by one limit or by several.
 
 use super::Rules;
+use super::acquired::{Acquired, take};
 use super::meter::{Meter, Which};
 use super::options::NoKey;
 use super::outcome::{Outcome, Refusal, field_name};
 use super::request_limits::{Named, decide_all};
-use super::taken::{Taken, take};
 use crate::http::path;
 use crate::limiter::combined::combine::Combine;
 use crate::limiter::decision::Decision;
@@ -60,7 +60,7 @@ impl Rules {
                 if let (Some(hook), Ok(taken)) = (&self.on_admit, &outcome) {
                     hook(limiter, &taken.admission());
                 }
-                (outcome.map(Taken::permits), info)
+                (outcome.map(Acquired::permits), info)
             }
             Meter::Key(..) | Meter::Other(_) => {
                 let Decision { outcome, info } = meter.decide_at(n, meter.now());

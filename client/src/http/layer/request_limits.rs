@@ -1,10 +1,10 @@
 //! Several limits in front of one service.
 
 use super::Hook;
+use super::acquired::{Acquired, take};
 use super::meter::Which;
 use super::options::NoKey;
 use super::outcome::{Outcome, Refusal, RequestAction, field_name};
-use super::taken::{Taken, take};
 use crate::bucket::described::LimitInfo;
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
@@ -183,7 +183,7 @@ impl RequestLimits {
 struct Charges<'r, 'a> {
     layers: LimitSet<'r, 'a>,
     receipts: Vec<Receipt>,
-    late: Vec<Taken>,
+    late: Vec<Acquired>,
     tokens: u64,
     kept: bool,
 }
@@ -247,7 +247,7 @@ pub(super) async fn decide_all<'a>(
 }
 
 /// The state of each limit, and the permits to hold.
-type AllTaken = (Vec<Option<LimitInfo>>, Vec<Permit>);
+type AllAcquired = (Vec<Option<LimitInfo>>, Vec<Permit>);
 
 /// Takes `n` tokens or a permit from each limit, or nothing from any. Returns the state of each limit and the permits,
 /// or the position of the limit that refused, and its state. Limits that need a node or count permits come last, in
@@ -256,7 +256,7 @@ async fn take_all(
     asked: &[RequestAction<'_>],
     n: u64,
     on_admit: Option<&Hook>,
-) -> Result<AllTaken, (usize, Refused, Option<LimitInfo>)> {
+) -> Result<AllAcquired, (usize, Refused, Option<LimitInfo>)> {
     let (late, here): (Vec<usize>, Vec<usize>) = (0..asked.len()).partition(|&at| {
         let limiter = asked[at].limiter();
         limiter.is_some_and(|limiter| {
@@ -304,6 +304,6 @@ async fn take_all(
             .for_each(|(limiter, admission)| hook(limiter, &admission));
     }
     let late = std::mem::take(&mut charges.late);
-    let permits = late.into_iter().flat_map(Taken::permits).collect();
+    let permits = late.into_iter().flat_map(Acquired::permits).collect();
     Ok((infos, permits))
 }

@@ -8,12 +8,12 @@ use aliquot_core::unit::PeriodId;
 use std::time::Duration;
 
 /// Tokens, which stay taken, or a permit, which is held.
-pub(super) enum Taken {
+pub(super) enum Acquired {
     Tokens(Reservation),
     Permit(Permit),
 }
 
-impl Taken {
+impl Acquired {
     pub(super) const fn admission(&self) -> Admission {
         match self {
             Self::Tokens(reservation) => reservation.admission(),
@@ -44,15 +44,15 @@ impl Taken {
 }
 
 /// Takes `n` tokens, or one permit if the limiter counts permits. Asks a node if they are not held here.
-pub(super) async fn take(limiter: &Limiter, n: u64) -> Decision<Taken> {
+pub(super) async fn take(limiter: &Limiter, n: u64) -> Decision<Acquired> {
     if !limiter.counts_permits() {
         let decision = limiter.decide_to_settle_within(n, Duration::MAX).await;
         // The kind of a leased limit is known only once a node has told it.
         let is_known_now = matches!(&decision.outcome, Err(no) if no.reason == Reason::WrongKind);
         if !is_known_now || !limiter.counts_permits() {
-            return decision.map(Taken::Tokens);
+            return decision.map(Acquired::Tokens);
         }
     }
     let decision = limiter.decide_permit_within(Duration::MAX).await;
-    decision.map(Taken::Permit)
+    decision.map(Acquired::Permit)
 }
