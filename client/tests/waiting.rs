@@ -361,7 +361,7 @@ fn a_caller_that_gives_up_between_reservations_and_debts_moves_only_callers() {
     }
 }
 
-/// What was taken is made again by now, so that a refund is worth nothing, whatever the rate is meanwhile.
+/// Time has made again by now all that was taken, so that a refund is worth nothing.
 #[test]
 fn a_refund_after_changes_of_the_rate_restores_no_more_than_without() {
     for changes in 0..4 {
@@ -376,20 +376,7 @@ fn a_refund_after_changes_of_the_rate_restores_no_more_than_without() {
     }
 }
 
-/// What a thread has taken in advance is there for a request of its own that needs more.
-#[test]
-fn a_thread_gives_back_what_it_took_in_advance_for_a_larger_request() {
-    for singles in [1, 50, 101, 130, 250] {
-        let (limiter, _) = limiter(1, 6_400);
-        for _ in 0..singles {
-            limiter.try_acquire(1).expect("the burst");
-        }
-        let rest = limiter.try_acquire(6_400 - singles);
-        assert!(rest.is_ok(), "{singles}: {rest:?}");
-    }
-}
-
-/// What a place that is given up leaves behind is worth no more than what the bucket could have kept of it.
+/// A place that is given up brings back no more than the bucket could have kept of it.
 #[test]
 fn a_place_that_is_given_up_late_brings_no_more_than_the_burst() {
     // The first could have been served after one second, and its token has overflowed since.

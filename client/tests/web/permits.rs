@@ -117,7 +117,7 @@ async fn a_request_without_a_response_holds_no_permit() {
     }
 }
 
-/// What a refused request took from the other limits is put back, whichever refuses.
+/// A refused request leaves the other limits as they were, whichever refuses.
 #[tokio::test]
 async fn permits_and_tokens_are_taken_together_or_not_at_all() {
     let permits = Limiter::local_permits(2).expect("permits");

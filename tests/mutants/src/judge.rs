@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Tests at once: the machine has other work.
 const WORKERS: usize = 2;
 
-/// How long tests may take.
+/// Maximum times of tests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     /// A test that takes longer without a mutant is not run.

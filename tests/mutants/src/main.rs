@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use tree::{Chosen, SHELLS, Tree, live_tests, own_tests};
 
-/// What cargo is told to build the quick tests.
+/// Words by which cargo builds the quick tests.
 const QUICK: [&str; 9] = [
     "test",
     "--workspace",

@@ -133,7 +133,7 @@ impl Survivor {
     }
 }
 
-/// What became of the mutants with the same words when they were tried again.
+/// Outcome of the mutants with the same words that were tried again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Again {
     survived: usize,

@@ -1,4 +1,4 @@
-//! What a request takes from a limiter that may have to wait for a node.
+//! Tokens or a permit, taken from a limiter that may have to wait for a node.
 
 use crate::limiter::decision::Decision;
 use crate::limiter::permit::Permit;
