@@ -276,7 +276,7 @@ fn vegas_leaves_what_drains_the_queue_in_two_windows() {
         let served = calls * cost;
         let start = served * 3;
         let mut vegas = RateVegas::new(bounds(1, 100_000).start(Limit::per_sec(start)));
-        let ms = |ms: u64| Span::from_nanos(ms * 1_000_000);
+        let ms = Duration::from_millis;
         let seen = |latency| Window {
             span: ms(500),
             begun: calls,
@@ -285,7 +285,7 @@ fn vegas_leaves_what_drains_the_queue_in_two_windows() {
             served,
             failed: 0,
             latency: ms(latency),
-            error: Span::ZERO,
+            error: Duration::ZERO,
             usual: ms(10),
         };
         vegas.window(&Window {
