@@ -20,7 +20,7 @@ pub(crate) struct Wanted {
     pub(crate) waits: bool,
 }
 
-/// What a limiter used of a key in some time.
+/// Amounts that a limiter used of a key in some time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Use {
     /// Tokens or permits admitted.
@@ -334,6 +334,17 @@ mod tests {
         ideal.begin_period(61 * SEC);
         assert!(ideal.offer(61 * SEC, once(3.0)));
         assert_eq!(ideal.take_used(), 6.0);
+    }
+
+    #[test]
+    fn a_caller_that_waits_is_served_once_when_the_period_begins() {
+        let mut ideal = Ideal::new(&budget("quota = \"3 per minute\""), 10.0);
+        assert!(!ideal.offer(0, waits(2.0)));
+        ideal.begin_period(SEC);
+        assert_eq!(ideal.take_used(), 2.0);
+        ideal.begin_period(61 * SEC);
+        assert_eq!(ideal.take_used(), 0.0);
+        assert!(ideal.offer(61 * SEC, once(3.0)));
     }
 
     #[test]

@@ -106,3 +106,43 @@ impl Sized {
         refusals(&self.recorded.requests, rate, burst).count() as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn sized(requests: &[(u64, u64)], refuse: f64, refill: u64) -> Sized {
+        let requests = requests.iter().map(|&(at, cost)| Request { at, cost });
+        let recorded = Recorded {
+            key: "a".into(),
+            requests: requests.collect(),
+        };
+        recorded.size(refuse, refill)
+    }
+
+    /// Ten at once, once in ten seconds.
+    fn bursts() -> Vec<(u64, u64)> {
+        (0..100).map(|n| (n / 10 * 10 * SECOND, 1)).collect()
+    }
+
+    #[test]
+    fn each_limit_of_the_front_has_a_higher_rate_and_a_lower_burst() {
+        let steady: Vec<_> = (0..100).map(|n| (n * SECOND / 7, 3)).collect();
+        for requests in [bursts(), steady] {
+            let of = sized(&requests, 0.0, 100 * SECOND);
+            let bursts: Vec<u64> = of.front.iter().map(|limit| limit.burst).collect();
+            assert!(bursts.is_sorted_by(|one, next| one > next), "{bursts:?}");
+            let rates = of.front.iter().map(|limit| limit.rate.tokens_per_second());
+            assert!(rates.is_sorted_by(|one, next| one < next));
+            assert_eq!(of.refused(), 0);
+        }
+    }
+
+    #[test]
+    fn what_one_bucket_refuses_is_counted() {
+        let of = sized(&bursts(), 0.5, 100 * SECOND);
+        assert!((1..=50).contains(&of.refused()), "{}", of.refused());
+    }
+}

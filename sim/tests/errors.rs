@@ -331,3 +331,29 @@ fn callers_of_a_closed_loop_acquire() {
         &expect!["it is well"],
     );
 }
+
+/// Words with two values, of which the other one must not be read.
+#[test]
+fn what_is_written_is_what_is_read() {
+    let read = |text: &str| Scenario::parse("mine", text, None).expect("it is well");
+    let waits = WHOLE.replace("count = 3", "verb = \"acquire\"\nwaiting = 3");
+    assert_eq!(read(&waits).clients[0].waiting, 3);
+    let fault = |more: &str| {
+        let text = format!("{WHOLE}\n[[fault]]\nat = \"1s\"\ntarget = \"n1\"\n{more}\n");
+        let faults = read(&text).faults;
+        let fault = faults.last().expect("it was added");
+        (fault.wall, fault.joins)
+    };
+    let step = "kind = \"clock_step\"\nby = \"1s\"\nclock = ";
+    assert!(fault(&format!("{step}\"wall\"")).0);
+    assert!(!fault(&format!("{step}\"boot\"")).0);
+    let change = "kind = \"membership\"\nchange = ";
+    assert!(fault(&format!("{change}\"join\"")).1);
+    assert!(!fault(&format!("{change}\"leave\"")).1);
+    // Three seconds, and what two clocks drift apart by 0.1 % each.
+    let patience = read(WHOLE).lease.patience();
+    assert!(
+        (3_006_000_000..3_007_000_000).contains(&patience),
+        "{patience}"
+    );
+}

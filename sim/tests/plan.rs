@@ -96,6 +96,14 @@ fn a_part_may_be_refused_for_a_smaller_burst() {
         assert_eq!(search["fleet"], Value::Null);
         search["burst"].as_u64().expect("a number")
     };
+    let table = plan(
+        folder,
+        &["calls.csv", "--force", "--fleet", "0", "--refuse", "5%"],
+    );
+    let table = said(&table);
+    for words in ["search", "login", "330"] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
     assert_eq!(burst("0%", &[]), 31);
     // 5 % of 330 requests are 16.
     assert_eq!(burst("5%", &[]), 15);

@@ -113,7 +113,7 @@ impl Entry {
         })
     }
 
-    /// Returns the rate that is held and that nobody wants back.
+    /// Returns the rate that is held and not recalled.
     fn held_rate(&self) -> Rate {
         match self.terms.kind {
             Kind::Rate if self.owed().is_zero() => self.counters.holding(Kind::Rate).rate,

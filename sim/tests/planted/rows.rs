@@ -62,7 +62,7 @@ pub(crate) const REPLICATION: &[Row] = &[
     (Bug::LoweringForgets, "swarm", "conservation"),
     (Bug::OldPoolKept, "swarm", "conservation"),
     (Bug::RebornOnNewBooks, "deleted", "envelope"),
-    (Bug::ReturnCrossesStamps, "swarm-rules", "envelope"),
+    (Bug::ReturnCrossesStamps, "quota", "work-conservation"),
     (Bug::SnapshotUnread, "network-swarm", ""),
     (Bug::EntriesUnsynced, "network-blackout", ""),
 ];

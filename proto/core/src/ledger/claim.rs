@@ -50,8 +50,8 @@ impl DemandChange {
 
 /// Returns true if a demand is little of the rate that is held for it, an eighth at most.
 ///
-/// A fall of such a demand leaves others little more than they can have already: all but that eighth. Whoever lacks
-/// more has some of the held rate recalled, and what is returned is reported with the demand of that time. So a key
+/// A fall of such a demand leaves others little more than they can have already: all but that eighth. For a
+/// child that lacks more, some of the held rate is recalled, and what is returned is reported with the demand of that time. So a key
 /// that is used once in a while costs no report of each step in which its estimate falls.
 pub(crate) const fn is_little(demand: u64, held: Rate) -> bool {
     demand <= held.grains() >> 3

@@ -462,7 +462,7 @@ fn a_request_that_is_little_of_what_is_held_costs_no_line_for_each_fall() {
     assert!(after.last().is_some_and(ends), "{lines:?}");
 }
 
-/// Whoever lacks something learns how little is wanted with the first part that is returned.
+/// A client that lacks something learns how little is wanted with the first part that is returned.
 #[test]
 fn a_part_that_is_recalled_is_returned_with_the_demand_of_that_time() {
     let budget = rate(ExpiryDraft::Word("deny".into()));

@@ -5,6 +5,7 @@ use aliquot_core::budget::{Budget, BudgetDraft, Claim};
 use aliquot_core::client::{Client, Decider, Right};
 use aliquot_core::demand::Observed;
 use aliquot_core::edge::Vector;
+use aliquot_core::holder::Holder;
 use aliquot_core::message::{
     Answer, AnswerLine, BandDemand, Heard, Report, ReportLine, Terms, Verdict,
 };
@@ -377,13 +378,7 @@ impl Comparison {
             prop_assert_eq!(reports[0].is_some(), reports[1].is_some(), "at {}", now);
             return Ok(());
         };
-        let lines = |report: &Report| -> BTreeMap<u64, ReportLine> {
-            let lines = report.lines.iter();
-            lines
-                .map(|line| (line.budget.get(), line.clone()))
-                .collect()
-        };
-        let (lazy_lines, eager_lines) = (lines(&lazy), lines(&eager));
+        let (lazy_lines, eager_lines) = (by_budget(&lazy), by_budget(&eager));
         let bare = |report: Report| Report {
             lines: Vec::new(),
             ..report
@@ -462,6 +457,21 @@ impl Comparison {
     }
 }
 
+fn by_budget(report: &Report) -> BTreeMap<u64, ReportLine> {
+    let lines = report.lines.iter();
+    lines
+        .map(|line| (line.budget.get(), line.clone()))
+        .collect()
+}
+
+/// Returns true if a demand is an eighth at most of the rate that is held of a budget.
+fn is_little(holder: Option<&Holder>, id: u64, demand: u128) -> bool {
+    let budget = BudgetId::new(id);
+    let holder = holder.filter(|of| id % 4 < 2 && of.owed(budget).is_zero());
+    let held = holder.map_or(0, |of| of.holding(budget).rate.grains());
+    demand * 8 <= u128::from(held)
+}
+
 fn total(demand: Option<&Vec<BandDemand>>) -> u128 {
     let bands = demand.into_iter().flatten();
     bands.map(|band| u128::from(band.curve.total())).sum()
@@ -493,13 +503,7 @@ fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
                     parent.sent = report.seq.get();
                 }
                 let holder = machines[0].client.holder();
-                let is_little = |id: u64, demand: u128| {
-                    let budget = BudgetId::new(id);
-                    let holder = holder.filter(|of| id % 4 < 2 && of.owed(budget).is_zero());
-                    let held = holder.map_or(0, |of| of.holding(budget).rate.grains());
-                    demand * 8 <= u128::from(held)
-                };
-                comparison.reports(reports, is_little, now)?;
+                comparison.reports(reports, |id, demand| is_little(holder, id, demand), now)?;
                 missed = None;
                 let [lazy, eager] = machines
                     .each_ref()
