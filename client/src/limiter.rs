@@ -287,7 +287,7 @@ impl Limiter {
     ///
     /// - If the budget is in central mode, its home node decides, within a round trip. After it refused,
     ///   requests for as much or more are refused here for up to 20 ms without asking. If others hold what the home
-    ///   lacks, it recalls it, and the call asks again for at most 250 ms. The client's node decides
+    ///   lacks, it recalls it, and the call asks again for as long as a share may take to arrive, at most a second. The client's node decides
     ///   in the same way if the part held here has fewer than eight tokens of burst and they are spent, and
     ///   a larger part may arrive within 250 ms.
     /// - If nothing of the budget is held here, the home node is asked too, and a share that arrives within

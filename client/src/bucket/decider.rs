@@ -249,7 +249,7 @@ impl Decider for CellDecider {
 
     fn admit_by(&mut self, right: Right, period: PeriodId, now: Tick) {
         self.right = right;
-        // What is recalled under this right is said again.
+        // The next `withdraw_idle` sets anew what is recalled.
         self.recalled = 0;
         let (mode, until) = match right {
             _ if !self.agreed => (AdmissionMode::Cold, Tick::from_nanos(0)),

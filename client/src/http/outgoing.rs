@@ -4,7 +4,7 @@ use super::retry::retry_after;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::permit::Permit;
-use crate::limiter::refused::{Reason, Refused};
+use crate::limiter::refused::Refused;
 use aliquot_core::unit::{Span, Tick};
 use http::{HeaderMap, StatusCode};
 use std::collections::BTreeMap;
@@ -248,6 +248,10 @@ impl Manners {
             if waited.saturating_add(left) > self.wait {
                 return Err(OutgoingError::Held(left));
             }
+            // Calls to other hosts may use the permit meanwhile.
+            if permit.take().is_some() {
+                limiter = self.limiter.as_ref();
+            }
             self.clock.sleep(left).await;
             let slept = self.clock.now().since(now);
             waited = waited.saturating_add(Duration::from_nanos(slept.nanos()));
@@ -259,7 +263,7 @@ impl Manners {
         if !limiter.counts_permits() {
             match limiter.acquire_within(1, self.wait).await {
                 // The kind of a leased limit is known only once a node has told it.
-                Err(no) if no.reason == Reason::WrongKind && limiter.counts_permits() => {}
+                Err(_) if limiter.counts_permits() => {}
                 taken => return taken.map(|_| None),
             }
         }

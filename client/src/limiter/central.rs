@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 impl Limiter {
     /// Maximum wait for an answer. A node that cannot reach the home node says so earlier.
-    const ANSWER_WAIT: Duration = Duration::from_millis(700);
+    pub(super) const ANSWER_WAIT: Duration = Duration::from_millis(700);
 
     /// Number of times that a question is asked if its outcome is void: the home node moved, or the lease
     /// ended that it was asked under.
@@ -210,6 +210,9 @@ impl Limiter {
 
     /// Asks once, and again while other clients hold what is missing, because it is recalled from them: for as long
     /// as a share is waited for, and at most `most`. `None` as in [`Limiter::ask_while_enforced`].
+    ///
+    /// A home takes the tokens of a question whether or not its answer is waited for. So no question is repeated that
+    /// the time of the caller may end, judged by the first one's round trip.
     async fn ask_for_parts(
         &self,
         kind: Kind,
@@ -220,11 +223,13 @@ impl Limiter {
         let passed = || Duration::from_nanos(self.now().since(began).nanos());
         let first = self.ask_within_time(kind, n, most);
         let mut outcome = first.await.unwrap_or(Some(Err(Refused::undecided())))?;
+        let round_trip = passed();
         let within = self.once_within().min(Self::SHARE_WAIT).min(most);
         let mut waited = false;
         while let Err(refused) = outcome
             && let Some(pause) = self.recalled_within(refused)
             && pause < within.saturating_sub(passed())
+            && pause + round_trip * 2 < most.saturating_sub(passed())
         {
             let wait = Span::from_nanos(u64::try_from(within.as_nanos()).unwrap_or(u64::MAX));
             if !waited && home.probe(n, wait, self.now()).is_some() {
@@ -232,16 +237,21 @@ impl Limiter {
             }
             waited = true;
             self.handle.shared.clock.sleep(pause).await;
-            let rest = within.saturating_sub(passed());
-            match self.ask_within_time(kind, n, rest).await {
-                Some(answered) => outcome = answered?,
-                None => break,
+            let rest = most.saturating_sub(passed());
+            if rest.is_zero() {
+                break;
             }
+            let again = self.ask_within_time(kind, n, rest).await;
+            outcome = again.unwrap_or(Some(Err(Refused::undecided())))?;
         }
-        match outcome {
+        match &outcome {
             _ if !waited => {}
             Ok(_) => home.waited_with_success(),
-            Err(_) => home.waited_in_vain(n, self.now()),
+            Err(Refused {
+                reason: Reason::Throttled | Reason::Quota,
+                ..
+            }) => home.waited_in_vain(n, self.now()),
+            Err(_) => {}
         }
         Some(outcome)
     }
@@ -261,8 +271,8 @@ impl Limiter {
         }
     }
 
-    /// Returns when to ask again if the home node refused because others hold what is missing: it tells what it has
-    /// left unless it recalls more.
+    /// Returns the time after which the home node is asked again, if it refused because other clients hold what is
+    /// missing. It recalls that then, and leaves out how much it has left.
     pub(super) fn recalled_within(&self, refused: Refused) -> Option<Duration> {
         let short = matches!(refused.reason, Reason::Throttled | Reason::Quota);
         let recalls = short && self.key_state.home.left().is_none();

@@ -26,9 +26,20 @@ pub(super) struct Wait {
     /// True if the wait began before the budget was known.
     began_cold: bool,
     most: Option<Duration>,
+    /// True if the caller named that time. Otherwise an answer that is on its way is waited for beyond it.
+    is_strict: bool,
     /// Maximum time for a budget that is not known.
     cold: Duration,
     retry_policy: RetryPolicy,
+}
+
+/// State of the requests of a line to the home node.
+#[derive(Debug, Default)]
+struct LineRequests {
+    /// True while the answer to one is waited for.
+    asking: bool,
+    /// The last refusal by the home node, if it has decided since.
+    told: Option<Refused>,
 }
 
 /// The last answer of the home node to the first caller in line.
@@ -89,6 +100,7 @@ impl Limiter {
             known: now,
             began_cold: false,
             most,
+            is_strict: most.is_some(),
             cold: most.unwrap_or(self.handle.shared.cold_wait),
             retry_policy,
         }
@@ -185,29 +197,37 @@ impl Limiter {
         local: impl Fn() -> Result<T, No>,
         remote: impl Fn(Grant) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
-        let told = Mutex::new(None);
-        let in_line = self.stand_in_line(wait, &told, &local, remote);
+        let questions = Mutex::new(LineRequests::default());
+        let in_line = self.stand_in_line(wait, &questions, &local, remote);
+        let mut in_line = std::pin::pin!(in_line);
         let Some(most) = wait.most else {
             return in_line.await;
         };
-        let too_long = self.handle.shared.clock.sleep(most);
+        let clock = &self.handle.shared.clock;
         tokio::select! {
             // A caller that is served just in time counts as served.
             biased;
-            outcome = in_line => outcome,
-            () = too_long => {
-                let told = *told.lock().unwrap_or_else(PoisonError::into_inner);
-                local().map_err(|no| self.in_vain(no, told))
+            outcome = in_line.as_mut() => return outcome,
+            () = clock.sleep(most) => {}
+        }
+        let questions = || questions.lock().unwrap_or_else(PoisonError::into_inner);
+        // The home takes the tokens of a question whether or not its answer is waited for.
+        if questions().asking && !wait.is_strict {
+            tokio::select! {
+                biased;
+                outcome = in_line => return outcome,
+                () = clock.sleep(Self::ANSWER_WAIT) => {}
             }
         }
+        let told = questions().told;
+        local().map_err(|no| self.in_vain(no, told))
     }
 
-    /// Waits for its turn in line, and then until `local` or the home node decides. Writes the last refusal by the home
-    /// node to `told`.
+    /// Waits for its turn in line, and then until `local` or the home node decides. Keeps `questions` up to date.
     async fn stand_in_line<T>(
         &self,
         mut wait: Wait,
-        told: &Mutex<Option<Refused>>,
+        questions: &Mutex<LineRequests>,
         local: impl Fn() -> Result<T, No>,
         remote: impl Fn(Grant) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
@@ -215,19 +235,17 @@ impl Limiter {
         let Ok(_turn) = self.key_state.line.acquire().await else {
             return Err(Refused::of(No::Closed));
         };
+        let note = |asking, told| {
+            *questions.lock().unwrap_or_else(PoisonError::into_inner) =
+                LineRequests { asking, told };
+        };
         let mut last: Option<HomeAnswer> = None;
-        let mut cold = false;
+        let (mut cold, mut round_trip) = (false, Duration::ZERO);
         loop {
             let changed = self.key_state.change.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            let decided = local();
-            let for_time = matches!(&decided, Ok(_) | Err(No::NotYet(_) | No::Aged));
-            match for_time {
-                true => self.key_state.first_waits_for_time(),
-                false => self.key_state.first_waits_for_capacity(self.now()),
-            }
-            let no = match decided {
+            let no = match self.note_first(local()) {
                 Ok(taken) => return Ok(taken),
                 Err(no) => no,
             };
@@ -238,22 +256,32 @@ impl Limiter {
             let nap = match self.asks(no) {
                 Some(kind) => {
                     let due = last.is_none_or(|last| last.again.is_some_and(|at| self.now() >= at));
-                    if due {
-                        match self
-                            .ask_while_enforced(kind, wait.n, wait.retry_policy)
-                            .await
-                        {
+                    let rest = self.rest(Duration::MAX, wait.began, wait);
+                    // The answer would come too late, and the tokens that it tells of would be lost.
+                    let is_too_late = due && wait.is_strict && rest < round_trip * 2;
+                    if due && !is_too_late {
+                        // A question without an answer may have taken its tokens.
+                        note(true, None);
+                        let asked = self.now();
+                        let answer = self.ask_while_enforced(kind, wait.n, wait.retry_policy);
+                        let answer = answer.await;
+                        round_trip = Duration::from_nanos(self.now().since(asked).nanos());
+                        note(false, None);
+                        match answer {
                             Some(Ok(grant)) => return remote(grant),
                             Some(Err(refused)) => {
                                 last = Some(self.record_answer(refused, last));
                                 let decided = refused.reason != Reason::Undecided;
-                                *told.lock().unwrap_or_else(PoisonError::into_inner) =
-                                    decided.then_some(refused);
+                                note(false, decided.then_some(refused));
+                                if rest < round_trip {
+                                    return Err(refused);
+                                }
                             }
                             None => continue,
                         }
                     }
                     match self.is_decided_elsewhere() {
+                        _ if is_too_late => Ok(rest),
                         true => self.nap_of_asker(last, wait),
                         false => self.nap_of_small_part(no, last, wait),
                     }
@@ -265,6 +293,15 @@ impl Limiter {
                 () = changed => {}
             }
         }
+    }
+
+    /// Records what the first caller in line waits for, by its decision. Returns the decision.
+    fn note_first<T>(&self, decided: Result<T, No>) -> Result<T, No> {
+        match decided {
+            Ok(_) | Err(No::NotYet(_) | No::Aged) => self.key_state.first_waits_for_time(),
+            Err(_) => self.key_state.first_waits_for_capacity(self.now()),
+        }
+        decided
     }
 
     /// Returns the refusal of a caller whose time is over. If the home node decides, it is the one that it `told`

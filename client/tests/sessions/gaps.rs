@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
@@ -63,11 +64,50 @@ impl World {
             let sent = dial.send(theirs).map_err(std::io::Error::other);
             async move { sent.map(|()| ours) }
         };
+        self.builder_by(seed).connector(connect)
+    }
+
+    /// Builds a client whose messages take this time each way.
+    fn far_builder(&self, seed: u64, one_way: Duration) -> ClientBuilder {
+        let dial = self.dial.clone();
+        let connect = move |_: String| {
+            let (ours, near) = tokio::io::duplex(1 << 16);
+            let (far, theirs) = tokio::io::duplex(1 << 16);
+            let (near, far) = (tokio::io::split(near), tokio::io::split(far));
+            tokio::spawn(carry(near.0, far.1, one_way));
+            tokio::spawn(carry(far.0, near.1, one_way));
+            let sent = dial.send(theirs).map_err(std::io::Error::other);
+            async move { sent.map(|()| ours) }
+        };
+        self.builder_by(seed).connector(connect)
+    }
+
+    fn builder_by(&self, seed: u64) -> ClientBuilder {
         Client::builder()
             .addresses([self.node.address.clone()])
-            .connector(connect)
             .clock(Arc::clone(&self.clock))
             .seed(seed)
+    }
+}
+
+/// Passes bytes on after this time.
+async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin + Send + 'static,
+    one_way: Duration,
+) {
+    let (sent, mut due) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    tokio::spawn(async move {
+        while let Some((at, bytes)) = due.recv().await {
+            tokio::time::sleep_until(at).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut bytes = [0; 4_096];
+    while let Ok(read @ 1..) = from.read(&mut bytes).await {
+        let _ = sent.send((Instant::now() + one_way, bytes[..read].to_vec()));
     }
 }
 
@@ -460,6 +500,37 @@ fn tokens_that_an_idle_client_holds_are_waited_for() {
         second.check(4).await.map_err(|no| format!("rest: {no:?}"))
     });
     assert!(outcome.is_ok(), "{outcome:?}");
+}
+
+/// A home takes the tokens of a question whose caller does not wait for the answer any more. None is sent that late.
+#[test]
+fn no_token_is_lost_however_far_the_home_is() {
+    for one_way in [1, 8, 12, 20, 38, 45, 70, 90, 110] {
+        let outcome = simulate(async move {
+            let slow = budget("slow", |draft| {
+                draft.rate = Some("1 per 10d".into());
+                draft.burst = Some("5".into());
+            });
+            let world = World::new(vec![slow]);
+            let first = world.client(1).limiter("slow").expect("room");
+            first
+                .check(1)
+                .await
+                .map_err(|no| format!("first: {no:?}"))?;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let far = world.far_builder(2, Duration::from_millis(one_way));
+            let far = far.connect().expect("a client");
+            let second = far.limiter("slow").expect("room");
+            for _ in 0..20 {
+                match second.check(4).await {
+                    Ok(_) => return Ok(()),
+                    Err(_) => tokio::time::sleep(Duration::from_millis(1_300)).await,
+                }
+            }
+            Err(format!("{one_way} ms: the four tokens are lost"))
+        });
+        assert_eq!(outcome, Ok(()));
+    }
 }
 
 /// Two clients are asked for twice the limit. Their callers are refused at once, but for one at a time that finds out

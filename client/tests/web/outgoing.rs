@@ -216,6 +216,40 @@ async fn a_later_shorter_wait_does_not_replace_a_longer_one() {
     assert_eq!(third.await.expect("an answer").into_body(), 2);
 }
 
+/// The second call gets the permit of the first, whose answer says that the host takes no calls for a minute.
+#[tokio::test]
+async fn a_call_that_waits_for_its_host_leaves_the_permit_to_others() {
+    let clock = ManualClock::new();
+    let layer = RetryAfterLayer::new()
+        .clock(Arc::new(clock.clone()))
+        .wait(Duration::from_secs(120))
+        .limiter(Limiter::local_permits(1).expect("permits"));
+    let answers = Arc::new(tokio::sync::Semaphore::new(0));
+    let (server, moods) = (Arc::clone(&answers), moody("60"));
+    let service = layer.layer(service_fn(move |request: Request<()>| {
+        let (server, moods) = (Arc::clone(&server), moods.clone());
+        async move {
+            server.acquire().await.expect("it is open").forget();
+            moods.oneshot(request).await
+        }
+    }));
+    let (mut first, mut second) = (
+        pin!(service.clone().oneshot(to("a"))),
+        pin!(service.clone().oneshot(to("a"))),
+    );
+    assert!(waits(&mut first).await && waits(&mut second).await);
+    answers.add_permits(1);
+    assert_eq!(first.await.expect("an answer").into_body(), 0);
+    assert!(waits(&mut second).await);
+    answers.add_permits(2);
+    let other = service.clone().oneshot(to("b"));
+    let other = tokio::time::timeout(Duration::from_secs(10), other).await;
+    let other = other.expect("the permit is free");
+    assert_eq!(other.expect("an answer").into_body(), 1);
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(second.await.expect("an answer").into_body(), 2);
+}
+
 #[tokio::test]
 async fn a_call_holds_a_permit_until_its_answer_is_there() {
     let permits = Limiter::local_permits(1).expect("permits");

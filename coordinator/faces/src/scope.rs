@@ -1,5 +1,6 @@
 //! The keys that a caller may ask for.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ impl Scope {
     /// Confines a caller to the keys under these prefixes.
     #[must_use]
     pub fn under(prefixes: impl IntoIterator<Item = String>) -> Self {
+        // In order, so that callers with the same prefixes have equal scopes.
+        let prefixes: BTreeSet<String> = prefixes.into_iter().collect();
         Self(Some(prefixes.into_iter().collect()))
     }
 

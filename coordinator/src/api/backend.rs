@@ -101,7 +101,7 @@ impl View<'_> {
 fn creator(state: &State, leader: Option<NodeId>) -> Option<Incarnation> {
     let live = state
         .members()
-        .filter(|(_, member)| member.phase == Phase::Live);
+        .filter(|(_, member)| member.phase == Phase::Live && member.silence.is_none());
     let of_leader = live.map(|(id, member)| (Some(member.node) == leader, id));
     of_leader.max().map(|(_, id)| id)
 }

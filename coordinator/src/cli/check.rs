@@ -81,10 +81,14 @@ impl Args {
 
     /// Asks one endpoint after the other until one gives a session.
     async fn ask(&self) -> Result<Result<(), Refused>, Failure> {
-        let timeout = self.connection.timeout();
+        let (begun, timeout) = (HostClock.now(), self.connection.timeout());
         let mut tried = String::new();
         let mut endpoints = self.connection.apart().into_iter().peekable();
         while let Some((address, endpoint)) = endpoints.next() {
+            // One time for all endpoints together, in whole milliseconds.
+            let passed = passed_since(begun).as_millis();
+            let passed = Duration::from_millis(u64::try_from(passed).unwrap_or(u64::MAX));
+            let timeout = timeout.map(|timeout| timeout.saturating_sub(passed));
             let usual = timeout.unwrap_or(SESSION_WAIT);
             let session_wait = match endpoints.peek() {
                 Some(_) => SILENT_FOR.min(usual),

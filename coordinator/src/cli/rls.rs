@@ -23,8 +23,9 @@ GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT; HOST, PORT (8080); DEBUG_HOST, DEBU
 PROMETHEUS_PATH; MERGE_DOMAIN_CONFIG, SHADOW_MODE, QUOTA_MODE, RESPONSE_DYNAMIC_METADATA,
 LIMIT_RESPONSE_HEADERS_ENABLED, LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER, LIMIT_RESET_HEADER,
 HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED, FORCE_START_WITHOUT_INITIAL_CONFIG; LOG_LEVEL (info), LOG_FORMAT. And three of its
-own: ALIQUOT_RLS_CALENDAR=true makes limits per minute and longer quotas of the calendar, ALIQUOT_RLS_MAX_KEYS (100000)
-is the maximum number of keys of each rule with open values, and ALIQUOT_RLS_KEYS (16384) that of keys in memory.
+own: ALIQUOT_RLS_CALENDAR=true makes limits per minute and longer quotas of the calendar, ALIQUOT_RLS_MAX_KEYS (100000,
+at most 10000000) is the maximum number of keys of each rule with open values, and ALIQUOT_RLS_KEYS (16384, from 64)
+that of keys in memory.
 
 A program of the name `ratelimit` is `aliquot rls --compat`.
 

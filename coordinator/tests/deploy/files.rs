@@ -318,12 +318,13 @@ fn the_agents_of_the_manifests_set_only_what_an_agent_knows() {
         );
         probes(
             agent,
-            [
-                ("startupProbe", "/readyz"),
-                ("readinessProbe", "/readyz"),
-                ("livenessProbe", "/healthz"),
-            ],
+            [("startupProbe", "/healthz"), ("livenessProbe", "/healthz")],
         );
+        // The readiness of a sidecar is that of its whole pod, which must not end with the agent's lease.
+        match init == &pod["containers"] {
+            true => probes(agent, [("readinessProbe", "/readyz")]),
+            false => assert!(agent.get("readinessProbe").is_none(), "{file}"),
+        }
         for name in variables(agent).keys() {
             assert!(
                 is_of_an_agent(name),
@@ -369,13 +370,8 @@ fn the_rate_limit_service_is_set_up_with_what_it_knows() {
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     assert_eq!(container["args"], serde_json::json!(["rls", "--compat"]));
-    probes(
-        container,
-        [
-            ("startupProbe", "/healthcheck"),
-            ("readinessProbe", "/healthcheck"),
-        ],
-    );
+    probes(container, [("readinessProbe", "/healthcheck")]);
+    assert_eq!(container["startupProbe"]["tcpSocket"]["port"], "http");
     let text = read("deploy/aliquot-rls.service");
     let said = unit(&text);
     assert_eq!(said["ExecStart"], ["/usr/local/bin/aliquot rls --compat"]);

@@ -2,7 +2,7 @@
 
 use crate::limiter::decision::Decision;
 use crate::limiter::permit::Permit;
-use crate::limiter::refused::{Admission, Reason};
+use crate::limiter::refused::Admission;
 use crate::limiter::{Limiter, Reservation};
 use aliquot_core::unit::PeriodId;
 use std::time::Duration;
@@ -47,9 +47,9 @@ impl Acquired {
 pub(super) async fn take(limiter: &Limiter, n: u64) -> Decision<Acquired> {
     if !limiter.counts_permits() {
         let decision = limiter.decide_to_settle_within(n, Duration::MAX).await;
-        // The kind of a leased limit is known only once a node has told it.
-        let is_known_now = matches!(&decision.outcome, Err(no) if no.reason == Reason::WrongKind);
-        if !is_known_now || !limiter.counts_permits() {
+        // The kind of a leased limit is known only once a node has told it. Tokens of a limit of permits are refused,
+        // as of the wrong kind or as too many.
+        if decision.outcome.is_ok() || !limiter.counts_permits() {
             return decision.map(Acquired::Tokens);
         }
     }

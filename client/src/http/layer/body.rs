@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 pin_project! {
     /// The body of a response, with the permits of its request, if it took any. They are released after the last frame
-    /// or a failed one, or when the body is dropped, as it is when the caller hangs up.
+    /// or a failed one, or when the body is dropped, as it is when the caller hangs up, or the connection is upgraded.
     #[derive(Debug, Default)]
     pub struct PermitBody<R> {
         #[pin]
@@ -45,8 +45,10 @@ impl<R: Body> Body for PermitBody<R> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<R::Data>, R::Error>>> {
         let this = self.project();
-        let frame = this.body.poll_frame(cx);
-        if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
+        let mut body = this.body;
+        let frame = body.as_mut().poll_frame(cx);
+        let is_last = frame.is_ready() && body.is_end_stream();
+        if is_last || matches!(frame, Poll::Ready(None | Some(Err(_)))) {
             this.permits.clear();
         }
         frame

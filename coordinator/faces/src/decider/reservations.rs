@@ -174,12 +174,14 @@ impl Reservations {
         let is_new = |key: &String| of_scope.is_none_or(|open| !open.contains_key(key));
         let new = parts.iter().map(|(key, _)| key).filter(|key| is_new(key));
         let new = new.collect::<BTreeSet<_>>().len();
+        let parts_of_scope = of_scope.map_or(0, |open| open.values().sum()) + parts.len();
         let of_scope = of_scope.map_or(0, BTreeMap::len) + new;
-        let most_of_scope = match scope.is_confined() {
-            true => self.keys_max.div_ceil(2),
-            false => self.keys_max,
+        let (most_of_scope, most_parts) = match scope.is_confined() {
+            true => (self.keys_max.div_ceil(2), Decider::PARTS_MAX / 2),
+            false => (self.keys_max, Decider::PARTS_MAX),
         };
         of_scope <= most_of_scope
+            && parts_of_scope <= most_parts
             && table.open_keys + new <= self.keys_max
             && table.open_parts + parts.len() <= Decider::PARTS_MAX
     }

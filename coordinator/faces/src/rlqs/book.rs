@@ -39,6 +39,9 @@ const NAMES_MAX: usize = 64 << 20;
 /// Maximum number of bytes of the names in all actions for buckets that are not remembered.
 const OTHERS_MAX: usize = 16 << 20;
 
+/// Maximum number of bytes of such names of one stream, which may take no messages.
+const STREAM_OTHERS_MAX: usize = OTHERS_MAX / 16;
+
 /// Age of what is known of a budget, after which it is looked at again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
@@ -200,7 +203,10 @@ impl Book {
                     Place::Key(_) => Assignment::Deny,
                     Place::None(instead) => instead,
                 };
+                // A stream that takes nothing leaves room for the others.
                 let room = OTHERS_MAX.saturating_sub(self.others);
+                let of_stream = STREAM_OTHERS_MAX.saturating_sub(line.others_bytes);
+                let room = room.min(of_stream);
                 self.others += line.answer(&id, instead, requests, room);
                 return true;
             }

@@ -133,7 +133,7 @@ impl Rlqs {
             begun: now(),
             state: Mutex::new(State {
                 // The other half of the keys in memory is left to other faces.
-                book: Book::new(decider.keys_max() / 2),
+                book: Book::new((decider.keys_max() / 2).max(1)),
                 senders: BTreeMap::new(),
             }),
             decider,

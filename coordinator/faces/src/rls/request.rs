@@ -323,9 +323,14 @@ fn undecided(
     Ok(())
 }
 
-/// Returns true if only the home node of a known limit could decide, and has not.
-fn awaits_home(answer: &Answer) -> bool {
-    answer.reason == Some(Reason::Undecided) && answer.limit.is_some()
+/// Time within which the home node of a budget answers, if it is not being replaced: what a client waits for it.
+const HOME_ANSWERS: Duration = Duration::from_millis(250);
+
+/// Returns true if only the home node of a known limit could decide, and has not in the time in which homes do. So it is
+/// being replaced, and nothing can be admitted before there is another.
+fn awaits_home(case: &Case, answer: &Answer) -> bool {
+    let waited = case.ask.as_ref().map_or(Duration::ZERO, |ask| ask.within);
+    answer.reason == Some(Reason::Undecided) && answer.limit.is_some() && waited >= HOME_ANSWERS
 }
 
 /// Returns the status of one descriptor.
@@ -346,9 +351,10 @@ fn status(case: &Case, answer: Option<&Answer>) -> DescriptorStatus {
         // A rule of 0 requests has no budget.
         None if case.hits == 0 => Code::Ok,
         None | Some(Outcome::OverLimit | Outcome::Never) => Code::OverLimit,
-        // The lease holds, and the node that decides about this budget is being replaced. An error would let Envoy
-        // admit the request, unless it is told otherwise, and nothing can be admitted until then.
-        Some(Outcome::Unavailable) if answer.is_some_and(awaits_home) => Code::OverLimit,
+        // An error would let Envoy admit the request, unless it is told otherwise.
+        Some(Outcome::Unavailable) if answer.is_some_and(|it| awaits_home(case, it)) => {
+            Code::OverLimit
+        }
         Some(Outcome::NoBudget | Outcome::Unavailable) => Code::Unknown,
     };
     let remaining = match answer {
@@ -419,9 +425,12 @@ pub fn count(cases: &[Case], answers: &[Option<Answer>]) {
         if matches!(&case.ask, Some(ask) if matches!(ask.cost, Cost::Refund(_))) {
             continue;
         }
-        let over = match answer.as_ref().map(|answer| answer.outcome) {
+        let over = match answer {
             None => case.is_closed(),
-            Some(outcome) => matches!(outcome, Outcome::OverLimit | Outcome::Never),
+            Some(answer) => {
+                matches!(answer.outcome, Outcome::OverLimit | Outcome::Never)
+                    || awaits_home(case, answer)
+            }
         };
         let near = |answer: &Answer| {
             let requests = case.limit.map_or(0, |limit| u64::from(limit.requests));

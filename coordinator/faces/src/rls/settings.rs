@@ -209,13 +209,13 @@ impl Reader<'_> {
             true => Counting::Calendar,
             false => Counting::Rate,
         };
-        let keys = self.count("ALIQUOT_RLS_KEYS", 64..=1 << 24);
+        let keys = self.count("ALIQUOT_RLS_KEYS", 64..=16_384);
         Compat {
             service: self.service(),
             reading: Reading {
                 same_domain,
                 counting,
-                max_keys: self.count("ALIQUOT_RLS_MAX_KEYS", 1..=1 << 32),
+                max_keys: self.count("ALIQUOT_RLS_MAX_KEYS", 1..=10_000_000),
             },
             keys: keys.map_or(Options::default().keys, |keys| {
                 usize::try_from(keys).unwrap_or(usize::MAX)
@@ -523,7 +523,7 @@ mod tests {
             ("PORT", "http"),
         ]);
         let expect = [
-            r#"ALIQUOT_RLS_KEYS = "63": must be a number from 64 to 16777216"#,
+            r#"ALIQUOT_RLS_KEYS = "63": must be a number from 64 to 16384"#,
             r#"CONFIG_TYPE = "GRPC_XDS_DELTA": must be FILE or GRPC_XDS_SOTW"#,
             r#"GRPC_UDS = "/run/x": is not supported: set GRPC_HOST and GRPC_PORT"#,
             r#"PORT = "http": must be a port from 0 to 65535"#,

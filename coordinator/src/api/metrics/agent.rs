@@ -48,7 +48,7 @@ async fn readyz(State(agent): State<Agent>) -> Response {
 }
 
 impl Agent {
-    /// Returns the reason for which it decides nothing, or `None` if it does.
+    /// Returns the reason for which it has no shares, or `None` if it may have some.
     fn not_ready(&self) -> Option<&'static str> {
         let has_session = self
             .faces
@@ -65,7 +65,7 @@ impl Agent {
 
 impl Collector for Agent {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "1 if the agent has a lease of a node, and so decides";
+        let help = "1 if the agent has a lease of a node";
         let mut ready = encoder.encode_descriptor("agent_ready", help, None, MetricType::Gauge)?;
         ready.encode_gauge(&u64::from(self.not_ready().is_none()))?;
         encode_process(&self.ports, &self.faces, &mut encoder)

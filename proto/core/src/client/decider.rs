@@ -71,8 +71,8 @@ pub trait Decider: fmt::Debug + Sized {
 
     /// Removes up to `most` permits that are neither in flight nor among the first `keep`. Returns how many.
     ///
-    /// If fewer are removed, the rest of `most` is in flight. A permit that is released is then not taken again, so
-    /// that a later call finds it idle, until a call asks for less or the right changes. If callers could take it
+    /// If fewer are removed, the rest of `most` is in flight. A decider that callers ask directly lets no caller take a
+    /// permit that is released then ([`Plain`]'s callers ask through the machine, which sees to that), so that a later call finds it idle, until a call asks for less or the right changes. If callers could take it
     /// again, callers that wait would keep every permit in flight, and a parent would never get one back.
     fn withdraw_idle(&mut self, most: Tokens, keep: Tokens, now: Tick) -> Tokens;
 

@@ -137,6 +137,7 @@ impl Estimator {
         // Requests that wait now also wait in this tick, and no longer.
         (self.wanted, self.waiting) = (rest, waiting);
         (self.waiting_largest, self.largest) = (waiting_largest, waiting_largest);
+        self.lack(waiting_largest);
         if self.sample() > 0 || later > 0 {
             self.asked = Some(self.began);
         }
@@ -217,7 +218,11 @@ impl Estimator {
             self.asked = Some(self.began);
         }
         self.largest = self.largest.max(observed.waiting_largest);
-        let cost = observed.waiting_largest.max(observed.denied_largest);
+        self.lack(observed.waiting_largest.max(observed.denied_largest));
+    }
+
+    /// Notes a cost that waits or was denied in the tick that has begun last.
+    fn lack(&mut self, cost: u64) {
         if cost > self.unit.max(self.lacked_at(self.began).saturating_sub(1)) {
             self.lacked = Some((self.began, cost));
         }
@@ -520,6 +525,22 @@ mod tests {
         estimator.observe(first, at(10));
         assert!(estimator.rate_at(at(10)) > 0, "it is wanted at once");
         assert_eq!(estimator.largest_waiting_at(at(10)), 30);
+    }
+
+    #[test]
+    fn a_cost_is_lacked_for_nine_seconds_after_it_waited() {
+        let mut estimator = fresh();
+        let waits = Observed {
+            waiting: 30,
+            waiting_largest: 30,
+            ..Observed::default()
+        };
+        estimator.observe_since(waits, at(10));
+        // It still waits, which nothing has said since, and then not any more.
+        estimator.observe_calm(at(20_000));
+        estimator.observe_since(Observed::default(), at(20_000));
+        assert_eq!(estimator.lacked_at(at(28_900)), 30);
+        assert_eq!(estimator.lacked_at(at(29_100)), 0);
     }
 
     #[test]

@@ -396,8 +396,10 @@ impl ReportDelta {
     }
 }
 
-/// Returns true if a line says what another says, or differs in a demand alone that is less, and not over, where the
-/// former is little of what is held, or the new one is more than half of it and it is sparse.
+/// Returns true if two lines are equal, or differ only by a fall of demand that may wait:
+///
+/// - The former demand is little of what is held, and the new one is not zero.
+/// - Or the demand is sparse, and more than half of it remains.
 fn falls_by_a_little(before: &Line, line: &Line, known: Known) -> bool {
     if (before.tally, &before.rare) != (line.tally, &line.rare) {
         return false;

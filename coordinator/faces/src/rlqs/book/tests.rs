@@ -232,10 +232,13 @@ fn a_stream_has_a_maximum_of_buckets_and_leaves_room_for_others() {
 #[test]
 fn names_of_buckets_that_are_not_remembered_have_one_bound_for_all_streams() {
     let mut book = Book::new(BUCKETS_MAX);
-    let long = "x".repeat(OTHERS_MAX / 4 - 100);
-    let streams: Vec<u64> = (0..8).map(|_| book.open()).collect();
+    let long = "x".repeat(STREAM_OTHERS_MAX - 100);
+    let streams: Vec<u64> = (0..20).map(|_| book.open()).collect();
     for stream in &streams {
+        // One stream has room for one such name.
         book.row_uncovered(*stream, &long, 1);
+        book.row_uncovered(*stream, &long, 1);
+        assert!(book.streams[stream].others.len() <= 1);
     }
     let answered = |book: &Book| {
         book.streams
@@ -243,12 +246,12 @@ fn names_of_buckets_that_are_not_remembered_have_one_bound_for_all_streams() {
             .filter(|it| !it.others.is_empty())
             .count()
     };
-    assert_eq!(answered(&book), 4);
+    assert_eq!(answered(&book), 16);
     assert!(book.others <= OTHERS_MAX);
     book.message(streams[0], secs(1));
     book.end(streams[1], secs(1));
-    book.row_uncovered(streams[6], &long, 1);
-    assert_eq!(answered(&book), 3);
+    book.row_uncovered(streams[18], &long, 1);
+    assert_eq!(answered(&book), 15);
     for stream in streams {
         book.end(stream, secs(2));
     }

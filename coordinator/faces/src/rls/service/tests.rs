@@ -339,16 +339,22 @@ fn answered(rls: &Rls, text: &str, outcomes: &[Outcome]) -> Result<String, Probl
         reset_after: Duration::ZERO,
         retry_after: None,
     };
-    answered_by(rls, text, outcomes.iter().map(answer).collect())
+    let within = Duration::from_millis(20);
+    answered_by(rls, text, within, outcomes.iter().map(answer).collect())
 }
 
-fn answered_by(rls: &Rls, text: &str, answers: Vec<Answer>) -> Result<String, Problem> {
+fn answered_by(
+    rls: &Rls,
+    text: &str,
+    within: Duration,
+    answers: Vec<Answer>,
+) -> Result<String, Problem> {
     let (request, settings) = (request(text), Settings::default());
     let entries = request::entries_of(&request);
     let rules = rls.rules();
-    let within = Duration::from_millis(20);
     let cases = request::cases(&rules, &request, &entries, &settings, rls.stats(), within)?;
     let answers: Vec<_> = answers.into_iter().map(Some).collect();
+    request::count(&cases, &answers);
     let response = request::response(&request, &cases, &answers, &settings)?;
     Ok(shown(&response))
 }
@@ -380,16 +386,26 @@ async fn without_a_decision_there_is_an_error_unless_another_limit_refuses() {
 #[test]
 fn a_known_limit_that_only_its_home_can_decide_is_over() {
     let it = bench(Settings::default());
-    let of = |reason, limit| {
+    let of = |reason, limit, millis| {
         let answer = Answer {
             limit,
             ..Answer::without(Outcome::Unavailable, reason)
         };
-        answered_by(&it.rls, "a", vec![answer]).is_ok()
+        let within = Duration::from_millis(millis);
+        answered_by(&it.rls, "a", within, vec![answer]).is_ok()
     };
-    assert!(of(Reason::Undecided, Some(10)));
-    assert!(!of(Reason::Undecided, None), "no node has told the limit");
-    assert!(!of(Reason::Lapsed, Some(10)), "there is no lease");
+    assert!(
+        !of(Reason::Undecided, None, 250),
+        "no node has told the limit"
+    );
+    assert!(
+        !of(Reason::Undecided, Some(10), 249),
+        "the home may be far away"
+    );
+    assert!(!of(Reason::Lapsed, Some(10), 250), "there is no lease");
+    assert!(of(Reason::Undecided, Some(10), 250));
+    let stats = it.rls.stats().text();
+    assert!(stats.contains("a.over_limit: 1\n"), "{stats}");
 }
 
 /// Envoy looks first if a filter charges when its stream is done. Plain requests of others on the same rule go on.
