@@ -297,7 +297,7 @@ fn a_token_with_prefixes_asks_at_faces_alone() {
     };
     let refused = auth.guard(Role::Client).call(request()).unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
-    let expect = "confined to keys under tenant/42, jobs";
+    let expect = "confined to keys under jobs, tenant/42";
     assert!(refused.message().contains(expect), "{refused}");
     let admitted = auth.face_guard().call(request()).unwrap();
     let scope = admitted.extensions().get::<Scope>().unwrap();

@@ -6,6 +6,7 @@ use aliquot_tests::fleet::{Fleet, Setup, now};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -86,6 +87,9 @@ pub(crate) fn python_package(
     version: &str,
     program: impl Fn(&Path) -> Option<PathBuf>,
 ) -> Option<PathBuf> {
+    // Several tests need it, and one installs it.
+    static INSTALLS: Mutex<()> = Mutex::new(());
+    let _alone = INSTALLS.lock().unwrap_or_else(PoisonError::into_inner);
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{version}"));
     if let Some(path) = program(&venv) {
         return Some(path);
