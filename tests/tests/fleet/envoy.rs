@@ -280,8 +280,8 @@ descriptors:
     rate_limit: { unit: second, requests_per_unit: 100 }
 ";
 
-/// Time for which the rate limit service waits for a decision.
-const WAITS: Span = Span::from_millis(750);
+/// Time of a lease that is surely left to the other nodes when their leader dies.
+const LEASED: Span = Span::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_request_fails_and_none_is_over_the_limit_while_a_leader_is_killed() {
@@ -335,9 +335,8 @@ async fn no_request_fails_and_none_is_over_the_limit_while_a_leader_is_killed() 
     assert!(admitted <= most, "{admitted} > {most}");
     // Callers that wait for tokens need not be refused, so the limit is reached if much of it is used.
     assert!(admitted * 2 > most, "the limit was never reached");
-    // A request waits for its decision for three quarters of Envoy's timeout of a second. If votes are split, an
-    // election takes longer, and the few requests that need a leader then are not decided.
-    let slow = without_leader > WAITS && failed * 100 < admitted + refused;
+    // If votes are split again and again, the leases of all nodes end before there is a leader.
+    let slow = without_leader > LEASED && failed * 100 < admitted + refused;
     assert!(
         failed == 0 || slow,
         "{failed} failed, {without_leader:?} without a leader"
