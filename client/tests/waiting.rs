@@ -195,7 +195,7 @@ fn a_changed_burst_or_a_lifted_limit_decides_for_those_in_line() {
     limiter.set_limit(Limit::UNLIMITED).expect("a limit");
     let served = poll(&mut line[1]).expect("at once").expect("served");
     assert_eq!(served.settle(0).restored, 0, "nothing was taken");
-    // What was decided without a limit is not missing, whatever the fixed point is afterwards.
+    // Tokens that were admitted without a limit are not missing from a limit that is set later, at any scale.
     for to in [
         Limit::per_sec(1),
         Limit::per(1, 864_000 * SECOND),
