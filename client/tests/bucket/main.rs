@@ -292,6 +292,39 @@ fn permits_that_were_admitted_without_a_limit_count_when_there_is_one_again() {
     assert_eq!((permit(), permit()), (true, false));
 }
 
+/// A parent recalls five of five permits while three are in flight.
+#[test]
+fn recalled_permits_go_back_when_they_are_released_and_no_earlier() {
+    let draft = BudgetDraft {
+        key: "a".into(),
+        concurrency: Some("5".into()),
+        ..BudgetDraft::default()
+    };
+    let terms = Terms::from(&draft.validate().expect("a valid budget"));
+    let (key_state, now) = (Arc::new(KeyState::new("a")), Tick::from_nanos(1 << 40));
+    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let lease = AtomicU64::new(u64::MAX);
+    let permit = || key_state.cell.decide(Need::Permit, now, &lease).is_ok();
+    decider.agree(&terms, Span::from_secs(60), now);
+    decider.admit_by(Right::Leased, PeriodId::new(0), now);
+    decider.gain(Tokens::from_grains(5), now);
+    let era = key_state.cell.era();
+    assert!((0..3).all(|_| permit()));
+    let recall = |decider: &mut CellDecider, most: u64| {
+        let back = decider.withdraw_idle(Tokens::from_grains(most), Tokens::ZERO, now);
+        (back.grains(), decider.in_flight())
+    };
+    assert_eq!(recall(&mut decider, 5), (2, 3), "two are idle");
+    key_state.cell.put_back(1, era);
+    assert!(!permit(), "it is recalled");
+    assert_eq!(recall(&mut decider, 3), (1, 2));
+    // The parent needs one of the others no more.
+    assert_eq!(recall(&mut decider, 1), (0, 2));
+    key_state.cell.put_back(2, era);
+    assert_eq!((permit(), permit()), (true, false));
+    assert_eq!(recall(&mut decider, 1), (1, 1));
+}
+
 #[test]
 fn an_expired_bucket_takes_no_permit_until_the_wheel_turns() {
     let at = Tick::from_nanos;
