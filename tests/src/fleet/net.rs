@@ -5,14 +5,17 @@
 //! looks like a network that loses every packet; when it is healed, all packets arrive
 //! late. No end sees its connection close. No new connection opens while either
 //! direction is cut, because a handshake needs both.
+//!
+//! A delayed direction delivers everything later, as a long line does.
 
 mod who;
 
 pub use who::Who;
 
 use super::node::Node;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,14 +25,19 @@ use tokio::task::JoinHandle;
 /// A direction: from a process, to a process.
 type Way = (Who, Who);
 
-type Cuts = BTreeSet<Way>;
+/// What is wrong with the network.
+#[derive(Debug, Default)]
+struct Faults {
+    cuts: BTreeSet<Way>,
+    delays: BTreeMap<Way, Duration>,
+}
 
 type Pids = Arc<Mutex<Vec<Option<u32>>>>;
 
 /// A network that can be cut.
 #[derive(Debug)]
 pub struct Net {
-    cuts: watch::Sender<Cuts>,
+    faults: watch::Sender<Faults>,
     pids: Pids,
     ears: Vec<JoinHandle<()>>,
 }
@@ -38,7 +46,7 @@ impl Net {
     /// Puts a proxy before every port of these nodes. From now on they are reached
     /// only through it.
     pub(super) async fn between(nodes: &mut [Node]) -> Self {
-        let (cuts, _) = watch::channel(Cuts::new());
+        let (faults, _) = watch::channel(Faults::default());
         let pids = Arc::new(Mutex::new(vec![None; nodes.len()]));
         let mut ears = Vec::new();
         for node in nodes {
@@ -50,7 +58,7 @@ impl Net {
                     listener,
                     to: Who::Node(node.index),
                     real: real.to_owned(),
-                    cuts: cuts.clone(),
+                    faults: faults.clone(),
                     pids: Arc::clone(&pids),
                 };
                 ears.push(tokio::spawn(door.listen()));
@@ -59,7 +67,7 @@ impl Net {
             let (client, peer) = (before(&node.listen).await, before(&node.peer_listen).await);
             (node.client, node.peer) = (client, peer);
         }
-        Self { cuts, pids, ears }
+        Self { faults, pids, ears }
     }
 
     pub(super) fn knows(&self, index: usize, pid: Option<u32>) {
@@ -69,8 +77,15 @@ impl Net {
 
     /// Stops the traffic from `from` to `to`.
     pub fn cut(&self, from: Who, to: Who) {
-        self.cuts.send_modify(|cuts| {
-            cuts.insert((from, to));
+        self.faults.send_modify(|faults| {
+            faults.cuts.insert((from, to));
+        });
+    }
+
+    /// Delivers what `from` sends to `to` later by `by`.
+    pub fn delay(&self, from: Who, to: Who, by: Duration) {
+        self.faults.send_modify(|faults| {
+            faults.delays.insert((from, to), by);
         });
     }
 
@@ -82,9 +97,9 @@ impl Net {
         }
     }
 
-    /// Delivers everything that was held back, and ends all cuts.
+    /// Delivers everything that was held back, and ends all cuts and delays.
     pub fn heal(&self) {
-        self.cuts.send_modify(Cuts::clear);
+        self.faults.send_replace(Faults::default());
     }
 }
 
@@ -101,7 +116,7 @@ struct Door {
     listener: TcpListener,
     to: Who,
     real: String,
-    cuts: watch::Sender<Cuts>,
+    faults: watch::Sender<Faults>,
     pids: Pids,
 }
 
@@ -114,14 +129,14 @@ impl Door {
             let pids = self.pids.lock();
             let pids = pids.unwrap_or_else(PoisonError::into_inner).clone();
             let from = Who::behind(from.port(), &pids);
-            let (mut cuts, to, real) = (self.cuts.subscribe(), self.to, self.real.clone());
+            let (mut faults, to, real) = (self.faults.subscribe(), self.to, self.real.clone());
             tokio::spawn(async move {
                 // A handshake needs both directions.
-                let is_open = |cuts: &Cuts| {
+                let is_open = |faults: &Faults| {
                     let either = [(from, to), (to, from)];
-                    either.iter().all(|way| !cuts.contains(way))
+                    either.iter().all(|way| !faults.cuts.contains(way))
                 };
-                let _ = cuts.wait_for(is_open).await;
+                let _ = faults.wait_for(is_open).await;
                 // If the process does not listen, the connection ends at once.
                 let Ok(behind) = TcpStream::connect(&real).await else {
                     return;
@@ -129,26 +144,31 @@ impl Door {
                 let _ = (stream.set_nodelay(true), behind.set_nodelay(true));
                 let (stream_in, stream_out) = stream.into_split();
                 let (behind_in, behind_out) = behind.into_split();
-                let there = carry(stream_in, behind_out, (from, to), cuts.clone());
-                let back = carry(behind_in, stream_out, (to, from), cuts);
+                let there = carry(stream_in, behind_out, (from, to), faults.clone());
+                let back = carry(behind_in, stream_out, (to, from), faults);
                 tokio::join!(there, back);
             });
         }
     }
 }
 
-/// Copies bytes until the connection ends, and holds them back during a cut.
+/// Copies bytes until the connection ends, later by the delay, and holds them back during a cut.
 async fn carry(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     way: Way,
-    mut cuts: watch::Receiver<Cuts>,
+    mut faults: watch::Receiver<Faults>,
 ) {
     let mut bytes = vec![0; 16 * 1024];
     loop {
         let read = from.read(&mut bytes).await;
+        let delay = faults.borrow().delays.get(&way).copied();
+        if let Some(delay) = delay {
+            // What arrives meanwhile waits in the socket and is delivered by the next read.
+            tokio::time::sleep(delay).await;
+        }
         // A dropped net holds nothing back.
-        let _ = cuts.wait_for(|cuts| !cuts.contains(&way)).await;
+        let _ = faults.wait_for(|faults| !faults.cuts.contains(&way)).await;
         match read {
             Ok(count) if count > 0 => {
                 if to.write_all(&bytes[..count]).await.is_err() {

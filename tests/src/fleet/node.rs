@@ -25,7 +25,7 @@ pub struct Node {
     /// The address on which it listens to other nodes itself.
     pub peer_listen: String,
     /// The address of its metrics.
-    pub metrics: String,
+    pub metrics_listen: String,
     /// Its data directory.
     pub data: PathBuf,
     log: PathBuf,
@@ -47,7 +47,7 @@ pub struct End {
 impl Node {
     pub(super) fn plan(index: usize, dir: &Path) -> Self {
         let ports = [(); 3].map(|()| ReservedPort::reserve().expect("there is a free port"));
-        let [listen, peer_listen, metrics] =
+        let [listen, peer_listen, metrics_listen] =
             ports.each_ref().map(|port| port.address().to_string());
         Self {
             index,
@@ -55,7 +55,7 @@ impl Node {
             peer: peer_listen.clone(),
             listen,
             peer_listen,
-            metrics,
+            metrics_listen,
             data: dir.join(format!("data-{index}")),
             log: dir.join(format!("node-{index}.log")),
             args: Vec::new(),
@@ -71,7 +71,7 @@ impl Node {
             ("--cluster-id", cluster),
             ("--listen", &self.listen),
             ("--peer-listen", &self.peer_listen),
-            ("--metrics-listen", &self.metrics),
+            ("--metrics-listen", &self.metrics_listen),
             ("--advertise", &self.client),
             ("--peer-advertise", &self.peer),
             ("--data-dir", &data),
@@ -209,13 +209,19 @@ impl Node {
 
     /// Returns true if its probe says that it serves clients.
     pub async fn is_ready(&self) -> bool {
-        let answer = get(&self.metrics, "/readyz").await;
+        let answer = get(&self.metrics_listen, "/readyz").await;
         matches!(answer, Some((200, _)))
+    }
+
+    /// Returns its metrics as Prometheus reads them; `None` if it does not answer.
+    pub async fn metrics(&self) -> Option<String> {
+        let (_, text) = get(&self.metrics_listen, "/metrics").await?;
+        Some(text)
     }
 
     /// Returns a figure of its metrics; `None` if it does not answer or has no such figure.
     pub async fn figure(&self, name: &str) -> Option<f64> {
-        let (_, text) = get(&self.metrics, "/metrics").await?;
+        let text = self.metrics().await?;
         let mut lines = text.lines();
         let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
         line.trim().parse().ok()

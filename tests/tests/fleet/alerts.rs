@@ -6,6 +6,9 @@ use aliquot_wire::pb;
 use aliquot_wire::pb::client_message::Kind;
 use aliquot_wire::pb::session_client::SessionClient;
 use rustix::process::Signal;
+use std::fmt::Write as _;
+use std::process::Command;
+use std::time::Duration;
 use tokio_stream::wrappers::ReceiverStream;
 
 /// Waits until figures of a node have these values.
@@ -212,4 +215,108 @@ async fn new_keys_beyond_those_that_can_wait_are_counted_as_shed() {
     })
     .await;
     others().for_each(|node| fleet.signal(node, Signal::CONT));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_line_to_a_peer_shows_in_its_round_trip() {
+    /// Each way: the round trip is above the 50 ms that `round_trip` has by default.
+    const DELAY: Duration = Duration::from_millis(60);
+    let _machine = together().await;
+    let fleet = setup().proxied().start().await;
+    let leader = fleet.leader().await;
+    let (near, far) = ((leader + 1) % 3, (leader + 2) % 3);
+    let round_trips = async || {
+        let lines = fleet.nodes()[near].metrics().await?;
+        let lines = lines.lines().filter_map(|line| {
+            let line = line.strip_prefix("aliquot_peer_round_trip_seconds{")?;
+            line.rsplit_once(' ')?.1.parse().ok()
+        });
+        let mut found: Vec<f64> = lines.collect();
+        found.sort_by(f64::total_cmp);
+        (found.len() == 2).then_some(found)
+    };
+    until("both lines are short", SOON, async || {
+        round_trips()
+            .await?
+            .iter()
+            .all(|took| *took < 0.05)
+            .then_some(())
+    })
+    .await;
+    let (near_end, far_end) = (Who::Node(near), Who::Node(far));
+    fleet.net().delay(near_end, far_end, DELAY);
+    fleet.net().delay(far_end, near_end, DELAY);
+    // The figure is the least of eight seconds.
+    until("one line is long, and the other is not", SOON, async || {
+        let took = round_trips().await?;
+        (took[0] < 0.05 && took[1] >= 0.12).then_some(())
+    })
+    .await;
+    fleet.net().heal();
+    until("it is short again", SOON, async || {
+        (round_trips().await?[1] < 0.05).then_some(())
+    })
+    .await;
+}
+
+/// A node that gets no processor in the middle of its work renews no lease meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loop_that_was_blocked_shows_for_how_long() {
+    const STOPPED: Duration = Duration::from_millis(600);
+    let _machine = together().await;
+    let fleet = setup().nodes(1).start().await;
+    let held = async || {
+        let held = fleet.nodes()[0].figure("aliquot_loop_held_seconds_max");
+        held.await
+    };
+    let before = until("the figure is there", SOON, held).await;
+    assert!(before < 0.5, "{before} s at rest");
+    let budgets = |rate: u32| {
+        (0..5_000).fold(String::new(), |mut all, number| {
+            writeln!(all, "- {{ key: k{number}, rate: {rate}/s }}").unwrap();
+            all
+        })
+    };
+    let work = async {
+        for rate in 1.. {
+            let operator = fleet.operator_at(0);
+            let _ = operator
+                .run(&["budget", "apply", "-"], &budgets(rate))
+                .await;
+        }
+    };
+    let stops = until(
+        "a stop in the middle of a turn is seen",
+        3 * SOON,
+        async || {
+            fleet.signal(0, Signal::STOP);
+            tokio::time::sleep(STOPPED).await;
+            fleet.signal(0, Signal::CONT);
+            // Figures are updated every second.
+            tokio::time::sleep(Duration::from_millis(1_100)).await;
+            (held().await? > 0.5).then_some(())
+        },
+    );
+    tokio::select! {
+        () = work => unreachable!("it has no end"),
+        () = stops => {}
+    }
+    let log = fleet.nodes()[0].log();
+    const SAID: &str = "a turn of the loop that renews leases took long";
+    let warns = log
+        .lines()
+        .any(|line| line.contains("WARN") && line.contains(SAID));
+    assert!(warns, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_node_shows_the_version_that_it_runs() {
+    let _machine = together().await;
+    let fleet = setup().nodes(1).start().await;
+    let version = Command::new(fleet.program()).arg("--version").output();
+    let version = String::from_utf8(version.unwrap().stdout).unwrap();
+    let (_, version) = version.trim().rsplit_once(' ').unwrap();
+    let line = format!("aliquot_build_info{{version=\"{version}\"}} 1");
+    let metrics = fleet.nodes()[0].metrics().await.unwrap();
+    assert!(metrics.lines().any(|found| found == line), "{metrics}");
 }

@@ -80,7 +80,7 @@ async fn garbage_on_every_port_does_no_harm() {
     let _machine = together().await;
     let fleet = one_node().await;
     let node = &fleet.nodes()[0];
-    for address in [&node.listen, &node.peer_listen, &node.metrics] {
+    for address in [&node.listen, &node.peer_listen, &node.metrics_listen] {
         for bytes in nonsense() {
             let mut stream = TcpStream::connect(address).await.unwrap();
             // If the node hangs up early, it has recognised the bytes as invalid.
@@ -198,7 +198,7 @@ async fn bears(connections: usize) {
     let node = &fleet.nodes()[0];
     let mut idle = Vec::new();
     for index in 0..connections {
-        let address = [&node.listen, &node.peer_listen, &node.metrics][index % 3];
+        let address = [&node.listen, &node.peer_listen, &node.metrics_listen][index % 3];
         idle.push(TcpStream::connect(address).await.unwrap());
     }
     still_serves(&fleet).await;
@@ -248,7 +248,7 @@ async fn silent_connections_keep_no_session_and_no_operator_out() {
     let session = client.status().edge;
     let node = &fleet.nodes()[0];
     let mut silent = Vec::new();
-    for address in [&node.listen, &node.peer_listen, &node.metrics] {
+    for address in [&node.listen, &node.peer_listen, &node.metrics_listen] {
         for _ in 0..400 {
             silent.push(TcpStream::connect(address).await.unwrap());
         }

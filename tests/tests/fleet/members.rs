@@ -104,7 +104,7 @@ async fn says_that_it_was_removed(fleet: &Fleet, index: usize) {
     const REMOVED: &str = "was removed from the cluster";
     let (node, others) = (&fleet.nodes()[index], fleet.operator());
     until("it knows that it was removed", SOON, async || {
-        let (status, why) = get(&node.metrics, "/readyz").await?;
+        let (status, why) = get(&node.metrics_listen, "/readyz").await?;
         (status == 503 && why.contains("removed from the cluster")).then_some(())
     })
     .await;
