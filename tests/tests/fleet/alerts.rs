@@ -6,10 +6,45 @@ use aliquot_wire::pb;
 use aliquot_wire::pb::client_message::Kind;
 use aliquot_wire::pb::session_client::SessionClient;
 use rustix::process::Signal;
-use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
+use tokio::sync::mpsc::Sender;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+/// A session of a client of which the test sends each message.
+struct Session {
+    says: Sender<pb::ClientMessage>,
+    _answers: Streaming<pb::NodeMessage>,
+}
+
+impl Session {
+    async fn open(fleet: &Fleet, node: usize) -> Self {
+        let (says, said) = tokio::sync::mpsc::channel(2);
+        let open = Kind::Open(pb::SessionOpen::default());
+        let open = pb::ClientMessage { kind: Some(open) };
+        says.send(open).await.unwrap();
+        let address = format!("http://{}", fleet.nodes()[node].listen);
+        let mut client = SessionClient::connect(address).await.unwrap();
+        let answers = client.open(ReceiverStream::new(said)).await.unwrap();
+        let mut answers = answers.into_inner();
+        assert!(answers.message().await.unwrap().is_some(), "it is open");
+        Self {
+            says,
+            _answers: answers,
+        }
+    }
+
+    /// Names as many keys as a session may have, which begin with `prefix`.
+    async fn brings_keys(&self, prefix: &str) {
+        let keys = (0..16_384).map(|number| format!("{prefix}{number}"));
+        let keys = pb::InternKeys {
+            keys: keys.collect(),
+        };
+        let kind = Some(Kind::Intern(keys));
+        self.says.send(pb::ClientMessage { kind }).await.unwrap();
+    }
+}
 
 /// Waits until figures of a node have these values.
 async fn shows(fleet: &Fleet, node: usize, expect: &[(&str, f64)]) {
@@ -180,32 +215,15 @@ async fn new_keys_beyond_those_that_can_wait_are_counted_as_shed() {
     let leader = fleet.leader().await;
     let calm = [("keys_waiting", 0.0), ("keys_shed_total", 0.0)];
     shows(&fleet, leader, &calm).await;
-    let address = format!("http://{}", fleet.nodes()[leader].listen);
-    let mut streams = Vec::new();
+    let mut sessions = Vec::new();
     for _ in 0..5 {
-        let (says, said) = tokio::sync::mpsc::channel(2);
-        let open = Kind::Open(pb::SessionOpen::default());
-        says.send(pb::ClientMessage { kind: Some(open) })
-            .await
-            .unwrap();
-        let mut client = SessionClient::connect(address.clone()).await.unwrap();
-        let said = ReceiverStream::new(said);
-        let answers = client.open(said).await.unwrap().into_inner();
-        streams.push((says, answers));
-    }
-    for (_, answers) in &mut streams {
-        assert!(answers.message().await.unwrap().is_some(), "it is open");
+        sessions.push(Session::open(&fleet, leader).await);
     }
     // Nothing is committed while they do not answer.
     let others = || (0..3).filter(|node| *node != leader);
     others().for_each(|node| fleet.signal(node, Signal::STOP));
-    for (session, (says, _)) in streams.iter().enumerate() {
-        let keys = (0..16_384).map(|number| format!("k/{session}-{number}"));
-        let keys = pb::InternKeys {
-            keys: keys.collect(),
-        };
-        let kind = Some(Kind::Intern(keys));
-        says.send(pb::ClientMessage { kind }).await.unwrap();
+    for (number, session) in sessions.iter().enumerate() {
+        session.brings_keys(&format!("k/{number}-")).await;
     }
     let node = &fleet.nodes()[leader];
     until("keys are shed", SOON, async || {
@@ -271,24 +289,21 @@ async fn a_loop_that_was_blocked_shows_for_how_long() {
     };
     let before = until("the figure is there", SOON, held).await;
     assert!(before < 0.5, "{before} s at rest");
-    let budgets = |rate: u32| {
-        (0..5_000).fold(String::new(), |mut all, number| {
-            writeln!(all, "- {{ key: k{number}, rate: {rate}/s }}").unwrap();
-            all
-        })
-    };
-    let work = async {
-        for rate in 1.. {
-            let operator = fleet.operator_at(0);
-            let _ = operator
-                .run(&["budget", "apply", "-"], &budgets(rate))
-                .await;
-        }
-    };
-    let stops = until(
+    // Four sessions name their keys, and the node is stopped while it reads them.
+    let mut tries = 0;
+    until(
         "a stop in the middle of a turn is seen",
         3 * SOON,
         async || {
+            let mut sessions = Vec::new();
+            for _ in 0..4 {
+                sessions.push(Session::open(&fleet, 0).await);
+            }
+            for (number, session) in sessions.iter().enumerate() {
+                session.brings_keys(&format!("{tries}-{number}-")).await;
+            }
+            tries += 1;
+            tokio::time::sleep(Duration::from_millis(20 * tries)).await;
             fleet.signal(0, Signal::STOP);
             tokio::time::sleep(STOPPED).await;
             fleet.signal(0, Signal::CONT);
@@ -296,11 +311,9 @@ async fn a_loop_that_was_blocked_shows_for_how_long() {
             tokio::time::sleep(Duration::from_millis(1_100)).await;
             (held().await? > 0.5).then_some(())
         },
-    );
-    tokio::select! {
-        () = work => unreachable!("it has no end"),
-        () = stops => {}
-    }
+    )
+    .await;
+    println!("seen at the stop {tries}");
     let log = fleet.nodes()[0].log();
     const SAID: &str = "a turn of the loop that renews leases took long";
     let warns = log
