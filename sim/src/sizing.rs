@@ -145,4 +145,34 @@ mod tests {
         let of = sized(&bursts(), 0.5, 100 * SECOND);
         assert!((1..=50).contains(&of.refused()), "{}", of.refused());
     }
+
+    /// Ten within a second, in each tenth second.
+    fn spread() -> Vec<(u64, u64)> {
+        let at = |n: u64| n / 10 * 10 * SECOND + n % 10 * SECOND / 10;
+        (0..100).map(|n| (at(n), 1)).collect()
+    }
+
+    /// The largest request may be refused, so that a lower burst would do as well.
+    #[test]
+    fn the_front_ends_at_the_burst_of_the_largest_request() {
+        for largest in 1..=10 {
+            let mut requests = spread();
+            requests.push((105 * SECOND, largest));
+            let front = sized(&requests, 0.01, 1).front;
+            let mut bursts = front.iter().map(|limit| limit.burst).rev();
+            assert!(bursts.next() <= Some(largest), "{front:?}");
+            assert!(bursts.all(|burst| burst > largest), "{front:?}");
+        }
+    }
+
+    #[test]
+    fn a_burst_that_takes_exactly_the_permitted_time_is_chosen() {
+        let front = sized(&spread(), 0.0, 1).front;
+        assert!(front.len() > 1, "{front:?}");
+        for limit in &front[..front.len() - 1] {
+            let refill = u64::try_from(limit.rate.time_for(limit.burst)).unwrap();
+            assert_eq!(sized(&spread(), 0.0, refill).chosen, *limit);
+            assert_ne!(sized(&spread(), 0.0, refill - 1).chosen, *limit);
+        }
+    }
 }
