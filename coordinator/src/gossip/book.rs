@@ -229,6 +229,12 @@ impl Book {
         self.records.get(&(topic, incarnation))
     }
 
+    /// Returns true if the book has the record with this head, and no later version.
+    #[must_use]
+    pub fn is_latest(&self, head: Head) -> bool {
+        self.version((head.topic, head.incarnation)) == head.version
+    }
+
     /// Returns all records, by topic and incarnation.
     pub fn records(&self) -> impl Iterator<Item = &Sealed<Record>> {
         self.records.values()

@@ -256,8 +256,8 @@ impl Actor {
         self.context.read_clock();
         match input {
             Input::Link(event) => {
-                self.handle_gossip(event);
-                "a peer's message"
+                self.handle_gossip(event, &mut inbox.links);
+                "messages of peers"
             }
             Input::Log(log) => self.handle_log(log),
             Input::GoOn => {
@@ -408,14 +408,10 @@ impl Actor {
         }
     }
 
-    /// Handles an event of gossip, and takes in a peer's records: reports if this node leads, and answers to
-    /// this incarnation.
-    fn handle_gossip(&mut self, event: gossip::Event) {
-        let Some((peer, records)) = self.peers.handle(event, &self.context) else {
-            return;
-        };
-        for record in records {
-            self.context.counts.records += 1;
+    /// Handles queued events of gossip, and takes in the peers' latest records: reports if this node leads, and
+    /// answers to this incarnation.
+    fn handle_gossip(&mut self, first: gossip::Event, more: &mut mpsc::Receiver<gossip::Event>) {
+        for (peer, record) in self.peers.handle_queued(first, more, &mut self.context) {
             if let Err(error) = self.take_record(record.value()) {
                 tracing::warn!(peer = peer.get(), %error, "a record was ignored: it cannot be decoded");
             }

@@ -1,6 +1,7 @@
 //! Gossip with peers: the links to them, and the records that are published or arrive.
 
 use super::context::Context;
+use super::inbox::take_some;
 use super::round_trips::RoundTrips;
 use crate::gossip::{self, Book, Link, LinkSettings};
 use aliquot_core::unit::{Incarnation, NodeId, Tick};
@@ -68,9 +69,34 @@ impl Peers {
         }
     }
 
-    /// Handles an event of a link or of a peer's stream. Returns the peer and its new records, if it sent
-    /// a message.
-    pub(super) fn handle(
+    /// Maximum number of events that are handled at once: as many as can be queued.
+    pub(super) const QUEUED_MAX: usize = 256;
+
+    /// Handles an event of a link or of a peer's stream, and those that are queued behind it. Returns the peers'
+    /// new records, of each only the latest version.
+    ///
+    /// A report or an answer replaces the earlier ones. If a busy node handled each of them in a turn of its own,
+    /// the latest would wait behind a queue that grows, and confirm a lease only when that is over.
+    pub(super) fn handle_queued(
+        &mut self,
+        first: gossip::Event,
+        more: &mut mpsc::Receiver<gossip::Event>,
+        context: &mut Context,
+    ) -> Vec<(NodeId, Sealed<Record>)> {
+        let mut arrived = Vec::new();
+        take_some(first, more, Self::QUEUED_MAX, |event| {
+            if let Some((peer, records)) = self.handle(event, context) {
+                arrived.extend(records.into_iter().map(|record| (peer, record)));
+            }
+            true
+        });
+        context.counts.records += arrived.len() as u64;
+        arrived.retain(|(_, record)| self.book.is_latest(record.value().head));
+        arrived
+    }
+
+    /// Handles one event. Returns the peer and its new records, if it sent a message.
+    fn handle(
         &mut self,
         event: gossip::Event,
         context: &Context,

@@ -5,6 +5,7 @@ use super::handle::NodeHandle;
 use super::inbox::{Class, Control, Inbox};
 use super::machine::ActorMachine;
 use super::options::Options;
+use super::peers::Peers;
 use crate::raft::{Machine, Raft};
 use std::fmt;
 use tokio::sync::mpsc;
@@ -55,7 +56,7 @@ impl ActorControl {
 pub fn spawn(options: Options) -> Spawned {
     let (control, control_in) = mpsc::unbounded_channel();
     let (sessions, sessions_in) = mpsc::channel(1_024);
-    let (links, links_in) = mpsc::channel(256);
+    let (links, links_in) = mpsc::channel(Peers::QUEUED_MAX);
     let (queries, queries_in) = mpsc::channel(64);
     let (leave, leave_in) = mpsc::channel(1);
     let (writes, writes_in) = mpsc::channel(64);

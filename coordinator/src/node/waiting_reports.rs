@@ -15,13 +15,22 @@ use aliquot_core::unit::Incarnation;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Events that wait: long reports, and later reports and ends of the same sessions, in the order of arrival.
+///
+/// A report repeats each line of an earlier one that was not taken. So a session's later report replaces the one
+/// that waits, at its place in the queue. Otherwise sessions that repeat what a busy node has not read would keep
+/// it busy with the repeats.
 #[derive(Debug, Default)]
 pub(super) struct WaitingReports {
-    queue: VecDeque<Event>,
+    queue: VecDeque<Waiting>,
     /// Number of these events of each session.
     sessions: BTreeMap<Incarnation, usize>,
-    /// Number of events at the front of the queue whose leases were renewed.
-    renewed: usize,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    event: Event,
+    /// True once the session's lease was renewed for it.
+    renewed: bool,
 }
 
 impl WaitingReports {
@@ -39,18 +48,39 @@ impl WaitingReports {
         is_long || follows
     }
 
-    /// Adds an event that has to wait.
+    /// Adds an event that has to wait, or lets it replace the earlier report of its session.
     pub(super) fn push(&mut self, event: Event) {
-        if let Some(caller) = caller(&event) {
+        let waiting = Waiting {
+            event,
+            renewed: false,
+        };
+        if let Some(earlier) = self.replaceable(&waiting.event) {
+            *earlier = waiting;
+            return;
+        }
+        if let Some(caller) = caller(&waiting.event) {
             *self.sessions.entry(caller.edge.child).or_default() += 1;
         }
-        self.queue.push_back(event);
+        self.queue.push_back(waiting);
+    }
+
+    /// Returns the report that waits and that `event`, a later one on the same stream, makes needless.
+    fn replaceable(&mut self, event: &Event) -> Option<&mut Waiting> {
+        let Event::Report { caller, .. } = event else {
+            return None;
+        };
+        if !self.sessions.contains_key(&caller.edge.child) {
+            return None;
+        }
+        let mut queue = self.queue.iter_mut();
+        queue.find(
+            |waiting| matches!(&waiting.event, Event::Report { caller: of, .. } if of == caller),
+        )
     }
 
     /// Removes and returns the event that has waited longest.
     pub(super) fn pop(&mut self) -> Option<Event> {
-        let event = self.queue.pop_front()?;
-        self.renewed = self.renewed.saturating_sub(1);
+        let Waiting { event, .. } = self.queue.pop_front()?;
         if let Some(caller) = caller(&event)
             && let Some(count) = self.sessions.get_mut(&caller.edge.child)
         {
@@ -64,9 +94,12 @@ impl WaitingReports {
 
     /// Returns the reports that were added since the last call and still wait.
     pub(super) fn take_unrenewed(&mut self) -> impl Iterator<Item = (&Caller, &Report)> {
-        let from = std::mem::replace(&mut self.renewed, self.queue.len());
-        let events = self.queue.iter().skip(from);
-        events.filter_map(|event| match event {
+        let queue = self.queue.iter_mut();
+        let unrenewed = queue.filter_map(|waiting| {
+            let renewed = std::mem::replace(&mut waiting.renewed, true);
+            (!renewed).then_some(&waiting.event)
+        });
+        unrenewed.filter_map(|event| match event {
             Event::Report { caller, report } => Some((caller, report)),
             _ => None,
         })
@@ -156,9 +189,9 @@ mod tests {
                 waiting.push(event);
             }
         }
-        assert_eq!(unrenewed(&mut waiting), [(1, 2), (1, 3)]);
+        assert_eq!(unrenewed(&mut waiting), [(1, 3)], "the latest of each");
         assert!(
-            matches!(waiting.pop(), Some(Event::Report { report, .. }) if report.seq.get() == 2)
+            matches!(waiting.pop(), Some(Event::Report { report, .. }) if report.seq.get() == 3)
         );
         waiting.push(report(3, 1, long));
         assert_eq!(unrenewed(&mut waiting), [(3, 1)], "each is renewed once");
@@ -166,6 +199,27 @@ mod tests {
         while waiting.pop().is_some() {}
         assert!(waiting.is_empty() && !waiting.must_wait(&report(1, 4, 0)));
         assert_eq!(unrenewed(&mut waiting), []);
+    }
+
+    #[test]
+    fn a_later_report_takes_the_place_of_the_one_that_waits_and_is_renewed() {
+        let mut waiting = WaitingReports::default();
+        let long = WaitingReports::LONG;
+        waiting.push(report(1, 1, long));
+        waiting.push(report(2, 1, long));
+        assert_eq!(unrenewed(&mut waiting), [(1, 1), (2, 1)]);
+        for seq in 2..=9 {
+            waiting.push(report(1, seq, long));
+        }
+        assert_eq!(unrenewed(&mut waiting), [(1, 9)]);
+        assert_eq!(waiting.len(), 2);
+        let popped = std::iter::from_fn(|| waiting.pop());
+        let popped = popped.filter_map(|event| match event {
+            Event::Report { report, .. } => Some((report.edge.child.get(), report.seq.get())),
+            _ => None,
+        });
+        assert_eq!(popped.collect::<Vec<_>>(), [(1, 9), (2, 1)]);
+        assert!(waiting.is_empty() && waiting.sessions.is_empty());
     }
 
     #[test]

@@ -349,16 +349,10 @@ fn each_event_is_counted_once() {
     }
     assert_eq!(counts(&scene).leader_changes, 3, "another, none, another");
     let record = presence(Incarnation::new(2));
-    let exchange = GossipMessage {
-        sender: Incarnation::new(2),
-        digest: Vec::new(),
-        records: vec![record.clone()],
-    };
     for _ in 0..2 {
-        scene.actor.handle_gossip(gossip::Event::Message {
-            peer: NodeId::new(2),
-            message: exchange.clone(),
-        });
+        let (_, mut none) = mpsc::channel(1);
+        let event = message_of_2(record.clone());
+        scene.actor.handle_gossip(event, &mut none);
     }
     assert_eq!(counts(&scene).records, 1, "the second time it is known");
     let (reply, _left) = oneshot::channel();
@@ -411,6 +405,48 @@ fn each_round_and_each_barrier_is_counted_once() {
     assert_eq!(counted(), (1, 1));
     // Both are under way.
     assert_eq!(counted(), (1, 1));
+}
+
+/// Node 2 reported a hundred times while this one was busy.
+#[test]
+fn the_latest_report_of_a_node_waits_for_no_earlier_one() {
+    let mut scene = Scene::new();
+    let (events, mut inbox) = mpsc::channel(Peers::QUEUED_MAX);
+    for seq in 1..=100 {
+        let edge = Edge {
+            parent: State::CLUSTER,
+            child: Incarnation::new(2),
+        };
+        let report = Report {
+            seq: Seq::new(seq),
+            ..demands(edge)
+        };
+        let report = Sealed::seal(&report).expect("it can be read");
+        let record = Sealed::seal(&Record::of_report(&report)).expect("it can be read");
+        assert!(events.try_send(message_of_2(record)).is_ok());
+    }
+    let Actor { peers, context, .. } = &mut scene.actor;
+    let first = inbox.try_recv().expect("a hundred wait");
+    let records = peers.handle_queued(first, &mut inbox, context);
+    assert!(inbox.try_recv().is_err(), "all are read in one turn");
+    assert_eq!(context.counts.records, 100);
+    let numbers = records.iter().map(|(_, record)| {
+        let report = record.value().report().expect("it can be read");
+        report.value().seq
+    });
+    assert_eq!(numbers.collect::<Vec<_>>(), [Seq::new(100)]);
+}
+
+/// Returns a message of node 2 with one record.
+fn message_of_2(record: Sealed<Record>) -> gossip::Event {
+    gossip::Event::Message {
+        peer: NodeId::new(2),
+        message: GossipMessage {
+            sender: Incarnation::new(2),
+            digest: Vec::new(),
+            records: vec![record],
+        },
+    }
 }
 
 /// Returns the presence of a node.
