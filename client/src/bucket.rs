@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A decision loads the word, reads the slot of its epoch, and swaps the word for one of the same epoch with
-//! a greater debt. Only the client state machine writes slots, through [`CellDecider`]. It writes the slot of
+//! a greater debt. Only the client state machine writes slots, through [`BucketDecider`]. It writes the slot of
 //! the *next* epoch and then swaps the word for one of that epoch, with a debt computed from the very debt
 //! that it replaces. So a reconfiguration is atomic: each decision counts entirely before it or entirely
 //! after it.
@@ -53,7 +53,7 @@ pub(crate) mod thread_cache;
 pub(crate) mod view;
 pub(crate) mod wheel;
 
-pub(crate) use decider::CellDecider;
+pub(crate) use decider::BucketDecider;
 pub(crate) use slot::{AdmissionMode, Slot};
 
 use crate::sync::{self, AtomicU64, Ordering, fence};
@@ -65,7 +65,7 @@ use step::{DebtWord, Next, update};
 use thread_cache::ThreadCaches;
 use wheel::Wheel;
 
-/// The word of a cell, unpacked.
+/// The word of a bucket, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     epoch: u16,
@@ -115,7 +115,7 @@ const _: () = assert!(!sync::STD_ATOMICS || size_of::<Hot>() == 64);
 struct Cold {
     until: [AtomicU64; 2],
     period: [AtomicU64; 2],
-    /// Supply before the base, in grains since the cell was created; wraps. A refund (see [`reserve`]) uses it
+    /// Supply before the base, in grains since the bucket was created; wraps. A refund (see [`reserve`]) uses it
     /// to locate the debt at which its tokens were taken, even after the base has moved.
     made: [AtomicU64; 2],
     /// Total of all refunds, in grains; wraps.
@@ -129,7 +129,7 @@ const _: () = assert!(!sync::STD_ATOMICS || size_of::<Cold>() == 64);
 
 /// The bucket of one key, shared by the deciding threads and the client state machine.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct Bucket {
     hot: Hot,
     cold: Cold,
     wheel: Wheel,
@@ -137,7 +137,7 @@ pub(crate) struct Cell {
     thread_caches: ThreadCaches,
 }
 
-/// The reason why a cell refused. Nothing was taken.
+/// The reason why a bucket refused. Nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum No {
     /// The budget is not known yet.
@@ -152,11 +152,11 @@ pub(crate) enum No {
     Lapsed,
     /// The client was closed.
     Closed,
-    /// The limit is frozen by an operator. Cells never return this: to them a frozen limit is closed.
+    /// The limit is frozen by an operator. Buckets never return this: to them a frozen limit is closed.
     Frozen,
     /// The budget is of another kind.
     Kind,
-    /// The cell has no capacity.
+    /// The bucket has no capacity.
     Empty,
     /// The cost exceeds the burst.
     ExceedsBurst,
@@ -179,8 +179,8 @@ pub(crate) enum Need {
     Permit,
 }
 
-impl Cell {
-    /// Returns a cell without capacity, whose budget is not known yet.
+impl Bucket {
+    /// Returns a bucket without capacity, whose budget is not known yet.
     pub(crate) fn new() -> Self {
         let slot = Slot::new(
             aliquot_core::unit::Rate::ZERO,
@@ -271,7 +271,7 @@ impl Cell {
         }
     }
 
-    /// Returns the cost of `need` in units, if the cell could ever admit it.
+    /// Returns the cost of `need` in units, if the bucket could ever admit it.
     #[inline(always)]
     fn cost(&self, slot: &Slot, need: Need) -> Result<u64, No> {
         let cost = match (need, slot.kind) {
@@ -409,7 +409,7 @@ const fn short(kind: Kind, no: No) -> No {
     }
 }
 
-impl DebtWord for Cell {
+impl DebtWord for Bucket {
     #[inline(always)]
     fn see(&self) -> u64 {
         self.hot.word.load(Ordering::Acquire)

@@ -138,7 +138,7 @@ impl Limiter {
 
     fn decide_once(&self, n: u64, now: Tick) -> Result<PeriodId, No> {
         let lease = &self.handle.shared.lease.0;
-        self.key_state.cell.decide(Need::Tokens(n), now, lease)
+        self.key_state.bucket.decide(Need::Tokens(n), now, lease)
     }
 
     /// Counts an admission, if anything reads the count.
@@ -153,7 +153,7 @@ impl Limiter {
         self.deny(n, self.refusal(n, no))
     }
 
-    /// Converts a cell's refusal. A cost that is never admitted is told as such, whatever is short now. A limit of
+    /// Converts a bucket's refusal. A cost that is never admitted is told as such, whatever is short now. A limit of
     /// this process that can owe no more says when it has what is asked.
     fn refusal(&self, n: u64, no: No) -> Refused {
         let refused = self.refused_for(no);
@@ -167,14 +167,14 @@ impl Limiter {
         if no != No::Aged || self.own.is_none() {
             return refused;
         }
-        let wait = self.key_state.cell.view(self.now()).wait_for(n);
+        let wait = self.key_state.bucket.view(self.now()).wait_for(n);
         Refused {
             retry_after: wait.map(|wait| Duration::from_nanos(wait.nanos())),
             ..refused
         }
     }
 
-    /// Converts a cell's refusal. If everything of a quota's period is given away, the next tokens come with the next
+    /// Converts a bucket's refusal. If everything of a quota's period is given away, the next tokens come with the next
     /// period. Otherwise more may be dealt here at any time.
     fn refused_for(&self, no: No) -> Refused {
         let refused = Refused::of(no);
@@ -346,8 +346,8 @@ impl Limiter {
     /// Refuses a permit even if one is free: callers that wait in line have it.
     fn decide_behind_line(&self, now: Tick) -> (Result<Permit, No>, View) {
         let lease = &self.handle.shared.lease.0;
-        let cell = &self.key_state.cell;
-        let (would, view) = cell.would_and_view(Need::Permit, now, lease);
+        let bucket = &self.key_state.bucket;
+        let (would, view) = bucket.would_and_view(Need::Permit, now, lease);
         // One that costs a token is waited for, too.
         let would = would.or_else(|no| match no {
             No::Kind if self.key_state.is_kind_unknown() => Ok(()),
@@ -369,12 +369,12 @@ impl Limiter {
     }
 
     fn take_permit_slot(&self, now: Tick) -> (Result<Permit, No>, View) {
-        let cell = &self.key_state.cell;
-        let era = cell.era();
+        let bucket = &self.key_state.bucket;
+        let era = bucket.era();
         let lease = &self.handle.shared.lease.0;
-        let (mut taken, mut view) = cell.decide_and_view(Need::Permit, now, lease);
+        let (mut taken, mut view) = bucket.decide_and_view(Need::Permit, now, lease);
         if taken == Err(No::Kind) && self.key_state.is_kind_unknown() {
-            (taken, view) = cell.decide_and_view(Need::Tokens(1), now, lease);
+            (taken, view) = bucket.decide_and_view(Need::Tokens(1), now, lease);
         }
         if let Err(no) = taken {
             return (Err(no), view);
@@ -386,10 +386,10 @@ impl Limiter {
         }
         let slot = match self.own {
             Some(_) => None,
-            None => match cell.count_permit(now, era) {
+            None => match bucket.count_permit(now, era) {
                 Some(slot) => Some(slot),
                 // It was put back, so the figures of the swap are not those of this refusal.
-                None => return (Err(No::Permits), cell.view(now)),
+                None => return (Err(No::Permits), bucket.view(now)),
             },
         };
         self.admitted_here(1);
@@ -421,9 +421,9 @@ impl Limiter {
     #[must_use]
     pub fn peek(&self) -> Snapshot {
         let now = self.now();
-        let view = self.key_state.cell.view(now);
+        let view = self.key_state.bucket.view(now);
         let (right, remaining) = self.right_in(&view, now);
-        let cached = self.key_state.cell.cached_tokens();
+        let cached = self.key_state.bucket.cached_tokens();
         Snapshot {
             kind: view.slot.kind,
             rate: view.tokens(view.slot.rate_grains()),
@@ -475,7 +475,7 @@ impl Limiter {
         if !used {
             return Share::EMPTY;
         }
-        let view = self.key_state.cell.view(self.now());
+        let view = self.key_state.bucket.view(self.now());
         Share {
             rate: Rate::from_grains(view.slot.rate_grains()),
             burst: Tokens::from_grains(view.slot.grains(view.slot.burst)),

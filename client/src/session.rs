@@ -30,7 +30,7 @@ mod report_pace;
 pub(crate) mod tls;
 pub(crate) mod transport;
 
-use crate::bucket::CellDecider;
+use crate::bucket::BucketDecider;
 use crate::limiter::session_requests::SessionRequest;
 use crate::limiter::shared::{Command, Shared, Status};
 use crate::local::debounce::{Debounce, Last, Rules};
@@ -64,7 +64,7 @@ pub(crate) struct Inbox {
 pub(crate) struct Session {
     config: Config,
     shared: Arc<Shared>,
-    machine: Machine<CellDecider>,
+    machine: Machine<BucketDecider>,
     keys: Keys,
     dialer: Dialer,
     rng: StdRng,

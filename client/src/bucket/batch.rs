@@ -1,7 +1,7 @@
 //! Decisions with a thread cache ([`ThreadCache`]): tokens that a thread took in advance.
 //!
 //! In GCRA terms, one compare-and-swap on the word charges the debt for the caller and for up to `most`
-//! tokens more ([`Cell::take`]). The thread spends those with a store of its own. While a cache is open, its
+//! tokens more ([`Bucket::take`]). The thread spends those with a store of its own. While a cache is open, its
 //! capacity is a `floor` under the debt: the word's level is at most the burst less that capacity, so that
 //! caches and word together never hold more than one burst. See [`super::thread_cache`] for the proof.
 //!
@@ -9,7 +9,7 @@
 
 use super::step::{Next, update};
 use super::thread_cache::{Content, ThreadCache, ThreadCaches};
-use super::{AdmissionMode, Cell, Need, No, Slot, Word};
+use super::{AdmissionMode, Bucket, Need, No, Slot, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Tick};
@@ -23,7 +23,7 @@ pub(crate) struct Took {
     pub(crate) period: PeriodId,
 }
 
-impl Cell {
+impl Bucket {
     /// Returns the cache of a thread. Threads may share one; only its owner may spend from it.
     #[inline]
     pub(crate) fn thread_cache(&self, thread: u32) -> &ThreadCache {
@@ -71,7 +71,7 @@ impl Cell {
     }
 
     /// Returns the capacity that thread caches hold, in units of `slot`, with `scale` grains per token. For a
-    /// change of the scale, in which the cell's own scale may already be the next one.
+    /// change of the scale, in which the bucket's own scale may already be the next one.
     pub(super) fn held_units(&self, slot: &Slot, scale: u64) -> u64 {
         let token = slot.cost(1, scale).unwrap_or(Word::DEBT_MAX);
         self.thread_caches.held().saturating_mul(token)
@@ -93,7 +93,7 @@ impl Cell {
         slot.cost(1, scale).unwrap_or(Word::DEBT_MAX)
     }
 
-    /// Decides as [`Cell::decide`] does for tokens of a rate. Also fills the cache of the thread, or opens
+    /// Decides as [`Bucket::decide`] does for tokens of a rate. Also fills the cache of the thread, or opens
     /// one of at most `most` tokens for a thread that decides often.
     pub(crate) fn decide_and_fill(
         &self,

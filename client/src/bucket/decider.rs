@@ -1,7 +1,7 @@
-//! The client state machine's side of a cell: the only writer of slots, and so the only code that begins
+//! The client state machine's side of a bucket: the only writer of slots, and so the only code that begins
 //! epochs.
 //!
-//! A new rate, burst, mode or period is a new epoch. [`CellDecider::begin`] computes what is missing of the
+//! A new rate, burst, mode or period is a new epoch. [`BucketDecider::begin`] computes what is missing of the
 //! old bucket (`D − S`, in grains) and lets the caller map it to the new parameters. Then it writes the next
 //! slot and swaps the word. Only this code changes the emission interval and the burst; decisions change
 //! nothing but the debt.
@@ -10,7 +10,7 @@ mod owed;
 mod own;
 
 use super::step::{Next, update};
-use super::{AdmissionMode, Cell, Slot, Word};
+use super::{AdmissionMode, Bucket, Slot, Word};
 use crate::limiter::key_state::KeyState;
 use crate::sync::{self, Bug, Ordering, fence};
 use aliquot_core::client::{Decider, Right};
@@ -34,11 +34,11 @@ struct Plan {
     period: PeriodId,
 }
 
-/// Handle of one key's cell for the client state machine.
+/// Handle of one key's bucket for the client state machine.
 ///
-/// Not `Clone`: a cell has one reconfigurer.
+/// Not `Clone`: a bucket has one reconfigurer.
 #[derive(Debug)]
-pub(crate) struct CellDecider {
+pub(crate) struct BucketDecider {
     key_state: Arc<KeyState>,
     plan: Plan,
     scale: Scale,
@@ -51,8 +51,8 @@ pub(crate) struct CellDecider {
     recalled: u64,
 }
 
-impl CellDecider {
-    /// Returns the only handle of a cell that was never reconfigured.
+impl BucketDecider {
+    /// Returns the only handle of a bucket that was never reconfigured.
     pub(crate) fn new(key_state: Arc<KeyState>) -> Self {
         Self {
             key_state,
@@ -100,8 +100,8 @@ impl CellDecider {
         }
     }
 
-    fn cell(&self) -> &Cell {
-        &self.key_state.cell
+    fn bucket(&self) -> &Bucket {
+        &self.key_state.bucket
     }
 
     fn set_mode(&mut self, mode: AdmissionMode, now: Tick) {
@@ -115,14 +115,14 @@ impl CellDecider {
             return;
         }
         self.set_mode(AdmissionMode::Cold, now);
-        self.cell().begin_change();
-        self.cell()
+        self.bucket().begin_change();
+        self.bucket()
             .hot
             .scale
             .store(scale.grains_per_token(), Ordering::Release);
         self.turn(now, |plan, missing| (Plan { kind, ..plan }, missing, ()));
         self.scale = scale;
-        self.cell().end_change();
+        self.bucket().end_change();
     }
 
     /// Begins an epoch at `now`. `change` receives the present plan and the missing capacity, in grains and
@@ -133,7 +133,7 @@ impl CellDecider {
     /// cache that was filled just before would be overlooked otherwise.
     fn turn<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
         let answer = self.begin(now, change);
-        self.cell().thread_caches.revoke_all();
+        self.bucket().thread_caches.revoke_all();
         self.show_parts(now);
         answer
     }
@@ -149,15 +149,17 @@ impl CellDecider {
     }
 
     fn begin<R>(&mut self, now: Tick, change: impl Fn(Plan, u64) -> (Plan, u64, R)) -> R {
-        let (hot, cold) = (&self.key_state.cell.hot, &self.key_state.cell.cold);
+        let (hot, cold) = (&self.key_state.bucket.hot, &self.key_state.bucket.cold);
         let mut recorded = 0;
-        let (plan, answer) = update(self.cell(), |seen| {
+        let (plan, answer) = update(self.bucket(), |seen| {
             let word = Word::unpack(seen);
-            let old = self.cell().slot(word.epoch);
+            let old = self.bucket().slot(word.epoch);
             let base = now.max(old.base);
             let missing = word.debt.saturating_sub(old.made(base).0);
-            // The old slot is in the old scale, even while the cell's scale is already the next one.
-            let held = self.cell().held_units(&old, self.scale.grains_per_token());
+            // The old slot is in the old scale, even while the bucket's scale is already the next one.
+            let held = self
+                .bucket()
+                .held_units(&old, self.scale.grains_per_token());
             let missing = missing.max(held.min(old.burst));
             // The fraction of a unit that was cut off the capacity is there: no decision could spend it.
             let missing = old.grains(missing);
@@ -195,7 +197,7 @@ impl CellDecider {
 
     /// Replaces the share and the mode, then wakes waiting callers.
     fn put(&mut self, share: Share, mode: AdmissionMode, now: Tick) {
-        self.cell().begin_change();
+        self.bucket().begin_change();
         self.turn(now, |plan, _| {
             let plan = Plan {
                 rate: share.rate,
@@ -206,7 +208,7 @@ impl CellDecider {
             let missing = share.burst.minus_or_zero(share.tokens).grains();
             (plan, missing, ())
         });
-        self.cell().end_change();
+        self.bucket().end_change();
         self.key_state.changed();
     }
 
@@ -220,7 +222,7 @@ impl CellDecider {
     }
 }
 
-impl Decider for CellDecider {
+impl Decider for BucketDecider {
     fn empty(_: Tick) -> Self {
         Self::new(Arc::new(KeyState::unnamed()))
     }
@@ -234,7 +236,7 @@ impl Decider for CellDecider {
         self.key_state.home.set_rate(terms.rate.grains());
         self.key_state.home.set_written(terms.written);
         if terms.kind == Kind::Concurrency {
-            self.cell().wheel.set_hold(hold, now);
+            self.bucket().wheel.set_hold(hold, now);
         }
         self.agreed = true;
         self.admit_by(self.right, self.plan.period, now);
@@ -322,7 +324,7 @@ impl Decider for CellDecider {
     }
 
     fn share_at(&self, now: Tick) -> Share {
-        let view = self.cell().view(now);
+        let view = self.bucket().view(now);
         let missing = Tokens::from_grains(view.missing);
         Share {
             rate: self.plan.rate,
@@ -366,7 +368,7 @@ impl Decider for CellDecider {
 
     fn in_flight(&self) -> u64 {
         match self.plan.kind {
-            Kind::Concurrency => self.cell().view(Tick::from_nanos(0)).missing,
+            Kind::Concurrency => self.bucket().view(Tick::from_nanos(0)).missing,
             Kind::Rate | Kind::Quota => 0,
         }
     }
@@ -374,13 +376,13 @@ impl Decider for CellDecider {
     fn cancel_overheld(&mut self, now: Tick) {
         self.show_parts(now);
         if self.plan.kind == Kind::Concurrency {
-            let (wheel, era) = (&self.cell().wheel, self.cell().era());
+            let (wheel, era) = (&self.bucket().wheel, self.bucket().era());
             let turn = wheel.turn(now);
-            self.cell().put_back(turn.cancelled, era);
+            self.bucket().put_back(turn.cancelled, era);
             if turn.cancelled > 0 || turn.was_late {
                 self.key_state.changed();
             }
-        } else if self.cell().is_aging(now) {
+        } else if self.bucket().is_aging(now) {
             // Moves the base with an unchanged plan, long before the word is full.
             self.turn(now, |plan, missing| (plan, missing, ()));
         }
@@ -391,9 +393,9 @@ impl Decider for CellDecider {
             return Some(now);
         }
         match self.plan.kind {
-            Kind::Concurrency if self.held > 0 => Some(self.cell().wheel.turns_by(now)),
+            Kind::Concurrency if self.held > 0 => Some(self.bucket().wheel.turns_by(now)),
             Kind::Concurrency => None,
-            Kind::Rate | Kind::Quota => self.cell().ages_at(),
+            Kind::Rate | Kind::Quota => self.bucket().ages_at(),
         }
     }
 
@@ -403,23 +405,23 @@ impl Decider for CellDecider {
         }
         // Until the turn, callers still take permits of the old edge, which are not in the debt of the next one.
         // They count them on the wheel until that is cleared.
-        self.cell().begin_change();
+        self.bucket().begin_change();
         if sync::planted(Bug::EraEndsEarly) {
-            self.cell().end_change();
+            self.bucket().end_change();
         }
         (self.held, self.recalled) = (0, 0);
         self.turn(now, |plan, _| {
             let burst = Tokens::ZERO;
             (Plan { burst, ..plan }, 0, ())
         });
-        self.cell().wheel.clear(now);
+        self.bucket().wheel.clear(now);
         if !sync::planted(Bug::EraEndsEarly) {
-            self.cell().end_change();
+            self.bucket().end_change();
         }
     }
 
     fn observed(&mut self) -> Option<Observed> {
-        let caches = &self.cell().thread_caches;
+        let caches = &self.bucket().thread_caches;
         let tally = &self.key_state.tally;
         tally.admitted(caches.take_uncounted());
         let denied = caches.take_denied();

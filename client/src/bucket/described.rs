@@ -50,7 +50,7 @@ impl LimitInfo {
 
 /// A bucket in grains.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct BucketLevel {
     /// Grains per second.
     pub(crate) rate: u64,
     pub(crate) burst: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Bucket {
 
 const BILLION: u128 = 1_000_000_000;
 
-impl Bucket {
+impl BucketLevel {
     /// Describes the bucket. `said` is the limit as its author wrote it, if that is known.
     pub(crate) fn describe(self, said: Option<Limit>) -> LimitInfo {
         let scale = self.scale.max(1);
@@ -131,7 +131,7 @@ mod tests {
     use aliquot_core::unit::{Frequency, Scale};
 
     fn check(tokens: u64, span: Duration, burst: u64, expect: (u64, u64)) {
-        let bucket = Bucket {
+        let bucket = BucketLevel {
             rate: 1,
             burst,
             missing: 0,
@@ -168,7 +168,7 @@ mod tests {
             let per = Span::from_secs(secs);
             let frequency = Frequency::new(tokens, per).expect("a rate");
             let scale = Scale::fit(frequency, burst).expect("a scale");
-            let bucket = Bucket {
+            let bucket = BucketLevel {
                 rate: scale.rate(frequency).expect("in range").grains(),
                 burst: scale.tokens(burst).expect("in range").grains(),
                 missing: 0,

@@ -8,7 +8,7 @@
 //!
 //! The pair (word, tick) is guarded by a seqlock: `turn` is odd while a thread writes.
 
-use super::{Cell, Word};
+use super::{Bucket, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::unit::Tick;
 
@@ -65,8 +65,8 @@ impl ExhaustedUntil {
     }
 }
 
-impl Cell {
-    /// Returns until when the present word refuses one token, on the clock of [`Cell::note_exhausted`]'s `late`;
+impl Bucket {
+    /// Returns until when the present word refuses one token, on the clock of [`Bucket::note_exhausted`]'s `late`;
     /// `None` if that is not known.
     #[inline]
     pub(crate) fn exhausted_until(&self) -> Option<Tick> {
@@ -74,7 +74,7 @@ impl Cell {
     }
 
     /// Records that one token was refused at `now`. `late` is a reading made before `now` of the clock that
-    /// [`Cell::exhausted_until`] is compared with.
+    /// [`Bucket::exhausted_until`] is compared with.
     pub(crate) fn note_exhausted(&self, now: Tick, late: Tick) {
         let word = self.hot.word.load(Ordering::Acquire);
         let Word { epoch, debt } = Word::unpack(word);

@@ -249,7 +249,7 @@ impl Limit {
 }
 
 impl Fitted {
-    /// Above this, a unit of the cell is more than a grain. The same holds for the burst below.
+    /// Above this, a unit of the bucket is more than a grain. The same holds for the burst below.
     const RATE_FITS: u64 = 1 << 40;
     pub(crate) const BURST_FITS: u64 = 1 << 46;
 

@@ -1,4 +1,4 @@
-//! Tokens that callers in a waiting line have booked in a cell.
+//! Tokens that callers in a waiting line have booked in a bucket.
 //!
 //! A waiting caller's tokens are in the debt from the start, so a later decision finds them missing and does
 //! not go before it. Its *place* is the supply at which it is **due**: the debt just after its tokens, less
@@ -15,14 +15,14 @@
 
 use super::reserve::BucketCharge;
 use super::view::WordView;
-use super::{AdmissionMode, Cell};
+use super::{AdmissionMode, Bucket};
 use crate::sync::Ordering;
 use aliquot_core::unit::{PeriodId, Tick};
 
 /// A place in line: how much was booked, and when it is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Booking {
-    /// In grains since the cell was created; wraps.
+    /// In grains since the bucket was created; wraps.
     pub(crate) due: u64,
     /// In grains.
     pub(crate) cost: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Booking {
     pub(crate) number: u64,
 }
 
-/// The end of what is booked, in grains since the cell was created; wraps.
+/// The end of what is booked, in grains since the bucket was created; wraps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     /// The supply at which all of the debt is due.
@@ -51,7 +51,7 @@ pub(crate) const fn beyond(a: u64, b: u64) -> i64 {
     a.wrapping_sub(b).cast_signed()
 }
 
-impl Cell {
+impl Bucket {
     /// Returns where the debt ends at `now`.
     pub(crate) fn booked_end(&self, now: Tick) -> End {
         let back = self.cold.back.load(Ordering::Acquire);

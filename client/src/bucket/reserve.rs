@@ -1,7 +1,7 @@
 //! Reservations and refunds: tokens taken for a later time, and tokens put back.
 //!
 //! A reservation is a GCRA step that admits a debt above the burst, with the wait as its result
-//! ([`Cell::reserve`]). A refund lowers the debt ([`Cell::put_back_of`]). Let `D` be the debt, `S` the supply
+//! ([`Bucket::reserve`]). A refund lowers the debt ([`Bucket::put_back_of`]). Let `D` be the debt, `S` the supply
 //! and `B` the capacity, all of the present epoch. Let `D₀` be the debt just after the `n` tokens were taken,
 //! counted as if the base had always been the present one. Then
 //!
@@ -31,7 +31,7 @@
 
 use super::step::{Next, update};
 use super::view::{View, WordView};
-use super::{AdmissionMode, Cell, Need, No, Word};
+use super::{AdmissionMode, Bucket, Need, No, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
@@ -41,14 +41,14 @@ use aliquot_core::unit::{PeriodId, Span, Tick};
 pub(crate) struct BucketCharge {
     /// The cost in grains, rounded up to the units of that epoch.
     pub(crate) grains: u64,
-    /// The debt just after the charge, in grains since the cell was created; wraps.
+    /// The debt just after the charge, in grains since the bucket was created; wraps.
     pub(super) position: u64,
     /// The total of refunds at that time.
     pub(super) back: u64,
     /// The capacity at that time, in grains.
     pub(super) burst: u64,
     /// The supply at which the tokens may be used: the debt just after the charge, less the capacity. In
-    /// grains since the cell was created; wraps.
+    /// grains since the bucket was created; wraps.
     pub(crate) due: u64,
     /// Number of the first place in line that was booked later. Zero if the tokens were there at once.
     pub(crate) behind: u64,
@@ -61,7 +61,7 @@ pub(crate) struct BucketCharge {
 }
 
 impl BucketCharge {
-    /// Eras that no cell ever has.
+    /// Eras that no bucket ever has.
     const NOWHERE: u64 = u64::MAX;
     const AT_HOME: u64 = u64::MAX - 2;
 
@@ -75,7 +75,7 @@ impl BucketCharge {
         Self::outside(Self::AT_HOME, at, act_at, period)
     }
 
-    /// Returns an empty charge in this era, to which [`Cell::exact`] can add a cost.
+    /// Returns an empty charge in this era, to which [`Bucket::exact`] can add a cost.
     pub(crate) const fn owing(era: u64, now: Tick) -> Self {
         Self::outside(era, now, now, PeriodId::new(0))
     }
@@ -102,10 +102,10 @@ impl BucketCharge {
     }
 }
 
-impl Cell {
+impl Bucket {
     /// Begins a change that voids all earlier charges, before the epoch that forgets their debt begins. A
-    /// refund of an earlier charge does nothing from here on. Until [`Cell::end_change`] the era is odd. Charges
-    /// made meanwhile are void at once ([`Cell::is_void`]), because the new epoch may have forgotten them.
+    /// refund of an earlier charge does nothing from here on. Until [`Bucket::end_change`] the era is odd. Charges
+    /// made meanwhile are void at once ([`Bucket::is_void`]), because the new epoch may have forgotten them.
     pub(super) fn begin_change(&self) {
         self.cold.era.fetch_add(1, Ordering::AcqRel);
     }
@@ -123,7 +123,7 @@ impl Cell {
         amid || (self.era() != era && !sync::planted(Bug::EraIgnored))
     }
 
-    /// Decides as [`Cell::decide`] does, with a wait of at most `most`, and returns the charge.
+    /// Decides as [`Bucket::decide`] does, with a wait of at most `most`, and returns the charge.
     ///
     /// Only capacity without an end ([`AdmissionMode::Forever`]) admits tokens that are not replenished yet:
     /// leased capacity may be recalled before they are.
@@ -137,7 +137,7 @@ impl Cell {
         self.reserve_and_view(n, now, most, lease).0
     }
 
-    /// Decides as [`Cell::reserve`] does. Also returns the state as this decision left it or, if it refused, found
+    /// Decides as [`Bucket::reserve`] does. Also returns the state as this decision left it or, if it refused, found
     /// it: the state of the very word that it swapped or read, whatever other threads do meanwhile.
     #[inline(always)]
     pub(crate) fn reserve_and_view(
@@ -178,8 +178,8 @@ impl Cell {
         })
     }
 
-    /// Decides as [`Cell::decide`] does. Also returns the state of the very word that it swapped or read, as
-    /// [`Cell::reserve_and_view`] does.
+    /// Decides as [`Bucket::decide`] does. Also returns the state of the very word that it swapped or read, as
+    /// [`Bucket::reserve_and_view`] does.
     pub(crate) fn decide_and_view(
         &self,
         need: Need,
@@ -198,12 +198,12 @@ impl Cell {
         })
     }
 
-    /// Returns what [`Cell::decide`] would; takes nothing.
+    /// Returns what [`Bucket::decide`] would; takes nothing.
     pub(crate) fn would(&self, need: Need, now: Tick, lease: &AtomicU64) -> Result<(), No> {
         self.would_and_view(need, now, lease).0
     }
 
-    /// Returns what [`Cell::decide`] would, and the state that it would find; takes nothing.
+    /// Returns what [`Bucket::decide`] would, and the state that it would find; takes nothing.
     pub(crate) fn would_and_view(
         &self,
         need: Need,
@@ -277,7 +277,7 @@ impl Cell {
         self.put_back_ahead(charge, tokens, 0, clock)
     }
 
-    /// [`Cell::put_back_of`] ahead of a line: of the debt that was booked since, `moves_up` grains belong to
+    /// [`Bucket::put_back_of`] ahead of a line: of the debt that was booked since, `moves_up` grains belong to
     /// callers that wait behind the charge and are served earlier for it.
     pub(crate) fn put_back_ahead(
         &self,

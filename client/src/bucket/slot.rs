@@ -2,7 +2,7 @@
 //!
 //! A slot holds what GCRA needs besides the TAT: the base tick, the rate as a fixed-point multiplier (the
 //! inverse of the emission interval) and the burst. [`Slot::made`] converts time to supply,
-//! [`Slot::time_until`] converts units back to time. Nothing here touches an atomic: [`super::Cell`] loads
+//! [`Slot::time_until`] converts units back to time. Nothing here touches an atomic: [`super::Bucket`] loads
 //! and stores the packed words.
 //!
 //! A debt is counted in **units** of `2^shift` grains, so that 48 bits hold it. Costs are rounded up to
@@ -17,7 +17,7 @@ use aliquot_core::unit::{Rate, Span, Tick, Tokens};
 /// Nanoseconds in a second.
 const BILLION: u128 = 1_000_000_000;
 
-/// Admission mode: the right by which a cell admits. The numbers are those in a packed slot.
+/// Admission mode: the right by which a bucket admits. The numbers are those in a packed slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmissionMode {
     /// Nothing: the budget is not known yet.

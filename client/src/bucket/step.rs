@@ -20,7 +20,7 @@
 //! # The loop
 //!
 //! A decision loads the debt, computes the step, and swaps the debt if it is unchanged: [`update`]. Limiters keep
-//! the debt in the word of a [`Cell`](super::Cell), keyed stores in the line of a key.
+//! the debt in the word of a [`Bucket`](super::Bucket), keyed stores in the line of a key.
 
 use crate::sync::{AtomicU64, Ordering};
 

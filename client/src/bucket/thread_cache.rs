@@ -1,6 +1,6 @@
 //! Thread caches: tokens that one thread took in advance.
 //!
-//! A **thread cache** belongs to one thread in one cell. It holds capacity that was moved out of the cell's
+//! A **thread cache** belongs to one thread in one bucket. It holds capacity that was moved out of the bucket's
 //! word, and the tokens that one compare-and-swap took from the word (`remaining`). Its owner spends them with
 //! a load and a store; no other thread writes `remaining`.
 //!
@@ -81,7 +81,7 @@ pub(crate) struct ThreadCache {
 
 const _: () = assert!(!sync::STD_ATOMICS || size_of::<ThreadCache>() == 64);
 
-/// All thread caches of a cell.
+/// All thread caches of a bucket.
 #[derive(Debug)]
 pub(crate) struct ThreadCaches {
     all: PowerOfTwoSlice<ThreadCache>,
@@ -89,7 +89,7 @@ pub(crate) struct ThreadCaches {
     held: AtomicU64,
     /// Part of `held` whose caches are closed.
     retired: AtomicU64,
-    /// Tokens spent from closed caches and not added to the cell's tally yet.
+    /// Tokens spent from closed caches and not added to the bucket's tally yet.
     uncounted: AtomicU64,
     /// When a thread last searched for idle caches.
     looked: AtomicU64,

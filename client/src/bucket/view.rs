@@ -1,11 +1,11 @@
-//! Read-only snapshots of a cell, for estimates and metrics.
+//! Read-only snapshots of a bucket, for estimates and metrics.
 
 use super::step::{Next, update};
-use super::{Cell, Slot, Word};
+use super::{Bucket, Slot, Word};
 use crate::sync::Ordering;
 use aliquot_core::unit::{Span, Tick};
 
-/// State of a cell at one instant.
+/// State of a bucket at one instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) slot: Slot,
@@ -28,7 +28,7 @@ pub(super) struct WordView {
     pub(super) before: u64,
 }
 
-impl Cell {
+impl Bucket {
     /// Returns the snapshot that belongs to a value of the word.
     pub(super) fn word_view(&self, seen: u64) -> WordView {
         let word = Word::unpack(seen);

@@ -1,32 +1,32 @@
 //! Permits in flight, counted by when they expire.
 //!
 //! The client state machine cancels permits that are held for too long, so it must know their number. Permits
-//! are counted in **buckets** of a timing wheel: all permits taken while a bucket is the current one expire
-//! together, a full hold after the bucket was opened. So a permit can be held for between seven eighths of
+//! are counted in **slots** of a timing wheel: all permits taken while a slot is the current one expire
+//! together, a full hold after the slot was opened. So a permit can be held for between seven eighths of
 //! the hold and all of it, and neither taking nor releasing one needs a list.
 //!
-//! Each bucket is one word, (tag, count), changed by compare-and-swap (`AcqRel`). The tag changes whenever a
-//! bucket is opened again, so a permit of an earlier opening cannot be released in it. `until` is stored
-//! before the word that opens the bucket (`Release`), and read after the word (`Acquire`). GCRA is not
+//! Each slot is one word, (tag, count), changed by compare-and-swap (`AcqRel`). The tag changes whenever a
+//! slot is opened again, so a permit of an earlier opening cannot be released in it. `until` is stored
+//! before the word that opens the slot (`Release`), and read after the word (`Acquire`). GCRA is not
 //! involved: permits are not replenished by time.
 
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
 use std::sync::OnceLock;
 
-/// Slot of a permit: the bucket in which it is counted.
+/// Handle of a permit: the slot in which it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PermitSlot {
-    bucket: usize,
+    index: usize,
     tag: u32,
     /// Tick at which the permit expires, on the client's own clock.
     pub(crate) until: Tick,
 }
 
-/// One bucket. `word` holds the tag, which counts the openings, and the number of permits; [`CLOSED`] as the
+/// One slot. `word` holds the tag, which counts the openings, and the number of permits; [`CLOSED`] as the
 /// number means closed.
 #[derive(Debug)]
-struct Bucket {
+struct SlotCount {
     word: AtomicU64,
     until: AtomicU64,
 }
@@ -36,7 +36,7 @@ struct Bucket {
 pub(crate) struct Turn {
     /// Number of permits that were held for too long.
     pub(crate) cancelled: u64,
-    /// True if the current bucket had expired, so that no permit could be taken until this turn.
+    /// True if the current slot had expired, so that no permit could be taken until this turn.
     pub(crate) was_late: bool,
 }
 
@@ -53,21 +53,21 @@ const fn unpack(word: u64) -> (u32, u32) {
 /// Wheel of one key's permits.
 #[derive(Debug)]
 pub(crate) struct Wheel {
-    buckets: OnceLock<Box<[Bucket; Self::BUCKETS]>>,
+    slots: OnceLock<Box<[SlotCount; Self::SLOTS]>>,
     current: AtomicU64,
     hold: AtomicU64,
 }
 
 impl Wheel {
-    const BUCKETS: usize = 16;
+    const SLOTS: usize = 16;
 
-    /// A bucket is current for this part of a hold. Half the number of buckets, so that the state machine may
+    /// A slot is current for this part of a hold. Half the number of slots, so that the state machine may
     /// come a whole hold late.
     const PART: u64 = 8;
 
     pub(crate) fn new() -> Self {
         Self {
-            buckets: OnceLock::new(),
+            slots: OnceLock::new(),
             current: AtomicU64::new(0),
             hold: AtomicU64::new(0),
         }
@@ -75,8 +75,8 @@ impl Wheel {
 
     /// Sets how long a permit may be held from now on. Called by the state machine alone.
     pub(crate) fn set_hold(&self, hold: Span, now: Tick) {
-        self.buckets.get_or_init(|| {
-            Box::new(std::array::from_fn(|_| Bucket {
+        self.slots.get_or_init(|| {
+            Box::new(std::array::from_fn(|_| SlotCount {
                 word: AtomicU64::new(pack(0, CLOSED)),
                 until: AtomicU64::new(0),
             }))
@@ -91,50 +91,48 @@ impl Wheel {
         now.after(Span::from_nanos(hold / Self::PART))
     }
 
-    /// Counts a permit. Returns `None` if no bucket is open or the current one has expired, because the state
+    /// Counts a permit. Returns `None` if no slot is open or the current one has expired, because the state
     /// machine is late, or if the permit `is_void`. That is asked for each word that is swapped, so that no
     /// permit is counted that became void before [`Wheel::clear`].
     pub(crate) fn acquire(&self, now: Tick, is_void: impl Fn() -> bool) -> Option<PermitSlot> {
-        let buckets = self.buckets.get()?;
+        let slots = self.slots.get()?;
         loop {
-            let index = self.current.load(Ordering::Acquire) as usize % Self::BUCKETS;
-            let bucket = &buckets[index];
-            let seen = bucket.word.load(Ordering::Acquire);
+            let index = self.current.load(Ordering::Acquire) as usize % Self::SLOTS;
+            let slot = &slots[index];
+            let seen = slot.word.load(Ordering::Acquire);
             let (tag, count) = unpack(seen);
             if count >= CLOSED - 1 {
                 return None;
             }
-            let until = Tick::from_nanos(bucket.until.load(Ordering::Relaxed));
+            let until = Tick::from_nanos(slot.until.load(Ordering::Relaxed));
             // The permit would expire at once, and its end would wake callers that wait for exactly that.
             if now >= until || is_void() {
                 return None;
             }
             let next = pack(tag, count + 1);
             let swapped =
-                bucket
-                    .word
+                slot.word
                     .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire);
             if swapped.is_ok() {
-                let bucket = index;
-                return Some(PermitSlot { bucket, tag, until });
+                return Some(PermitSlot { index, tag, until });
             }
         }
     }
 
     /// Releases a permit. Returns false if it no longer counted, because it was cancelled.
-    pub(crate) fn release(&self, slot: PermitSlot) -> bool {
-        let Some(buckets) = self.buckets.get() else {
+    pub(crate) fn release(&self, permit: PermitSlot) -> bool {
+        let Some(slots) = self.slots.get() else {
             return false;
         };
-        let bucket = &buckets[slot.bucket];
-        let mut seen = bucket.word.load(Ordering::Acquire);
+        let slot = &slots[permit.index];
+        let mut seen = slot.word.load(Ordering::Acquire);
         loop {
             let (tag, count) = unpack(seen);
-            if tag != slot.tag || count == CLOSED || count == 0 {
+            if tag != permit.tag || count == CLOSED || count == 0 {
                 return false;
             }
             let next = pack(tag, count - 1);
-            match bucket
+            match slot
                 .word
                 .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
             {
@@ -144,19 +142,19 @@ impl Wheel {
         }
     }
 
-    /// Cancels permits that were held for too long, and opens the next bucket when it is time. Called by the
+    /// Cancels permits that were held for too long, and opens the next slot when it is time. Called by the
     /// state machine alone.
     pub(crate) fn turn(&self, now: Tick) -> Turn {
-        let Some(buckets) = self.buckets.get() else {
+        let Some(slots) = self.slots.get() else {
             return Turn::default();
         };
         let mut cancelled = 0;
-        for bucket in buckets.iter() {
-            if now.nanos() >= bucket.until.load(Ordering::Relaxed) {
-                cancelled += close(bucket);
+        for slot in slots.iter() {
+            if now.nanos() >= slot.until.load(Ordering::Relaxed) {
+                cancelled += close(slot);
             }
         }
-        let current = &buckets[self.current.load(Ordering::Relaxed) as usize % Self::BUCKETS];
+        let current = &slots[self.current.load(Ordering::Relaxed) as usize % Self::SLOTS];
         let hold = self.hold.load(Ordering::Relaxed);
         let rest = current.until.load(Ordering::Relaxed);
         let rest = rest.saturating_sub(now.nanos());
@@ -172,27 +170,27 @@ impl Wheel {
 
     /// Forgets all permits; those in flight end without effect. Called by the state machine alone.
     pub(crate) fn clear(&self, now: Tick) {
-        if let Some(buckets) = self.buckets.get() {
-            for bucket in buckets.iter() {
-                close(bucket);
+        if let Some(slots) = self.slots.get() {
+            for slot in slots.iter() {
+                close(slot);
             }
             self.open_next(now);
         }
     }
 
-    /// Makes the next bucket the current one, if no permit is counted in it.
+    /// Makes the next slot the current one, if no permit is counted in it.
     fn open_next(&self, now: Tick) {
-        let Some(buckets) = self.buckets.get() else {
+        let Some(slots) = self.slots.get() else {
             return;
         };
-        let next = (self.current.load(Ordering::Relaxed) + 1) % Self::BUCKETS as u64;
-        let bucket = &buckets[next as usize];
-        let seen = bucket.word.load(Ordering::Acquire);
+        let next = (self.current.load(Ordering::Relaxed) + 1) % Self::SLOTS as u64;
+        let slot = &slots[next as usize];
+        let seen = slot.word.load(Ordering::Acquire);
         let (tag, count) = unpack(seen);
-        // A late caller may still count a permit in an old bucket, which must then be left alone.
+        // A late caller may still count a permit in an old slot, which must then be left alone.
         let free = count == CLOSED
             || (count == 0
-                && bucket
+                && slot
                     .word
                     .compare_exchange(seen, pack(tag, CLOSED), Ordering::AcqRel, Ordering::Acquire)
                     .is_ok());
@@ -200,25 +198,22 @@ impl Wheel {
             return;
         }
         let hold = Span::from_nanos(self.hold.load(Ordering::Relaxed));
-        bucket
-            .until
-            .store(now.after(hold).nanos(), Ordering::Relaxed);
-        bucket
-            .word
+        slot.until.store(now.after(hold).nanos(), Ordering::Relaxed);
+        slot.word
             .store(pack(tag.wrapping_add(1), 0), Ordering::Release);
         self.current.store(next, Ordering::Release);
     }
 }
 
-/// Closes a bucket and returns the number of permits in it.
-fn close(bucket: &Bucket) -> u64 {
-    let mut seen = bucket.word.load(Ordering::Acquire);
+/// Closes a slot and returns the number of permits in it.
+fn close(slot: &SlotCount) -> u64 {
+    let mut seen = slot.word.load(Ordering::Acquire);
     loop {
         let (tag, count) = unpack(seen);
         if count == CLOSED {
             return 0;
         }
-        match bucket.word.compare_exchange(
+        match slot.word.compare_exchange(
             seen,
             pack(tag, CLOSED),
             Ordering::AcqRel,

@@ -1,4 +1,4 @@
-//! Atomics of the hot path. The loom tests compile the cell against another module of this name, with loom's
+//! Atomics of the hot path. The loom tests compile the bucket against another module of this name, with loom's
 //! atomics and with planted bugs.
 
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -85,7 +85,7 @@ fn number() -> u32 {
     next
 }
 
-/// Returns the number of thread caches in a cell: four for each thread that can run at once, rounded up to a
+/// Returns the number of thread caches in a bucket: four for each thread that can run at once, rounded up to a
 /// power of two from 16 to 64.
 pub(crate) fn thread_caches() -> usize {
     static COUNT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();

@@ -39,14 +39,14 @@ impl Limiter {
             no,
             No::Empty | No::ExceedsBurst | No::NotYet(_) | No::Quota | No::Permits
         );
-        let slot = self.key_state.cell.view(Tick::from_nanos(0)).slot;
+        let slot = self.key_state.bucket.view(Tick::from_nanos(0)).slot;
         let elsewhere = self.is_decided_elsewhere() || self.has_small_part(no);
         (short && elsewhere && slot.mode == AdmissionMode::Leased).then_some(slot.kind)
     }
 
     /// Returns true if only a node can decide: nothing is held here, or the budget is in central mode.
     pub(super) fn is_decided_elsewhere(&self) -> bool {
-        let slot = self.key_state.cell.view(Tick::from_nanos(0)).slot;
+        let slot = self.key_state.bucket.view(Tick::from_nanos(0)).slot;
         slot.burst == 0 || self.key_state.home.is_central()
     }
 
@@ -54,7 +54,7 @@ impl Limiter {
     /// never have, or any if it has few tokens of burst. Its node is asked then, which may have tokens, and
     /// keeps the part from then on.
     pub(super) fn has_small_part(&self, no: No) -> bool {
-        let view = self.key_state.cell.view(Tick::from_nanos(0));
+        let view = self.key_state.bucket.view(Tick::from_nanos(0));
         let burst = view.slot.grains(view.slot.burst) / view.scale.max(1);
         let small = match no {
             No::ExceedsBurst => true,
@@ -77,7 +77,7 @@ impl Limiter {
             return false;
         }
         let lease = &self.handle.shared.lease.0;
-        let would = self.key_state.cell.would(Need::Tokens(n), now, lease);
+        let would = self.key_state.bucket.would(Need::Tokens(n), now, lease);
         would.is_err_and(|no| self.may_come(no, n) || self.is_asked_for(no))
     }
 
@@ -94,7 +94,7 @@ impl Limiter {
 
     /// Returns true if permits of the budget are not held here, so that a node may bring one.
     pub(super) fn has_permits_elsewhere(&self, no: No) -> bool {
-        let view = self.key_state.cell.view(Tick::from_nanos(0));
+        let view = self.key_state.bucket.view(Tick::from_nanos(0));
         let held = view.slot.grains(view.slot.burst) / view.scale.max(1);
         no == No::Permits && held < self.key_state.home.largest()
     }
@@ -102,7 +102,7 @@ impl Limiter {
     /// Returns true if the rest of the budget's burst, which is not held here, may bring `n` tokens on top of
     /// those that callers wait for already.
     pub(super) fn may_grow(&self, n: u64) -> bool {
-        let view = self.key_state.cell.view(Tick::from_nanos(0));
+        let view = self.key_state.bucket.view(Tick::from_nanos(0));
         let held = view.slot.grains(view.slot.burst) / view.scale.max(1);
         let elsewhere = self.key_state.home.largest().saturating_sub(held);
         let wanted = self.key_state.tally.waiting().saturating_add(n);
@@ -397,21 +397,21 @@ impl Limiter {
     /// here if the budget is dealt by now; otherwise the home node is asked for them before anything else.
     /// Returns how many are owed: none for kinds other than rates.
     pub(super) fn owe_at_home(&self, n: u64, now: Tick) -> u64 {
-        let (cell, home) = (&self.key_state.cell, &self.key_state.home);
-        let slot = cell.view(now).slot;
+        let (bucket, home) = (&self.key_state.bucket, &self.key_state.home);
+        let slot = bucket.view(now).slot;
         if slot.kind != Kind::Rate {
             return 0;
         }
         let dealt = !home.is_central() && slot.burst > 0;
         let lease = &self.handle.shared.lease.0;
-        let here = BucketCharge::owing(cell.era(), now);
+        let here = BucketCharge::owing(bucket.era(), now);
         // A part that owes tokens already can owe more.
         let holds = || {
-            let would = cell.would(Need::Tokens(0), now, lease);
+            let would = bucket.would(Need::Tokens(0), now, lease);
             matches!(would, Ok(()) | Err(No::NotYet(_)))
         };
         let taken = match dealt && holds() {
-            true => cell.exact(&here, n, now),
+            true => bucket.exact(&here, n, now),
             false => 0,
         };
         if taken < n {

@@ -20,10 +20,10 @@ impl Limiter {
 
     /// Answers as a decision would, after the check `first`.
     fn would(&self, n: u64, now: Tick, first: impl Fn() -> Result<(), No>) -> Result<(), Refused> {
-        let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
+        let (bucket, lease) = (&self.key_state.bucket, &self.handle.shared.lease.0);
         let would = || {
             first()?;
-            cell.would(Need::Tokens(n), now, lease)
+            bucket.would(Need::Tokens(n), now, lease)
         };
         let would = would().or_else(|no| self.mend_and(no, n, now, would));
         let would = would.or_else(|no| self.would_apply_mode(no));
@@ -47,7 +47,7 @@ impl Limiter {
             None => {
                 let now = self.now();
                 self.key_state
-                    .cell
+                    .bucket
                     .in_time(now, &self.handle.shared.lease.0)
             }
         }
@@ -55,7 +55,7 @@ impl Limiter {
 
     /// Returns the number of tokens that a full bucket would have more.
     pub(crate) fn missing_at(&self, now: Tick) -> f64 {
-        let view = self.key_state.cell.view(now);
+        let view = self.key_state.bucket.view(now);
         view.missing as f64 / view.scale.max(1) as f64
     }
 }
@@ -73,14 +73,14 @@ impl Combine for Limiter {
         let lease = &self.handle.shared.lease.0;
         let charge = self.taking(n, now, || {
             self.in_time()?;
-            self.key_state.cell.reserve(n, now, Span::ZERO, lease)
+            self.key_state.bucket.reserve(n, now, Span::ZERO, lease)
         })?;
-        Ok(Receipt::of_cell(n, charge))
+        Ok(Receipt::of_bucket(n, charge))
     }
 
     fn decide_at(&self, n: u64, now: Tick) -> Decision<Receipt> {
         self.decide_after(|| self.in_time(), n, now)
-            .map(|charge| Receipt::of_cell(n, charge))
+            .map(|charge| Receipt::of_bucket(n, charge))
     }
 
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused> {

@@ -172,15 +172,15 @@ impl Limiter {
         n: u64,
         now: Tick,
     ) -> (Result<BucketCharge, No>, View) {
-        let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
+        let (bucket, lease) = (&self.key_state.bucket, &self.handle.shared.lease.0);
         let seen = std::cell::Cell::new(None);
         let charge = self.taking_or_no(n, now, || {
             first()?;
-            let (charge, view) = cell.reserve_and_view(n, now, Span::ZERO, lease);
+            let (charge, view) = bucket.reserve_and_view(n, now, Span::ZERO, lease);
             seen.set(Some(view));
             charge
         });
-        (charge, seen.get().unwrap_or_else(|| cell.view(now)))
+        (charge, seen.get().unwrap_or_else(|| bucket.view(now)))
     }
 
     /// Decides, and asks a node once and for at most `most` if the tokens are not held here. Counts the outcome.

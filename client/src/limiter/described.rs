@@ -1,7 +1,7 @@
 //! The state of a limiter, as answers tell it.
 
 use super::{Limiter, LimiterState};
-use crate::bucket::described::{Bucket, LimitInfo, as_written, limit_of_budget};
+use crate::bucket::described::{BucketLevel, LimitInfo, as_written, limit_of_budget};
 use crate::bucket::view::View;
 use aliquot_core::message::WrittenLimit;
 use aliquot_core::share::Kind;
@@ -13,7 +13,7 @@ impl Limiter {
     /// not known or there is no limit in force.
     pub(crate) fn describe(&self) -> Option<LimitInfo> {
         let now = self.now();
-        self.describe_view(&self.key_state.cell.view(now), now)
+        self.describe_view(&self.key_state.bucket.view(now), now)
     }
 
     /// Returns the limit and the window in seconds of the whole budget, as far as they are known here. They are known
@@ -26,7 +26,7 @@ impl Limiter {
     /// ([`LimitInfo::window`]).
     #[must_use]
     pub fn whole_limit(&self) -> Option<(u64, Option<u64>)> {
-        self.whole_limit_of(&self.key_state.cell.view(self.now()))
+        self.whole_limit_of(&self.key_state.bucket.view(self.now()))
     }
 
     fn whole_limit_of(&self, view: &View) -> Option<(u64, Option<u64>)> {
@@ -71,13 +71,13 @@ impl Limiter {
     /// Describes a budget of which its home node has `left` tokens; `None` if that or the budget is not known.
     pub(super) fn describe_home(&self, left: Option<u64>) -> Option<LimitInfo> {
         let now = self.now();
-        let view = self.key_state.cell.view(now);
+        let view = self.key_state.bucket.view(now);
         let (limit, window) = self.whole_limit_of(&view)?;
         let largest = self.key_state.home.largest();
         let remaining = left?.min(largest);
         let reset = match view.slot.kind {
             Kind::Rate => {
-                let bucket = Bucket {
+                let bucket = BucketLevel {
                     rate: self.key_state.home.rate(),
                     burst: largest.saturating_mul(view.scale),
                     missing: (largest - remaining).saturating_mul(view.scale),
@@ -112,7 +112,7 @@ impl Limiter {
         }
         let whole = self.whole_limit_of(view);
         // Threads can still spend the tokens in their caches.
-        let cached = self.key_state.cell.cached_tokens();
+        let cached = self.key_state.bucket.cached_tokens();
         let remaining = view.tokens(view.level).saturating_add(cached).min(burst);
         if view.slot.kind != Kind::Rate {
             let (limit, window) = whole.unwrap_or((burst, None));
@@ -123,7 +123,7 @@ impl Limiter {
                 reset: self.reset_of(view.slot.kind, now),
             });
         }
-        let bucket = Bucket {
+        let bucket = BucketLevel {
             rate: view.slot.rate_grains(),
             burst: view.slot.grains(view.slot.burst),
             missing: view.missing,

@@ -60,7 +60,7 @@ impl Limiter {
         if matches!(self.clock_policy, ClockPolicy::Exact | ClockPolicy::Single) {
             return None;
         }
-        self.key_state.cell.spend(n, || {
+        self.key_state.bucket.spend(n, || {
             self.clock_policy == ClockPolicy::Strict && may_be_over()
         })
     }
@@ -86,7 +86,7 @@ impl Limiter {
     /// is never ahead, and late by less than the wait that it finds.
     #[inline(always)]
     fn still_exhausted(&self) -> Option<Span> {
-        let until = self.key_state.cell.exhausted_until()?;
+        let until = self.key_state.bucket.exhausted_until()?;
         let wait = until.since(HostClock::late());
         let enforced = self.key_state.switch.mode() == Mode::Enforce;
         (enforced && wait.nanos() > HostClock::LATE).then_some(wait)
@@ -120,7 +120,7 @@ impl Limiter {
     fn count_refused_again(&self) {
         self.handle.shared.want();
         let thread = sync::assign_thread_id();
-        match self.key_state.cell.thread_cache(thread).denied(thread) {
+        match self.key_state.bucket.thread_cache(thread).denied(thread) {
             None => self.key_state.tally.denied(1),
             Some(true) => self.key_state.tally.touch(),
             Some(false) => {}
@@ -131,9 +131,9 @@ impl Limiter {
     /// for it.
     #[inline(never)]
     fn take_from_word(&self, n: u64) -> Result<Admission, Refused> {
-        let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
+        let (bucket, lease) = (&self.key_state.bucket, &self.handle.shared.lease.0);
         let now = self.now();
-        match cell.decide(Need::Tokens(n), now, lease) {
+        match bucket.decide(Need::Tokens(n), now, lease) {
             Ok(period) => {
                 self.admitted_here(n);
                 Ok(Admission::at(n, now, period))
@@ -145,9 +145,10 @@ impl Limiter {
     /// Decides on the shared word, and refills the thread cache.
     #[inline(never)]
     fn take_and_fill(&self, n: u64) -> Result<Admission, Refused> {
-        let (cell, lease) = (&self.key_state.cell, &self.handle.shared.lease.0);
+        let (bucket, lease) = (&self.key_state.bucket, &self.handle.shared.lease.0);
         let thread = sync::assign_thread_id();
-        let (now, took) = cell.decide_and_fill(thread, n, ThreadCaches::WIDE, lease, || self.now());
+        let (now, took) =
+            bucket.decide_and_fill(thread, n, ThreadCaches::WIDE, lease, || self.now());
         match took {
             Ok(took) => {
                 self.admitted_here(took.spent);
@@ -166,7 +167,7 @@ impl Limiter {
         {
             // The late clock is read first: a pause between the two makes the refusal end earlier.
             let late = HostClock::late();
-            self.key_state.cell.note_exhausted(self.now(), late);
+            self.key_state.bucket.note_exhausted(self.now(), late);
         }
         match self.mend_and(no, n, now, || self.decide_once(n, now)) {
             Ok(period) => {

@@ -4,7 +4,7 @@ pub(crate) mod parts;
 pub(crate) mod touch;
 pub(crate) mod waiting;
 
-use crate::bucket::{AdmissionMode, Cell};
+use crate::bucket::{AdmissionMode, Bucket};
 use crate::limiter::refused::Excess;
 use crate::observe::counters::Counters;
 use crate::observe::switch::Switch;
@@ -24,7 +24,7 @@ use waiting::Costs;
 #[derive(Debug)]
 pub(crate) struct KeyState {
     name: Box<str>,
-    pub(crate) cell: Cell,
+    pub(crate) bucket: Bucket,
     pub(crate) tally: Tally,
     /// Waiting callers queue here, first come, first served.
     pub(crate) line: Semaphore,
@@ -49,7 +49,7 @@ impl KeyState {
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.into(),
-            cell: Cell::new(),
+            bucket: Bucket::new(),
             tally: Tally::default(),
             line: Semaphore::const_new(1),
             short: AtomicU64::new(0),
@@ -91,7 +91,7 @@ impl KeyState {
     /// is not available again before a node is; a local limit would be full again; and a mode set on this key
     /// was meant for later callers, too.
     pub(crate) fn may_be_forgotten(&self, now: Tick, leased: bool) -> bool {
-        let view = self.cell.view(now);
+        let view = self.bucket.view(now);
         let missed = match view.slot.mode {
             AdmissionMode::Cold
             | AdmissionMode::NoBudget
@@ -445,7 +445,7 @@ impl Home {
 }
 
 /// Demand since the last report, in tokens or permits. It has a cache line of its own, because every decision
-/// writes it while the cell's parameters are only read.
+/// writes it while the bucket's parameters are only read.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Tally {

@@ -448,12 +448,12 @@ impl Limiter {
     }
 
     fn is_leased(&self) -> bool {
-        self.key_state.cell.view(Tick::from_nanos(0)).slot.mode == AdmissionMode::Leased
+        self.key_state.bucket.view(Tick::from_nanos(0)).slot.mode == AdmissionMode::Leased
     }
 
     /// Returns the refusal if `n` tokens cannot be there within `most`, given the callers that wait already.
     fn too_late(&self, n: u64, now: Tick, most: Option<Duration>) -> Option<No> {
-        let view = self.key_state.cell.view(now);
+        let view = self.key_state.bucket.view(now);
         let most = Span::from_nanos(u64::try_from(most?.as_nanos()).ok()?);
         let ahead = self.key_state.tally.waiting().saturating_add(n);
         let decides = matches!(

@@ -57,7 +57,7 @@ impl Limiter {
         }
     }
 
-    /// Converts a refusal of a cell. A cell is also closed during a freeze, and until the client's task sees
+    /// Converts a refusal of a bucket. A bucket is also closed during a freeze, and until the client's task sees
     /// the end of it.
     pub(super) fn seen(&self, no: No) -> No {
         match no {
@@ -66,7 +66,7 @@ impl Limiter {
         }
     }
 
-    /// Returns true if the cell is closed because of a freeze that holds, or has just ended.
+    /// Returns true if the bucket is closed because of a freeze that holds, or has just ended.
     pub(super) fn is_held_closed(&self) -> bool {
         self.key_state.switch.is_frozen() || self.seen(No::Closed) == No::Frozen
     }

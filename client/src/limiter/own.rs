@@ -4,7 +4,7 @@ use super::places::{InLine, Line, Turn};
 use super::{Limiter, Reservation};
 use crate::bucket::limit::{Fitted, Limit, LimitError};
 use crate::bucket::reserve::BucketCharge;
-use crate::bucket::{AdmissionMode, CellDecider, No};
+use crate::bucket::{AdmissionMode, BucketDecider, No};
 use crate::clock::{HostClock, SharedClock, Source};
 use crate::limiter::key_state::KeyState;
 use crate::limiter::refused::Refused;
@@ -28,7 +28,7 @@ pub(super) struct Own {
 
 #[derive(Debug)]
 struct State {
-    decider: CellDecider,
+    decider: BucketDecider,
     limit: Limit,
     burst: u64,
     scale: Scale,
@@ -89,7 +89,7 @@ impl Limiter {
     fn made(limit: Limit, burst: u64, handle: Handle, kind: Kind) -> Result<Self, LimitError> {
         let fitted = fit(kind, limit, burst, None)?;
         let key_state = Arc::new(KeyState::unnamed());
-        let mut decider = CellDecider::new(Arc::clone(&key_state));
+        let mut decider = BucketDecider::new(Arc::clone(&key_state));
         let now = handle.shared.clock.now();
         decider.own(
             kind,
@@ -213,7 +213,7 @@ impl Limiter {
     }
 
     fn kind(&self) -> Kind {
-        self.key_state.cell.view(Tick::from_nanos(0)).slot.kind
+        self.key_state.bucket.view(Tick::from_nanos(0)).slot.kind
     }
 
     /// Returns true if this is a limiter of permits. The kind of a leased limit is known with its budget.
@@ -241,14 +241,14 @@ impl Limiter {
         let fitted = fit(self.kind(), limit, burst, Some(state.scale))?;
         let Fitted { scale, .. } = fitted;
         let (was, share) = (admission_mode_of(state.limit), fitted.share());
-        self.key_state.cell.empty_own_cache(&clock);
+        self.key_state.bucket.empty_own_cache(&clock);
         let (now, mode) = (clock(), admission_mode_of(limit));
         let scales = [state.scale, scale].map(Scale::grains_per_token);
         let decider = &mut state.decider;
         let lifted = mode == AdmissionMode::Open;
-        let cell = &self.key_state.cell;
+        let bucket = &self.key_state.bucket;
         own.line
-            .change_in_line(cell, scales.into(), (lifted, now), || {
+            .change_in_line(bucket, scales.into(), (lifted, now), || {
                 if was == AdmissionMode::Open {
                     // Without a limit nothing was taken, so the bucket starts full now.
                     decider.amend(was, scale, share, now);
@@ -276,13 +276,13 @@ impl Limiter {
     /// [`Limiter::tokens`] at `now`, a reading of the limiter's clock.
     #[must_use]
     pub fn tokens_at(&self, now: Tick) -> f64 {
-        let view = self.key_state.cell.view(now);
+        let view = self.key_state.bucket.view(now);
         if view.slot.mode == AdmissionMode::Open {
             return f64::INFINITY;
         }
         let burst = view.slot.grains(view.slot.burst);
         let level = burst as f64 - view.missing as f64;
-        level / view.scale.max(1) as f64 + self.key_state.cell.cached_tokens() as f64
+        level / view.scale.max(1) as f64 + self.key_state.bucket.cached_tokens() as f64
     }
 
     /// Removes what prevents a limit from deciding, and decides again.
@@ -321,7 +321,7 @@ impl Limiter {
         const TRIES: usize = 3;
         let mut answer = Err(no);
         for _ in 0..TRIES {
-            if !self.key_state.cell.relieve(n, now, || self.now()) {
+            if !self.key_state.bucket.relieve(n, now, || self.now()) {
                 break;
             }
             answer = again();
@@ -388,14 +388,14 @@ impl Limiter {
         now: Tick,
     ) -> Result<(BucketCharge, Option<InLine<'a>>), Refused> {
         let lease = &self.handle.shared.lease.0;
-        let cell = &self.key_state.cell;
+        let bucket = &self.key_state.bucket;
         let (wake, number) = (Arc::new(Notify::new()), std::cell::Cell::new(None));
         // A dry run and a bypass admit at once a request that would wait.
         let most = match self.key_state.switch.lets_through() {
             true => Span::ZERO,
             false => most,
         };
-        let reserve = |most| cell.reserve(n, now, most, lease);
+        let reserve = |most| bucket.reserve(n, now, most, lease);
         let charge = self.taking(n, now, || {
             // Tokens that thread caches hold are found before a place is booked.
             let there = reserve(Span::ZERO);
@@ -403,7 +403,7 @@ impl Limiter {
             if !matches!(there, Err(No::NotYet(_))) || most == Span::ZERO {
                 return there;
             }
-            let (charge, place) = own.line.book(cell, &wake, now, || reserve(most))?;
+            let (charge, place) = own.line.book(bucket, &wake, now, || reserve(most))?;
             number.set(place);
             Ok(charge)
         })?;

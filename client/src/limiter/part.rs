@@ -30,12 +30,12 @@ impl Limiter {
 
     /// Checks that the share may be used at `now`.
     pub(crate) fn may_use_at(&self, now: Tick) -> Result<(), Refused> {
-        // The cell learns of a freeze and of its end later, and is closed in between.
+        // The bucket learns of a freeze and of its end later, and is closed in between.
         if self.key_state.switch.is_frozen() {
             return Err(Refused::FROZEN);
         }
         let lease = self.handle.shared.lease.0.load(Ordering::Acquire);
-        let no = match self.key_state.cell.view(now).slot.mode {
+        let no = match self.key_state.bucket.view(now).slot.mode {
             AdmissionMode::Leased if now.nanos() < lease => return Ok(()),
             AdmissionMode::Cold => No::Cold,
             AdmissionMode::NoBudget => No::Unruled,
@@ -50,7 +50,7 @@ impl Limiter {
     /// Returns the time in which the share makes a token, in nanoseconds, rounded up; at least one.
     pub(crate) fn token_every_at(&self, now: Tick) -> Result<u64, Refused> {
         self.may_use_at(now)?;
-        let view = self.key_state.cell.view(now);
+        let view = self.key_state.bucket.view(now);
         let no = Refused::of(No::Empty);
         if view.slot.kind != Kind::Rate {
             return Err(Refused::of(No::Kind));

@@ -139,8 +139,8 @@ impl Drop for Permit {
         else {
             return;
         };
-        if slot.is_none_or(|slot| key_state.cell.wheel().release(slot)) {
-            key_state.cell.put_back(1, *era);
+        if slot.is_none_or(|slot| key_state.bucket.wheel().release(slot)) {
+            key_state.bucket.put_back(1, *era);
             key_state.changed();
         }
     }

@@ -3,14 +3,14 @@
 use super::Limiter;
 use crate::bucket::places::{Booking, End, beyond};
 use crate::bucket::reserve::BucketCharge;
-use crate::bucket::{Cell, No};
+use crate::bucket::{Bucket, No};
 use aliquot_core::unit::{Span, Tick};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// The line of a limit. Its places are booked in the cell; here is their order, so that those behind a place
+/// The line of a limit. Its places are booked in the bucket; here is their order, so that those behind a place
 /// that is given up can move up, and those in line when the rate changes are due at other times.
 #[derive(Debug, Default)]
 pub(super) struct Line {
@@ -296,19 +296,19 @@ impl Line {
     /// or gives it up.
     pub(super) fn book(
         &self,
-        cell: &Cell,
+        bucket: &Bucket,
         wake: &Arc<Notify>,
         now: Tick,
         reserve: impl Fn() -> Result<BucketCharge, No>,
     ) -> Result<(BucketCharge, Option<u64>), No> {
         let mut line = self.lock();
         let places = &mut *line.places;
-        places.settle(&cell.booked_end(now));
+        places.settle(&bucket.booked_end(now));
         let charge = reserve()?;
         if charge.act_at <= now {
             return Ok((charge, None));
         }
-        let back = cell.booked_end(now).back;
+        let back = bucket.booked_end(now).back;
         let number = places.join(&charge, back, Arc::clone(wake));
         Ok((charge, Some(number)))
     }
@@ -327,10 +327,10 @@ impl Line {
 
     /// Returns the state of a place at `now`, or the refusal if it is not due within `rest`. A place that is
     /// due leaves the line.
-    fn turn_of(&self, number: u64, cell: &Cell, now: Tick, rest: Span) -> Result<Turn, No> {
+    fn turn_of(&self, number: u64, bucket: &Bucket, now: Tick, rest: Span) -> Result<Turn, No> {
         let mut line = self.lock();
         let places = &mut *line.places;
-        let end = cell.booked_end(now);
+        let end = bucket.booked_end(now);
         places.settle(&end);
         let Some(place) = places.by_number.get(&number) else {
             return Ok(Turn::Free);
@@ -344,7 +344,7 @@ impl Line {
             at: place.at,
             number,
         };
-        let due_at = cell.due_at(booking.due).ok_or(No::NotYet(None))?;
+        let due_at = bucket.due_at(booking.due).ok_or(No::NotYet(None))?;
         let wait = due_at.since(now);
         if wait > rest {
             return Err(No::NotYet(Some(wait)));
@@ -353,22 +353,22 @@ impl Line {
             return Ok(Turn::Wait(wait));
         }
         // If that was in an earlier epoch, it is not known when.
-        let act_at = match cell.is_due_in_epoch(booking.due) {
+        let act_at = match bucket.is_due_in_epoch(booking.due) {
             // A place that moved up could not be used before it did.
             true if due_at < place.act_at => due_at.max(places.moved_at).min(now),
             true => due_at,
             false => now,
         };
-        let charge = cell.charge_of(booking, act_at);
+        let charge = bucket.charge_of(booking, act_at);
         places.remove(number, (0, true), now);
         Ok(Turn::Due(charge))
     }
 
     /// Gives up a place, unless it has left the line.
-    fn leave(&self, number: u64, cell: &Cell, clock: impl Fn() -> Tick) {
+    fn leave(&self, number: u64, bucket: &Bucket, clock: impl Fn() -> Tick) {
         let mut line = self.lock();
         let places = &mut *line.places;
-        let end = cell.booked_end(clock());
+        let end = bucket.booked_end(clock());
         places.settle(&end);
         let lowered = places.by_number.get(&number).map(|place| place.lowered);
         let (Some((booking, moves_up)), Some(lowered)) = (places.booking_of(number, &end), lowered)
@@ -377,29 +377,29 @@ impl Line {
         };
         let moved = places.moved;
         let lowered = |back: u64| back.wrapping_sub(moved).wrapping_sub(lowered);
-        let back = cell.give_up(booking, moves_up, lowered, clock);
+        let back = bucket.give_up(booking, moves_up, lowered, clock);
         places.remove(number, (back, false), end.at);
     }
 
     /// Puts back up to `n` tokens of a charge, and moves up the places behind it. Returns the grains put back.
     pub(super) fn put_back(
         &self,
-        cell: &Cell,
+        bucket: &Bucket,
         charge: &BucketCharge,
         n: u64,
         clock: impl Fn() -> Tick,
     ) -> u64 {
         if self.is_empty() {
-            return cell.put_back_of(charge, n, clock);
+            return bucket.put_back_of(charge, n, clock);
         }
         let mut line = self.lock();
         let places = &mut *line.places;
-        let end = cell.booked_end(clock());
+        let end = bucket.booked_end(clock());
         places.settle(&end);
         let first = places.by_number.range(charge.behind..).next();
         let first = first.map(|(&number, _)| number);
         let moves_up = places.moves_up_from(first);
-        let back = cell.put_back_ahead(charge, n, moves_up, clock);
+        let back = bucket.put_back_ahead(charge, n, moves_up, clock);
         if back > 0 {
             places.move_up_from(first, back, end.at);
         }
@@ -417,14 +417,14 @@ impl Line {
     /// they wait for, or now if it is lifted. `scale` is the number of grains per token before and after.
     pub(super) fn change_in_line(
         &self,
-        cell: &Cell,
+        bucket: &Bucket,
         scale: (u64, u64),
         (lifted, now): (bool, Tick),
         change: impl FnOnce(),
     ) {
         let mut line = self.lock();
         let places = &mut *line.places;
-        let end = cell.booked_end(now);
+        let end = bucket.booked_end(now);
         places.settle(&end);
         let behind = u64::try_from(beyond(end.due, places.last_due)).unwrap_or(0);
         change();
@@ -433,7 +433,7 @@ impl Line {
             places.by_number.clear();
             (places.promised, places.loose) = (0, 0);
         } else if scale.0 != scale.1 {
-            places.rescale(scale, behind, &cell.booked_end(now));
+            places.rescale(scale, behind, &bucket.booked_end(now));
         }
     }
 }
@@ -463,14 +463,14 @@ impl<'a> InLine<'a> {
 
     /// Returns the state of the place at `now`, or the refusal if it is not due within `rest`.
     pub(super) fn turn(&self, now: Tick, rest: Span) -> Result<Turn, No> {
-        let cell = &self.limiter.key_state.cell;
-        self.line.turn_of(self.number, cell, now, rest)
+        let bucket = &self.limiter.key_state.bucket;
+        self.line.turn_of(self.number, bucket, now, rest)
     }
 }
 
 impl Drop for InLine<'_> {
     fn drop(&mut self) {
-        let cell = &self.limiter.key_state.cell;
-        self.line.leave(self.number, cell, || self.limiter.now());
+        let bucket = &self.limiter.key_state.bucket;
+        self.line.leave(self.number, bucket, || self.limiter.now());
     }
 }

@@ -267,7 +267,7 @@ impl Refused {
         }
     }
 
-    /// Converts a cell's refusal.
+    /// Converts a bucket's refusal.
     pub(crate) fn of(no: No) -> Self {
         let (reason, retry_after) = match no {
             No::Cold => (Reason::Cold, Some(Self::SOON)),

@@ -14,7 +14,7 @@
 //! after it has taken back the capacity of the former key state: the session takes both changes under one
 //! lock and handles removed keys first. So two key states of one key never have capacity at the same time.
 //! Even a leftover handle of the former key state could not admit too much: its capacity was withdrawn from
-//! the cell in one step, and that cell admits nothing afterwards.
+//! the bucket in one step, and that bucket admits nothing afterwards.
 //!
 //! A key state that would be missed is [not forgotten](KeyState::may_be_forgotten), even if it is not held.
 
@@ -256,7 +256,7 @@ impl Past {
     fn add(&mut self, key_state: &KeyState) {
         // Refusals that threads counted by themselves and have not reported are lost; they are one report's
         // worth.
-        key_state.tally.admitted(key_state.cell.take_uncounted());
+        key_state.tally.admitted(key_state.bucket.take_uncounted());
         let [admitted, refused, _] = key_state.tally.totals();
         let mode_stats = key_state.switch.mode_stats();
         self.admitted = self.admitted.saturating_add(admitted);

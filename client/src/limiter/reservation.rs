@@ -185,7 +185,7 @@ impl Limiter {
     fn take_now(&self, n: u64, now: Tick) -> Result<BucketCharge, No> {
         let lease = &self.handle.shared.lease.0;
         self.taking_or_no(n, now, || {
-            self.key_state.cell.reserve(n, now, Span::ZERO, lease)
+            self.key_state.bucket.reserve(n, now, Span::ZERO, lease)
         })
     }
 
@@ -197,7 +197,7 @@ impl Limiter {
         now: Tick,
     ) -> Result<BucketCharge, Refused> {
         let lease = &self.handle.shared.lease.0;
-        let reserve = |most| self.key_state.cell.reserve(n, now, most, lease);
+        let reserve = |most| self.key_state.bucket.reserve(n, now, most, lease);
         self.taking(n, now, || {
             let there = reserve(Span::ZERO);
             match &self.own {
@@ -238,8 +238,8 @@ impl Limiter {
 
     /// Takes up to `n` more tokens than were asked for, and returns how many it took.
     pub(super) fn owe(&self, charge: &BucketCharge, n: u64, now: Tick) -> u64 {
-        let cell = &self.key_state.cell;
-        let taken = cell.exact(charge, n, now);
+        let bucket = &self.key_state.bucket;
+        let taken = bucket.exact(charge, n, now);
         let Some(own) = &self.own else {
             return taken;
         };
@@ -247,21 +247,21 @@ impl Limiter {
         let taken = match taken < n {
             true => {
                 own.renew(now);
-                taken + cell.exact(charge, n - taken, now)
+                taken + bucket.exact(charge, n - taken, now)
             }
             false => taken,
         };
         own.line
-            .charged_behind(taken.saturating_mul(cell.view(now).scale));
+            .charged_behind(taken.saturating_mul(bucket.view(now).scale));
         taken
     }
 
     /// Puts back up to `n` of the tokens taken, and returns how many of them other callers can have.
     pub(super) fn restore(&self, charge: &BucketCharge, n: u64, clock: impl Fn() -> Tick) -> u64 {
-        let cell = &self.key_state.cell;
+        let bucket = &self.key_state.bucket;
         let grains = match &self.own {
-            Some(own) => own.line.put_back(cell, charge, n, &clock),
-            None => cell.put_back_of(charge, n, &clock),
+            Some(own) => own.line.put_back(bucket, charge, n, &clock),
+            None => bucket.put_back_of(charge, n, &clock),
         };
         if grains == 0 {
             return 0;
@@ -269,7 +269,7 @@ impl Limiter {
         if self.own.is_none() {
             self.key_state.changed();
         }
-        grains / cell.view(charge.at).scale.max(1)
+        grains / bucket.view(charge.at).scale.max(1)
     }
 }
 

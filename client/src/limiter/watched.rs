@@ -48,7 +48,7 @@ impl Limiter {
     pub(crate) fn totals(&self) -> [u64; 3] {
         self.key_state
             .tally
-            .admitted(self.key_state.cell.take_uncounted());
+            .admitted(self.key_state.bucket.take_uncounted());
         let [admitted, refused, waiting] = self.key_state.tally.totals();
         // The places of a local limit are in its line alone: the tally is demand.
         let in_line = self.own.as_ref().map_or(0, |own| own.waiting());

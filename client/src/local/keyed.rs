@@ -14,7 +14,7 @@ pub use bucket::KeyedBucket;
 pub use builder::KeyedBuilder;
 
 use crate::bucket::Slot;
-use crate::bucket::described::Bucket;
+use crate::bucket::described::BucketLevel;
 use crate::bucket::limit::{Limit, LimitError};
 use crate::clock::Source;
 use crate::limiter::refused::Refused;
@@ -82,9 +82,9 @@ struct Class {
 
 impl Class {
     /// Returns the bucket of a key with this debt; `None` if there is no limit.
-    fn bucket_of(&self, debt: u64, now: Tick) -> Option<Bucket> {
+    fn bucket_of(&self, debt: u64, now: Tick) -> Option<BucketLevel> {
         let slot = self.slot?;
-        Some(Bucket {
+        Some(BucketLevel {
             rate: slot.rate_grains(),
             burst: slot.grains(slot.burst),
             missing: slot.grains(debt.saturating_sub(slot.made(now).0)),
@@ -173,12 +173,12 @@ impl Keyed {
     }
 
     /// Returns the bucket of a key of class 0; `None` if there is no limit.
-    pub(crate) fn bucket_at(&self, key: &str, now: Tick) -> Option<Bucket> {
+    pub(crate) fn bucket_at(&self, key: &str, now: Tick) -> Option<BucketLevel> {
         self.bucket_in(0, key, now)
     }
 
     /// Returns the bucket of a key of a class; `None` if there is no such class, or no limit.
-    fn bucket_in(&self, of: u16, key: &str, now: Tick) -> Option<Bucket> {
+    fn bucket_in(&self, of: u16, key: &str, now: Tick) -> Option<BucketLevel> {
         let class = self.classes.get(usize::from(of))?;
         class.bucket_of(self.owed(of, key, now), now)
     }

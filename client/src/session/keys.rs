@@ -7,7 +7,7 @@
 //! which nothing is admitted under a lease, so it is done seldom.
 
 use super::Session;
-use crate::bucket::{AdmissionMode, CellDecider};
+use crate::bucket::{AdmissionMode, BucketDecider};
 use crate::limiter::key_state::KeyState;
 use crate::session::config::OwnRule;
 use aliquot_core::budget::{Claim, Key};
@@ -26,7 +26,7 @@ struct Entry {
     /// Place of the mark that callers set when they use the key.
     place: Option<usize>,
     /// The key's decider, while no budget is known and the state machine does not own it.
-    decider: Option<CellDecider>,
+    decider: Option<BucketDecider>,
     budget: Option<BudgetId>,
     /// When to ask for its budget id (again); `None` while none is needed.
     ask_at: Option<Tick>,
@@ -223,7 +223,7 @@ impl Keys {
     }
 
     /// Removes all keys. Returns the deciders without a budget, and the budgets of the others.
-    pub(super) fn take_all(&mut self) -> (Vec<CellDecider>, Vec<BudgetId>) {
+    pub(super) fn take_all(&mut self) -> (Vec<BucketDecider>, Vec<BudgetId>) {
         let entries = std::mem::take(&mut self.entries);
         (self.waiting, self.again, self.pending, self.placed) = Default::default();
         let (mut deciders, mut names) = (Vec::new(), Vec::new());
@@ -269,7 +269,7 @@ impl Session {
 
     fn meet(&mut self, key: Key, key_state: Arc<KeyState>, now: Tick) {
         let place = key_state.tally.place();
-        let mut decider = CellDecider::new(key_state);
+        let mut decider = BucketDecider::new(key_state);
         if self.closing {
             decider.rule(AdmissionMode::Closed, Scale::WHOLE, Share::EMPTY, now);
             return;

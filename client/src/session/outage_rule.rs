@@ -1,6 +1,6 @@
 //! The rule for the keys of a process that has not had a lease yet.
 
-use crate::bucket::CellDecider;
+use crate::bucket::BucketDecider;
 use crate::session::config::OwnRule;
 use aliquot_core::unit::{Span, Tick};
 
@@ -54,7 +54,7 @@ impl OutageRule {
     }
 
     /// Lets a decider go by the rule, if it is in force.
-    pub(super) fn apply(&self, decider: &mut CellDecider, now: Tick) {
+    pub(super) fn apply(&self, decider: &mut BucketDecider, now: Tick) {
         if let Self::InForce(rule) = self {
             decider.rule(rule.mode, rule.scale, rule.share, now);
         }

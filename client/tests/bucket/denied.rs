@@ -1,6 +1,6 @@
 //! Refusals of a key that are counted in a thread cache.
 
-use crate::bucket::CellDecider;
+use crate::bucket::BucketDecider;
 use crate::limiter::key_state::KeyState;
 use aliquot_core::client::Decider;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 #[test]
 fn each_refusal_of_a_thread_is_counted() {
     let key_state = Arc::new(KeyState::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
-    let cache = key_state.cell.thread_cache(1);
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
+    let cache = key_state.bucket.thread_cache(1);
     let counted = || cache.denied(1);
     assert_eq!(counted(), Some(true), "no thread counted here before");
     assert!((0..999).all(|_| counted() == Some(false)));

@@ -1,6 +1,6 @@
 //! A client whose clocks jump: a wall clock that is set ahead, or a pause that the boot clock did not count.
 
-use super::{AdmissionMode, CellDecider, KeyState, Need};
+use super::{AdmissionMode, BucketDecider, KeyState, Need};
 use aliquot_core::budget::{BudgetDraft, Claim};
 use aliquot_core::client::Client;
 use aliquot_core::edge::Vector;
@@ -13,7 +13,7 @@ const BUDGET: BudgetId = BudgetId::new(1);
 const LEASE: Span = Span::from_secs(3);
 
 /// Returns the answer to a client's report: it holds all of 100/s with a burst of 100, and a lease.
-fn answer(client: &mut Client<CellDecider>, returned: Vector, now: Tick) -> Answer {
+fn answer(client: &mut Client<BucketDecider>, returned: Vector, now: Tick) -> Answer {
     let draft = BudgetDraft {
         key: "a".into(),
         rate: Some("100/s".into()),
@@ -51,7 +51,7 @@ fn admitted_after_a_jump() -> u64 {
     let mut now = Tick::from_nanos(0);
     let key_state = Arc::new(KeyState::new("a"));
     let mut client = Client::new(Drift::default());
-    let decider = CellDecider::new(Arc::clone(&key_state));
+    let decider = BucketDecider::new(Arc::clone(&key_state));
     client.claim_with(BUDGET, Claim::default(), decider, now);
     let edge = Edge {
         parent: Incarnation::new(1),
@@ -64,7 +64,7 @@ fn admitted_after_a_jump() -> u64 {
     for _ in 0..6_000 {
         now = now.after(Span::from_millis(100));
         for _ in 0..10 {
-            let _ = key_state.cell.decide(Need::Tokens(1), now, &lease);
+            let _ = key_state.bucket.decide(Need::Tokens(1), now, &lease);
         }
         let mut again = answer(&mut client, Vector::ZERO, now);
         again.lines.clear();
@@ -72,7 +72,7 @@ fn admitted_after_a_jump() -> u64 {
     }
     client.clock_jumped(now);
     assert_eq!(
-        key_state.cell.view(now).slot.mode,
+        key_state.bucket.view(now).slot.mode,
         AdmissionMode::Lapsed,
         "the lease is over"
     );
@@ -83,7 +83,12 @@ fn admitted_after_a_jump() -> u64 {
     let mut admitted = 0;
     for _ in 0..100 {
         now = now.after(Span::from_millis(10));
-        admitted += u64::from(key_state.cell.decide(Need::Tokens(1), now, &lease).is_ok());
+        admitted += u64::from(
+            key_state
+                .bucket
+                .decide(Need::Tokens(1), now, &lease)
+                .is_ok(),
+        );
     }
     admitted
 }

@@ -1,13 +1,13 @@
-//! The cell against the core's bucket: never above it, and below it by no more
+//! The client's bucket against the core's: never above it, and below it by no more
 //! than the stated rounding.
 //!
-//! The cell is compiled in here, since nothing of it is public.
+//! The client's bucket is compiled in here, since nothing of it is public.
 
 #![expect(
     dead_code,
     unreachable_pub,
     unused_imports,
-    reason = "the cell has more than these tests use"
+    reason = "the bucket has more than these tests use"
 )]
 
 mod denied;
@@ -38,7 +38,7 @@ use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
-use bucket::{AdmissionMode, CellDecider, Need, No, Slot};
+use bucket::{AdmissionMode, BucketDecider, Need, No, Slot};
 use limiter::key_state::KeyState;
 use proptest::prelude::*;
 use source::{bucket, clock, limiter, observe};
@@ -85,13 +85,14 @@ fn budget() -> Budget {
     draft.validate().expect("a valid budget")
 }
 
-/// Runs the operations on a cell and on the core's bucket. Returns an error if the cell exceeds the bucket.
+/// Runs the operations on a bucket of the client and on one of the core. Returns an error if the former exceeds
+/// the latter.
 fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
     let terms = Terms::from(&budget());
     let grains = terms.scale.grains_per_token();
     let start = Tick::from_nanos(1 << 40);
     let key_state = Arc::new(KeyState::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     decider.agree(&terms, Span::ZERO, start);
     decider.admit_by(Right::Leased, PeriodId::new(0), start);
     let mut bucket = Bucket::new(Share::EMPTY, start);
@@ -104,14 +105,14 @@ fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
             Op::Acquire { tokens } => {
                 let cost = Tokens::from_grains(tokens * grains);
                 let admitted = key_state
-                    .cell
+                    .bucket
                     .decide(Need::Tokens(tokens), now, &lease)
                     .is_ok();
                 let level = bucket.level_at(now);
                 if admitted && bucket.try_acquire_at(cost, now).is_err() {
                     return Err(format!("step {step}: {cost} admitted of {level}"));
                 }
-                // The cost is rounded up, and a full cell counts from the next whole unit.
+                // The cost is rounded up, and a full bucket counts from the next whole unit.
                 lost += 2 * u128::from(unit);
             }
             Op::Deposit(part) => {
@@ -125,15 +126,15 @@ fn follow(ops: &[(u64, Op)], deposit_full: bool) -> Result<(), String> {
             }
             Op::Withdraw { rate, burst } => {
                 let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
-                let (cut, cell) = (
+                let (cut, left) = (
                     bucket.withdraw(rate, burst, now),
                     decider.withdraw(rate, burst, now),
                 );
-                if (cut.rate, cut.burst) != (cell.rate, cell.burst) || cell.tokens > cut.tokens {
-                    return Err(format!("step {step}: {cell} withdrawn, {cut} were there"));
+                if (cut.rate, cut.burst) != (left.rate, left.burst) || left.tokens > cut.tokens {
+                    return Err(format!("step {step}: {left} withdrawn, {cut} were there"));
                 }
                 // The part rounded off may be on either side of the cut.
-                lost += u128::from(cut.tokens.grains() - cell.tokens.grains());
+                lost += u128::from(cut.tokens.grains() - left.tokens.grains());
             }
             Op::Rebase => decider.admit_by(Right::Leased, PeriodId::new(0), now),
         }
@@ -167,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn the_cell_is_the_bucket_within_its_rounding_and_never_above(ops in ops()) {
+    fn the_bucket_is_the_cores_within_its_rounding_and_never_above(ops in ops()) {
         prop_assert_eq!(follow(&ops, false), Ok(()));
     }
 
@@ -184,7 +185,7 @@ proptest! {
             burst: Tokens::from_grains(burst),
             tokens: Tokens::from_grains(burst),
         };
-        let mut decider = CellDecider::new(Arc::clone(&key_state));
+        let mut decider = BucketDecider::new(Arc::clone(&key_state));
         let at = |nanos: u64| Tick::from_nanos((1 << 40) + nanos);
         decider.agree(&terms, Span::ZERO, at(0));
         decider.admit_by(Right::Leased, PeriodId::new(0), at(0));
@@ -193,7 +194,7 @@ proptest! {
         let (mut admitted, mut greatest) = (0_u128, 0);
         for (reading, tokens) in readings {
             greatest = greatest.max(reading);
-            let taken = key_state.cell.decide(Need::Tokens(tokens), at(reading), &lease).is_ok();
+            let taken = key_state.bucket.decide(Need::Tokens(tokens), at(reading), &lease).is_ok();
             admitted += u128::from(taken) * u128::from(tokens * grains);
             let made = u128::from(rate) * u128::from(greatest) / 1_000_000_000;
             prop_assert!(admitted <= made + u128::from(burst));
@@ -228,7 +229,7 @@ fn a_large_quota_that_was_not_used_is_given_back_whole() {
     };
     let terms = Terms::from(&draft.validate().expect("a valid budget"));
     let key_state = Arc::new(KeyState::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     let (now, period) = (Tick::from_nanos(1 << 40), PeriodId::new(1));
     decider.agree(&terms, Span::ZERO, now);
     decider.admit_by(Right::Leased, period, now);
@@ -239,13 +240,13 @@ fn a_large_quota_that_was_not_used_is_given_back_whole() {
     };
     decider.deposit(part(whole), now);
     let lease = AtomicU64::new(u64::MAX);
-    let all = key_state.cell.decide(Need::Tokens(whole), now, &lease);
+    let all = key_state.bucket.decide(Need::Tokens(whole), now, &lease);
     assert_eq!(all, Err(No::Quota));
     for _ in 0..3 {
         decider.admit_by(Right::Leased, period, now);
         assert_eq!(decider.share_at(now), part(whole));
     }
-    let one = key_state.cell.decide(Need::Tokens(1), now, &lease);
+    let one = key_state.bucket.decide(Need::Tokens(1), now, &lease);
     assert_eq!(one, Ok(period));
     for _ in 0..3 {
         decider.admit_by(Right::Leased, period, now);
@@ -274,13 +275,13 @@ fn permits_that_were_admitted_without_a_limit_count_when_there_is_one_again() {
     };
     let terms = Terms::from(&draft.validate().expect("a valid budget"));
     let (key_state, now) = (Arc::new(KeyState::new("a")), Tick::from_nanos(1 << 40));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     let lease = AtomicU64::new(u64::MAX);
-    let permit = || key_state.cell.decide(Need::Permit, now, &lease).is_ok();
+    let permit = || key_state.bucket.decide(Need::Permit, now, &lease).is_ok();
     decider.agree(&terms, Span::from_secs(60), now);
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
     decider.gain(Tokens::from_grains(2), now);
-    let era = key_state.cell.era();
+    let era = key_state.bucket.era();
     assert!(permit());
     decider.admit_by(Right::Open, PeriodId::new(0), now);
     assert!((0..4).all(|_| permit()), "there is no limit");
@@ -288,7 +289,7 @@ fn permits_that_were_admitted_without_a_limit_count_when_there_is_one_again() {
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
     // Those four return, and the first is still out.
     assert!(!permit());
-    (0..4).for_each(|_| key_state.cell.put_back(1, era));
+    (0..4).for_each(|_| key_state.bucket.put_back(1, era));
     assert_eq!((permit(), permit()), (true, false));
 }
 
@@ -302,25 +303,25 @@ fn recalled_permits_go_back_when_they_are_released_and_no_earlier() {
     };
     let terms = Terms::from(&draft.validate().expect("a valid budget"));
     let (key_state, now) = (Arc::new(KeyState::new("a")), Tick::from_nanos(1 << 40));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     let lease = AtomicU64::new(u64::MAX);
-    let permit = || key_state.cell.decide(Need::Permit, now, &lease).is_ok();
+    let permit = || key_state.bucket.decide(Need::Permit, now, &lease).is_ok();
     decider.agree(&terms, Span::from_secs(60), now);
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
     decider.gain(Tokens::from_grains(5), now);
-    let era = key_state.cell.era();
+    let era = key_state.bucket.era();
     assert!((0..3).all(|_| permit()));
-    let recall = |decider: &mut CellDecider, most: u64| {
+    let recall = |decider: &mut BucketDecider, most: u64| {
         let back = decider.withdraw_idle(Tokens::from_grains(most), Tokens::ZERO, now);
         (back.grains(), decider.in_flight())
     };
     assert_eq!(recall(&mut decider, 5), (2, 3), "two are idle");
-    key_state.cell.put_back(1, era);
+    key_state.bucket.put_back(1, era);
     assert!(!permit(), "it is recalled");
     assert_eq!(recall(&mut decider, 3), (1, 2));
     // The parent needs one of the others no more.
     assert_eq!(recall(&mut decider, 1), (0, 2));
-    key_state.cell.put_back(2, era);
+    key_state.bucket.put_back(2, era);
     assert_eq!((permit(), permit()), (true, false));
     assert_eq!(recall(&mut decider, 1), (1, 1));
 }
@@ -370,7 +371,7 @@ impl Wake for Waiter {
         let lease = AtomicU64::new(0);
         let found = self
             .key_state
-            .cell
+            .bucket
             .decide(Need::Tokens(1), Tick::from_nanos(1), &lease);
         self.found.lock().expect("no panic").push(found);
     }
@@ -393,7 +394,7 @@ fn a_woken_caller_finds_the_complete_rule() {
         (AdmissionMode::Cold, Share::EMPTY, Err(No::Cold)),
     ];
     let key_state = Arc::new(KeyState::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     for (mode, share, finds) in rules {
         let waiter = Arc::new(Waiter {
             key_state: Arc::clone(&key_state),

@@ -1,7 +1,7 @@
 //! Refunds while the share moves: a refund never leaves more than if its tokens had not been taken.
 
 use super::KeyState;
-use super::bucket::{CellDecider, reserve::BucketCharge};
+use super::bucket::{BucketDecider, reserve::BucketCharge};
 use super::sync::AtomicU64;
 use super::{budget, unit_of};
 use aliquot_core::bucket::Bucket;
@@ -48,8 +48,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Runs a cell with refunds beside a bucket from which those tokens were never taken. Returns an error if the
-/// cell ever has more.
+/// Runs a bucket with refunds beside one of the core from which those tokens were never taken. Returns an error if
+/// the former ever has more.
 fn follow(ops: &[(u64, Op)]) -> Result<(), String> {
     let terms = Terms::from(&budget());
     let grains = terms.scale.grains_per_token();
@@ -60,7 +60,7 @@ fn follow(ops: &[(u64, Op)]) -> Result<(), String> {
     };
     let mut now = Tick::from_nanos(1 << 40);
     let key_state = Arc::new(KeyState::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     decider.agree(&terms, Span::ZERO, now);
     decider.admit_by(Right::Leased, PeriodId::new(0), now);
     decider.deposit(share(10, 60, 60), now);
@@ -71,19 +71,19 @@ fn follow(ops: &[(u64, Op)]) -> Result<(), String> {
         now = now.after(Span::from_millis(gap));
         match op {
             Op::Use(n) => {
-                let used = key_state.cell.reserve(n, now, Span::ZERO, &lease).is_ok();
+                let used = key_state.bucket.reserve(n, now, Span::ZERO, &lease).is_ok();
                 let cost = Tokens::from_grains(n * grains);
                 if used && never.try_acquire_at(cost, now).is_err() {
                     return Err(format!("step {step}: {n} used that would not be there"));
                 }
             }
             Op::Take(n) => {
-                let took = key_state.cell.reserve(n, now, Span::ZERO, &lease);
+                let took = key_state.bucket.reserve(n, now, Span::ZERO, &lease);
                 taken.extend(took.ok().map(|took| (n, took)));
             }
             Op::PutBack(which) if which < taken.len() => {
                 let (n, took) = taken.remove(which);
-                let _restored = key_state.cell.put_back_of(&took, n, || now);
+                let _restored = key_state.bucket.put_back_of(&took, n, || now);
             }
             Op::PutBack(_) => {}
             Op::Deposit {
@@ -152,7 +152,7 @@ fn a_charge_of_a_former_period_is_not_put_back() {
     let ten = Tokens::from_grains(10 * terms.scale.grains_per_token());
     let now = Tick::from_nanos(1 << 40);
     let key_state = Arc::new(KeyState::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     decider.agree(&terms, Span::ZERO, now);
     decider.admit_by(Right::Leased, PeriodId::new(7), now);
     let share = Share {
@@ -162,14 +162,14 @@ fn a_charge_of_a_former_period_is_not_put_back() {
     };
     decider.deposit(share, now);
     let lease = AtomicU64::new(u64::MAX);
-    let take = |n| key_state.cell.reserve(n, now, Span::ZERO, &lease);
+    let take = |n| key_state.bucket.reserve(n, now, Span::ZERO, &lease);
     let former = take(4).expect("ten are left");
     let again = take(1).expect("six are left");
     assert_eq!(former.period, PeriodId::new(7));
-    assert_eq!(key_state.cell.put_back_of(&again, 1, || now), 1);
+    assert_eq!(key_state.bucket.put_back_of(&again, 1, || now), 1);
     decider.admit_by(Right::Leased, PeriodId::new(8), now);
     let present = take(2).expect("six are left");
     assert_eq!(present.period, PeriodId::new(8));
-    assert_eq!(key_state.cell.put_back_of(&former, 4, || now), 0);
-    assert_eq!(key_state.cell.put_back_of(&present, 2, || now), 2);
+    assert_eq!(key_state.bucket.put_back_of(&former, 4, || now), 0);
+    assert_eq!(key_state.bucket.put_back_of(&present, 2, || now), 2);
 }

@@ -4,7 +4,7 @@
 use super::KeyState;
 use super::bucket::reserve::BucketCharge;
 use super::bucket::step::DebtWord;
-use super::bucket::{AdmissionMode, CellDecider, Need, Word};
+use super::bucket::{AdmissionMode, BucketDecider, Need, Word};
 use super::sync::AtomicU64;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{Frequency, Rate, Scale, Span, Tick, Tokens};
@@ -18,7 +18,7 @@ const BILLION: u128 = 1_000_000_000;
 /// A local limit.
 struct Limit {
     key_state: Arc<KeyState>,
-    decider: CellDecider,
+    decider: BucketDecider,
     per_sec: u64,
     burst: u64,
     /// The finest fixed-point scale used, in which everything is counted.
@@ -29,7 +29,7 @@ struct Limit {
 impl Limit {
     fn new(per_sec: u64, burst: u64) -> Self {
         let key_state = Arc::new(KeyState::new("a"));
-        let decider = CellDecider::new(Arc::clone(&key_state));
+        let decider = BucketDecider::new(Arc::clone(&key_state));
         let scale = fine(per_sec, burst);
         let finest = scale.grains_per_token();
         let mut limit = Self {
@@ -68,7 +68,7 @@ impl Limit {
 
     fn takes(&self, n: u64, now: Tick) -> bool {
         let lease = AtomicU64::new(u64::MAX);
-        let decided = self.key_state.cell.decide(Need::Tokens(n), now, &lease);
+        let decided = self.key_state.bucket.decide(Need::Tokens(n), now, &lease);
         decided.is_ok()
     }
 }
@@ -178,9 +178,9 @@ impl RequestAction {
     }
 
     fn spends(&self, thread: u32, n: u64, between: u64, now: Tick) {
-        let (cell, lease) = (&self.limit.key_state.cell, AtomicU64::new(u64::MAX));
-        if let Some(remaining) = cell.thread_cache(thread).remaining_for(thread, n) {
-            cell.thread_cache(thread).spend(remaining, n);
+        let (bucket, lease) = (&self.limit.key_state.bucket, AtomicU64::new(u64::MAX));
+        if let Some(remaining) = bucket.thread_cache(thread).remaining_for(thread, n) {
+            bucket.thread_cache(thread).spend(remaining, n);
             return self.uses(now, n);
         }
         let between = Cell::new(between);
@@ -188,15 +188,15 @@ impl RequestAction {
             self.asks(between.take(), now);
             now
         };
-        let (_, took) = cell.decide_and_fill(thread, n, 2_048, &lease, clock);
+        let (_, took) = bucket.decide_and_fill(thread, n, 2_048, &lease, clock);
         if took.is_ok() {
             self.uses(now, n);
         }
     }
 
     fn takes(&mut self, n: u64, then: Tick, most: u64) {
-        let (cell, lease) = (&self.limit.key_state.cell, AtomicU64::new(u64::MAX));
-        if let Ok(took) = cell.reserve(n, then, Span::from_nanos(most), &lease) {
+        let (bucket, lease) = (&self.limit.key_state.bucket, AtomicU64::new(u64::MAX));
+        if let Ok(took) = bucket.reserve(n, then, Span::from_nanos(most), &lease) {
             self.taken.push((self.used.borrow().len(), n, took));
             self.uses(took.act_at, n);
         }
@@ -212,7 +212,7 @@ impl RequestAction {
             return;
         }
         let between = Cell::new(between);
-        let grains = self.limit.key_state.cell.put_back_of(&took, n, || {
+        let grains = self.limit.key_state.bucket.put_back_of(&took, n, || {
             self.asks(between.take(), now);
             now
         });
@@ -241,7 +241,7 @@ impl RequestAction {
             }
             Op::Relieves { n, between } => {
                 let between = Cell::new(between);
-                self.limit.key_state.cell.relieve(n, now, || {
+                self.limit.key_state.bucket.relieve(n, now, || {
                     self.asks(between.take(), now);
                     now
                 });
@@ -425,17 +425,17 @@ fn a_refund_beside_a_promised_tick_is_none_although_there_are_tokens() {
 fn a_charge_is_void_when_its_epoch_number_recurs() {
     let mut limit = Limit::new(1_000, 1_000);
     let (lease, now) = (AtomicU64::new(u64::MAX), Tick::from_nanos(START));
-    let cell = &limit.key_state.cell;
-    let took = cell
+    let bucket = &limit.key_state.bucket;
+    let took = bucket
         .reserve(500, now, Span::ZERO, &lease)
         .expect("it is full");
-    let first = cell.see() >> Word::DEBT_BITS;
+    let first = bucket.see() >> Word::DEBT_BITS;
     // Everything was replenished, and most of it taken again.
     let later = now.after(Span::from_secs(10));
     assert!(limit.takes(900, later));
     limit.turn(false, later);
-    while limit.key_state.cell.see() >> Word::DEBT_BITS != first {
+    while limit.key_state.bucket.see() >> Word::DEBT_BITS != first {
         limit.turn(false, later);
     }
-    assert_eq!(limit.key_state.cell.put_back_of(&took, 500, || later), 0);
+    assert_eq!(limit.key_state.bucket.put_back_of(&took, 500, || later), 0);
 }

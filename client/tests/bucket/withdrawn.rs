@@ -4,7 +4,7 @@
 
 use super::KeyState;
 use super::bucket::thread_cache::ThreadCaches;
-use super::bucket::{CellDecider, Need, No};
+use super::bucket::{BucketDecider, Need, No};
 use super::observe::switch::Mode;
 use super::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::budget::BudgetDraft;
@@ -33,18 +33,18 @@ impl Shared {
 
     /// Asks for one token as a limiter does. Returns true if it was admitted.
     fn asks(&self) -> bool {
-        let (cell, lease) = (&self.key_state.cell, &self.lease);
+        let (bucket, lease) = (&self.key_state.bucket, &self.lease);
         let thread = sync::assign_thread_id();
         let may_be_over = || self.now().nanos() >= lease.load(Ordering::Acquire);
-        if cell.spend(1, may_be_over).is_some() {
+        if bucket.spend(1, may_be_over).is_some() {
             return true;
         }
         let clock = || self.now();
-        let (now, took) = cell.decide_and_fill(thread, 1, ThreadCaches::WIDE, lease, clock);
+        let (now, took) = bucket.decide_and_fill(thread, 1, ThreadCaches::WIDE, lease, clock);
         let spent = match took {
             Ok(took) => took.spent,
-            Err(No::NotYet(_)) if cell.relieve(1, now, clock) => {
-                match cell.decide(Need::Tokens(1), self.now(), lease) {
+            Err(No::NotYet(_)) if bucket.relieve(1, now, clock) => {
+                match bucket.decide(Need::Tokens(1), self.now(), lease) {
                     Ok(_) => 1,
                     Err(_) => return false,
                 }
@@ -65,7 +65,7 @@ struct Worker {
 /// A leased part of a budget that makes nothing, and threads that decide on it.
 struct Bed {
     shared: Arc<Shared>,
-    decider: CellDecider,
+    decider: BucketDecider,
     workers: Vec<Worker>,
 }
 
@@ -82,7 +82,7 @@ impl Bed {
             ..Terms::from(&draft.validate().expect("a valid budget"))
         };
         let key_state = Arc::new(KeyState::new("a"));
-        let mut decider = CellDecider::new(Arc::clone(&key_state));
+        let mut decider = BucketDecider::new(Arc::clone(&key_state));
         let now = Tick::from_nanos(1 << 40);
         decider.agree(&terms, Span::ZERO, now);
         decider.admit_by(Right::Leased, PeriodId::new(0), now);
@@ -180,7 +180,7 @@ fn check(cause: Cause) {
     let mut bed = Bed::new();
     let mut admitted = bed.ask(150);
     assert_eq!(admitted, 600, "{cause:?}");
-    let cached = bed.shared.key_state.cell.cached_tokens();
+    let cached = bed.shared.key_state.bucket.cached_tokens();
     assert!(cached > 0, "no thread holds a token");
     let now = bed.now();
     // The capacity of a cache is missing as well as long as it was not filled.
@@ -250,7 +250,7 @@ fn tokens_that_outlive_the_withdrawal_of_their_part_are_noticed() {
 fn a_thread_spends_nothing_it_holds_after_the_lease() {
     let bed = Bed::new();
     assert_eq!(bed.ask(150), 600);
-    assert!(bed.shared.key_state.cell.cached_tokens() > 0);
+    assert!(bed.shared.key_state.bucket.cached_tokens() > 0);
     let now = bed.now().nanos();
     bed.shared.lease.store(now + 1, Ordering::Release);
     assert!(bed.ask(1) > 0, "it is not over");

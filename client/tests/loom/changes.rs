@@ -23,9 +23,9 @@ fn a_refund_of_a_charge_amid_a_change_is_void() {
             let changes_its_mind = {
                 let shared = shared.clone();
                 thread::spawn(move || {
-                    let cell = &shared.key_state.cell;
-                    if let Ok(taken) = cell.reserve(1, NOW, Span::ZERO, &shared.lease) {
-                        cell.put_back_of(&taken, 1, || NOW);
+                    let bucket = &shared.key_state.bucket;
+                    if let Ok(taken) = bucket.reserve(1, NOW, Span::ZERO, &shared.lease) {
+                        bucket.put_back_of(&taken, 1, || NOW);
                     }
                     0
                 })
@@ -49,16 +49,16 @@ fn a_permit_taken_as_the_edge_ends_frees_none_of_the_next() {
             let releases = {
                 let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let era = key_state.cell.era();
-                    if key_state.cell.decide(Need::Permit, NOW, &lease).is_ok() {
-                        key_state.cell.put_back(1, era);
+                    let era = key_state.bucket.era();
+                    if key_state.bucket.decide(Need::Permit, NOW, &lease).is_ok() {
+                        key_state.bucket.put_back(1, era);
                     }
                     0
                 })
             };
             decider.orphan_permits(NOW);
             decider.gain(Tokens::from_grains(1), NOW);
-            let permit = || u64::from(key_state.cell.decide(Need::Permit, NOW, &lease).is_ok());
+            let permit = || u64::from(key_state.bucket.decide(Need::Permit, NOW, &lease).is_ok());
             let admitted = permit() + joined([releases]) + permit();
             assert!(admitted <= 1);
         },
@@ -75,16 +75,17 @@ fn a_permit_taken_as_the_edge_ends_is_not_cancelled_in_the_next() {
             let takes = {
                 let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let era = key_state.cell.era();
-                    if key_state.cell.decide(Need::Permit, NOW, &lease).is_ok() {
-                        let _overheld = key_state.cell.count_permit(NOW, era);
+                    let era = key_state.bucket.era();
+                    if key_state.bucket.decide(Need::Permit, NOW, &lease).is_ok() {
+                        let _overheld = key_state.bucket.count_permit(NOW, era);
                     }
                     0
                 })
             };
             decider.orphan_permits(NOW);
             decider.gain(Tokens::from_grains(1), NOW);
-            let permit = |now| u64::from(key_state.cell.decide(Need::Permit, now, &lease).is_ok());
+            let permit =
+                |now| u64::from(key_state.bucket.decide(Need::Permit, now, &lease).is_ok());
             let admitted = permit(NOW) + joined([takes]);
             decider.cancel_overheld(LATE);
             assert!(admitted + permit(LATE) <= 1);

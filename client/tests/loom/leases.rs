@@ -17,7 +17,14 @@ const END: Tick = NOW.after(Span::from_nanos(1));
 /// Returns a thread that asks for one token at a reading and returns how many it got.
 fn one_at(key_state: &Arc<KeyState>, lease: &Arc<AtomicU64>, now: Tick) -> thread::JoinHandle<u64> {
     let (key_state, lease) = (Arc::clone(key_state), Arc::clone(lease));
-    thread::spawn(move || u64::from(key_state.cell.decide(Need::Tokens(1), now, &lease).is_ok()))
+    thread::spawn(move || {
+        u64::from(
+            key_state
+                .bucket
+                .decide(Need::Tokens(1), now, &lease)
+                .is_ok(),
+        )
+    })
 }
 
 /// The session switches edges: first the lease ends, and then another edge grants something.
@@ -50,7 +57,7 @@ fn a_lease_that_was_taken_away_admits_nothing_of_the_next_rate() {
             let decides = {
                 let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let decided = key_state.cell.decide(Need::Tokens(1), NOW, &lease);
+                    let decided = key_state.bucket.decide(Need::Tokens(1), NOW, &lease);
                     u64::from(decided.is_ok())
                 })
             };
@@ -104,7 +111,7 @@ fn cached_tokens_of_one_edge_are_not_spent_under_the_next() {
                         seen.set(shared.lease.load(Ordering::Acquire));
                         NOW.nanos() >= seen.get()
                     };
-                    let spent = shared.key_state.cell.spend(1, over);
+                    let spent = shared.key_state.bucket.spend(1, over);
                     spent.map(|_| seen.get())
                 })
             };

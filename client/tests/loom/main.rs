@@ -1,6 +1,6 @@
 //! Decisions against the state machine, in every interleaving that loom finds.
 //!
-//! The cell is compiled in here with loom's atomics. Each model is run again with each of some planted bugs,
+//! The bucket is compiled in here with loom's atomics. Each model is run again with each of some planted bugs,
 //! and must then fail.
 
 #![expect(
@@ -49,7 +49,7 @@ use aliquot_core::client::{Decider, Right};
 use aliquot_core::message::Terms;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{PeriodId, Rate, Span, Tick, Tokens};
-use bucket::{CellDecider, Need};
+use bucket::{BucketDecider, Need};
 use limiter::key_state::KeyState;
 use loom::thread;
 use source::{bucket, clock, limiter, local, observe};
@@ -104,9 +104,9 @@ fn tokens(n: u64) -> Share {
 }
 
 /// Returns a key state with `n` tokens or permits under a lease, and its decider.
-fn key_state(permits: bool, n: u64) -> (Arc<KeyState>, CellDecider, Arc<AtomicU64>) {
+fn key_state(permits: bool, n: u64) -> (Arc<KeyState>, BucketDecider, Arc<AtomicU64>) {
     let key_state = Arc::new(KeyState::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     decider.agree(&terms(permits), Span::from_secs(10), NOW);
     decider.admit_by(Right::Leased, PERIOD, NOW);
     if permits {
@@ -120,7 +120,14 @@ fn key_state(permits: bool, n: u64) -> (Arc<KeyState>, CellDecider, Arc<AtomicU6
 /// Returns a thread that asks for one token and returns how many it got.
 fn one(key_state: &Arc<KeyState>, lease: &Arc<AtomicU64>) -> thread::JoinHandle<u64> {
     let (key_state, lease) = (Arc::clone(key_state), Arc::clone(lease));
-    thread::spawn(move || u64::from(key_state.cell.decide(Need::Tokens(1), NOW, &lease).is_ok()))
+    thread::spawn(move || {
+        u64::from(
+            key_state
+                .bucket
+                .decide(Need::Tokens(1), NOW, &lease)
+                .is_ok(),
+        )
+    })
 }
 
 fn joined(threads: impl IntoIterator<Item = thread::JoinHandle<u64>>) -> u64 {
@@ -204,19 +211,19 @@ fn a_permit_of_an_edge_that_is_gone_frees_none_of_the_next() {
     explore(
         || {
             let (key_state, mut decider, lease) = key_state(true, 1);
-            let era = key_state.cell.era();
-            let taken = key_state.cell.decide(Need::Permit, NOW, &lease);
+            let era = key_state.bucket.era();
+            let taken = key_state.bucket.decide(Need::Permit, NOW, &lease);
             assert!(taken.is_ok());
             let releases = {
                 let key_state = Arc::clone(&key_state);
                 thread::spawn(move || {
-                    key_state.cell.put_back(1, era);
+                    key_state.bucket.put_back(1, era);
                     0
                 })
             };
             decider.orphan_permits(NOW);
             decider.gain(Tokens::from_grains(1), NOW);
-            let permit = || u64::from(key_state.cell.decide(Need::Permit, NOW, &lease).is_ok());
+            let permit = || u64::from(key_state.bucket.decide(Need::Permit, NOW, &lease).is_ok());
             let admitted = permit() + joined([releases]) + permit();
             assert_eq!(admitted, 1);
         },
@@ -232,9 +239,9 @@ fn idle_permits_that_go_back_are_not_in_flight() {
             let take = {
                 let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let taken = key_state.cell.decide(Need::Permit, NOW, &lease);
+                    let taken = key_state.bucket.decide(Need::Permit, NOW, &lease);
                     u64::from(taken.is_ok())
-                        + u64::from(key_state.cell.decide(Need::Permit, NOW, &lease).is_ok())
+                        + u64::from(key_state.bucket.decide(Need::Permit, NOW, &lease).is_ok())
                 })
             };
             let back = decider.withdraw_idle(Tokens::from_grains(1), Tokens::ZERO, NOW);
@@ -253,9 +260,9 @@ fn a_refund_under_another_edge_is_void() {
             let changes_its_mind = {
                 let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let taken = key_state.cell.reserve(1, NOW, Span::ZERO, &lease);
+                    let taken = key_state.bucket.reserve(1, NOW, Span::ZERO, &lease);
                     if let Ok(taken) = taken {
-                        key_state.cell.put_back_of(&taken, 1, || NOW);
+                        key_state.bucket.put_back_of(&taken, 1, || NOW);
                     }
                     0
                 })
@@ -263,7 +270,14 @@ fn a_refund_under_another_edge_is_void() {
             // The next edge has one token as well, and one is missing of its burst.
             let burst = Tokens::from_grains(2);
             decider.replace(Share { burst, ..tokens(1) }, NOW);
-            let one = || u64::from(key_state.cell.decide(Need::Tokens(1), NOW, &lease).is_ok());
+            let one = || {
+                u64::from(
+                    key_state
+                        .bucket
+                        .decide(Need::Tokens(1), NOW, &lease)
+                        .is_ok(),
+                )
+            };
             let admitted = one() + joined([changes_its_mind]) + one();
             assert!(admitted <= 1);
         },
@@ -279,10 +293,10 @@ fn a_refund_is_withdrawn_or_kept_never_both() {
             let changes_its_mind = {
                 let (key_state, lease) = (Arc::clone(&key_state), Arc::clone(&lease));
                 thread::spawn(move || {
-                    let taken = key_state.cell.reserve(2, NOW, Span::ZERO, &lease);
+                    let taken = key_state.bucket.reserve(2, NOW, Span::ZERO, &lease);
                     if let Ok(taken) = taken {
                         // One of the two was used.
-                        key_state.cell.put_back_of(&taken, 1, || NOW);
+                        key_state.bucket.put_back_of(&taken, 1, || NOW);
                         return 1;
                     }
                     0

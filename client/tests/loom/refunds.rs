@@ -20,7 +20,7 @@ fn two_of_four() -> (Shared, impl Decider, [BucketCharge; 2]) {
     let four = || {
         let taken = shared
             .key_state
-            .cell
+            .bucket
             .reserve(4, NOW, Span::ZERO, &shared.lease);
         taken.expect("there are ten")
     };
@@ -43,13 +43,13 @@ fn a_refund_uses_all_room_despite_concurrent_decisions() {
                 let Shared { key_state, lease } = shared.clone();
                 thread::spawn(move || {
                     key_state
-                        .cell
+                        .bucket
                         .decide(Need::Tokens(1), LATER, &lease)
                         .is_ok()
                 })
             };
             // Eight were missing, and five were replenished since.
-            let back = shared.key_state.cell.put_back_of(&second, 4, || LATER);
+            let back = shared.key_state.bucket.put_back_of(&second, 4, || LATER);
             assert_eq!(back, grains(3));
             assert!(decides.join().expect("no panic"));
         },
@@ -94,7 +94,7 @@ fn concurrent_refunds_return_no_more_than_sequential_ones() {
             decider.admit_by(Right::Leased, PERIOD, NOW);
             let used = shared
                 .key_state
-                .cell
+                .bucket
                 .decide(Need::Tokens(2), NOW, &shared.lease);
             assert!(
                 used.is_ok(),
@@ -102,9 +102,9 @@ fn concurrent_refunds_return_no_more_than_sequential_ones() {
             );
             let puts_back = {
                 let key_state = shared.key_state.clone();
-                thread::spawn(move || key_state.cell.put_back_of(&first, 4, || SOON))
+                thread::spawn(move || key_state.bucket.put_back_of(&first, 4, || SOON))
             };
-            let mine = shared.key_state.cell.put_back_of(&second, 4, || LATER);
+            let mine = shared.key_state.bucket.put_back_of(&second, 4, || LATER);
             let theirs = puts_back.join().expect("no panic");
             // In turn it is two and nothing, or one and a half and a half.
             assert!(mine + theirs <= grains(2), "{mine} and {theirs}");

@@ -1,4 +1,4 @@
-//! The cell's atomics, as loom explores them, and the bugs that are planted.
+//! The atomics of a bucket, as loom explores them, and the bugs that are planted.
 
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use std::cell::Cell;
@@ -48,7 +48,7 @@ pub(crate) fn thread_id() -> u32 {
 
 /// Makes this thread the one with that number.
 pub(crate) fn set_thread_id(id: u32) {
-    THREAD_ID.with(|cell| cell.set(id));
+    THREAD_ID.with(|own| own.set(id));
 }
 
 /// Threads with odd numbers share a cache.

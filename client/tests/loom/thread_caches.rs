@@ -2,7 +2,7 @@
 
 use super::{NOW, PERIOD, explore};
 use crate::bucket::thread_cache::ThreadCaches;
-use crate::bucket::{CellDecider, Need};
+use crate::bucket::{BucketDecider, Need};
 use crate::limiter::key_state::KeyState;
 use crate::sync::{self, AtomicU64, Bug};
 use aliquot_core::budget::BudgetDraft;
@@ -50,9 +50,9 @@ pub(super) fn terms() -> Terms {
     Terms::from(&draft.validate().expect("a valid budget"))
 }
 
-pub(super) fn dealt(per_sec: u64, burst: u64) -> (Shared, CellDecider) {
+pub(super) fn dealt(per_sec: u64, burst: u64) -> (Shared, BucketDecider) {
     let key_state = Arc::new(KeyState::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     decider.agree(&terms(), Span::ZERO, NOW);
     decider.admit_by(Right::Leased, PERIOD, NOW);
     decider.deposit(part(per_sec, burst, burst), NOW);
@@ -64,13 +64,13 @@ impl Shared {
     /// Asks for `n` as thread `thread`, as a limiter does. Returns how many it got.
     fn ask(&self, thread: u32, n: u64, now: Tick) -> u64 {
         sync::set_thread_id(thread);
-        let (cell, clock) = (&self.key_state.cell, || now);
-        if cell.spend(n, || false).is_some() {
+        let (bucket, clock) = (&self.key_state.bucket, || now);
+        if bucket.spend(n, || false).is_some() {
             return n;
         }
-        let (_, took) = cell.decide_and_fill(thread, n, ThreadCaches::NARROW, &self.lease, clock);
-        let again = || cell.decide(Need::Tokens(n), now, &self.lease).is_ok();
-        let got = took.is_ok() || cell.relieve(n, now, clock) && again();
+        let (_, took) = bucket.decide_and_fill(thread, n, ThreadCaches::NARROW, &self.lease, clock);
+        let again = || bucket.decide(Need::Tokens(n), now, &self.lease).is_ok();
+        let got = took.is_ok() || bucket.relieve(n, now, clock) && again();
         if got { n } else { 0 }
     }
 
@@ -84,7 +84,7 @@ impl Shared {
         let key_state = Arc::clone(&self.key_state);
         thread::spawn(move || {
             sync::set_thread_id(thread);
-            let one = |_: &u64| key_state.cell.spend(1, || false).is_some();
+            let one = |_: &u64| key_state.bucket.spend(1, || false).is_some();
             (0..times).filter(one).count() as u64
         })
     }
@@ -123,8 +123,8 @@ fn a_decision_on_the_word_takes_only_available_tokens() {
             let word = {
                 let shared = shared.clone();
                 thread::spawn(move || {
-                    let cell = &shared.key_state.cell;
-                    let decided = cell.decide(Need::Tokens(1), NOW, &shared.lease);
+                    let bucket = &shared.key_state.bucket;
+                    let decided = bucket.decide(Need::Tokens(1), NOW, &shared.lease);
                     u64::from(decided.is_ok())
                 })
             };
@@ -218,10 +218,10 @@ fn capacity_that_comes_back_is_empty() {
             let other = shared.spends(1, 2);
             sync::set_thread_id(2);
             // More than there is beside the other thread's cache, which is then revoked.
-            let cell = &shared.key_state.cell;
-            let decide = |n| cell.decide(Need::Tokens(n), LATER, &shared.lease).is_ok();
+            let bucket = &shared.key_state.bucket;
+            let decide = |n| bucket.decide(Need::Tokens(n), LATER, &shared.lease).is_ok();
             assert!(!decide(4));
-            cell.relieve(4, LATER, || LATER);
+            bucket.relieve(4, LATER, || LATER);
             let mine = if decide(3) { 3 } else { 0 } + u64::from(decide(1));
             assert!(mine + other.join().expect("no panic") <= 4);
         },
@@ -234,19 +234,19 @@ fn a_cached_refusal_matches_its_word() {
     explore(
         || {
             let (shared, mut decider) = dealt(1, 1);
-            let cell = &shared.key_state.cell;
-            let decide = || cell.decide(Need::Tokens(1), NOW, &shared.lease).is_ok();
+            let bucket = &shared.key_state.bucket;
+            let decide = || bucket.decide(Need::Tokens(1), NOW, &shared.lease).is_ok();
             assert!(decide());
             // The next token is available in a second.
-            cell.note_exhausted(NOW, NOW);
+            bucket.note_exhausted(NOW, NOW);
             // Or in a tenth of one, in the next epoch.
             decider.replace(part(10, 1, 1), NOW);
             assert!(decide());
             let other = {
                 let key_state = Arc::clone(&shared.key_state);
-                thread::spawn(move || key_state.cell.note_exhausted(NOW, NOW))
+                thread::spawn(move || key_state.bucket.note_exhausted(NOW, NOW))
             };
-            if let Some(until) = cell.exhausted_until() {
+            if let Some(until) = bucket.exhausted_until() {
                 assert!(until <= NOW.after(Span::from_millis(100)));
             }
             other.join().expect("no panic");

@@ -169,7 +169,7 @@ async fn after_the_lease(expiry: ExpiryDraft) -> (Client, aliquot_client::Limite
         right != LimiterState::Leased && client.status().lease.is_zero()
     })
     .await;
-    // The session task changes the cell when the lease ends.
+    // The session task changes the bucket when the lease ends.
     until("the policy", || client.status().node.is_none()).await;
     (client, limiter)
 }

@@ -1,10 +1,10 @@
 //! Debt of a new epoch, and debt that was incurred in central mode.
 
-use super::{CellDecider, Slot, Word};
+use super::{BucketDecider, Slot, Word};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::Tick;
 
-impl CellDecider {
+impl BucketDecider {
     /// Charges here what was owed to the budget's home, once the budget has left central mode.
     pub(super) fn owe(&mut self, now: Tick) {
         let owed = self.key_state.home.take_owed();

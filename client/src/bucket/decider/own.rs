@@ -1,10 +1,10 @@
 //! Local limits: rules of this process, without a lease.
 
-use super::{AdmissionMode, CellDecider, Ordering, Plan};
+use super::{AdmissionMode, BucketDecider, Ordering, Plan};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{Scale, Tick};
 
-impl CellDecider {
+impl BucketDecider {
     /// Applies a rule of the client's own to a limit of any kind.
     pub(crate) fn own(
         &mut self,
@@ -23,7 +23,7 @@ impl CellDecider {
         self.put(share, mode, now);
     }
 
-    /// Returns true if the cell decides by this rule of the client's own.
+    /// Returns true if the bucket decides by this rule of the client's own.
     pub(crate) fn goes_by(&self, mode: AdmissionMode) -> bool {
         !self.agreed && self.plan.mode == mode
     }
@@ -35,8 +35,8 @@ impl CellDecider {
         let (from, to) = (self.scale.grains_per_token(), scale.grains_per_token());
         if from != to {
             self.set_mode(AdmissionMode::Cold, now);
-            self.cell().begin_change();
-            self.cell().hot.scale.store(to, Ordering::Release);
+            self.bucket().begin_change();
+            self.bucket().hot.scale.store(to, Ordering::Release);
         }
         self.turn(now, |plan, missing| {
             let level = i128::from(plan.burst.grains()) - i128::from(missing);
@@ -57,7 +57,7 @@ impl CellDecider {
         });
         self.scale = scale;
         if from != to {
-            self.cell().end_change();
+            self.bucket().end_change();
         }
         self.key_state.changed();
     }

@@ -110,7 +110,7 @@ pub(crate) struct KeyCharge {
 
 #[derive(Clone, Copy, Debug)]
 enum From {
-    Cell(BucketCharge),
+    Bucket(BucketCharge),
     Key(KeyCharge),
     /// A number that the limit chose: for example, which window it was.
     Window(u64),
@@ -131,10 +131,10 @@ impl Receipt {
         }
     }
 
-    pub(crate) const fn of_cell(tokens: u64, charge: BucketCharge) -> Self {
+    pub(crate) const fn of_bucket(tokens: u64, charge: BucketCharge) -> Self {
         Self {
             tokens,
-            from: From::Cell(charge),
+            from: From::Bucket(charge),
         }
     }
 
@@ -156,7 +156,7 @@ impl Receipt {
     pub(crate) const fn turns(&self) -> Option<(Tick, u64)> {
         match self.from {
             From::Turns(at, end) => Some((at, end)),
-            From::Cell(_) | From::Key(_) | From::Window(_) => None,
+            From::Bucket(_) | From::Key(_) | From::Window(_) => None,
         }
     }
 
@@ -172,13 +172,13 @@ impl Receipt {
     pub const fn window(&self) -> Option<u64> {
         match self.from {
             From::Window(window) => Some(window),
-            From::Cell(_) | From::Key(_) | From::Turns(..) => None,
+            From::Bucket(_) | From::Key(_) | From::Turns(..) => None,
         }
     }
 
     pub(crate) const fn charge(&self) -> Option<&BucketCharge> {
         match &self.from {
-            From::Cell(charge) => Some(charge),
+            From::Bucket(charge) => Some(charge),
             From::Window(_) | From::Key(_) | From::Turns(..) => None,
         }
     }
@@ -192,7 +192,7 @@ impl Receipt {
     pub(crate) const fn charged(&self) -> Option<&KeyCharge> {
         match &self.from {
             From::Key(charged) => Some(charged),
-            From::Cell(_) | From::Window(_) | From::Turns(..) => None,
+            From::Bucket(_) | From::Window(_) | From::Turns(..) => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! They stand here because they hand a share to a limiter without a session, which is not public.
 
 use super::Combined;
-use crate::bucket::CellDecider;
+use crate::bucket::BucketDecider;
 use crate::bucket::limit::Limit;
 use crate::clock::{ManualClock, Source};
 use crate::limiter::Limiter;
@@ -44,7 +44,7 @@ struct Windows {
 
 /// Makes a limiter with a hundred tokens of a budget, under a lease of two seconds, and windows over its
 /// share. The returned decider keeps the share.
-fn leased(clock: &ManualClock, right: Right) -> (Limiter, Windows, CellDecider) {
+fn leased(clock: &ManualClock, right: Right) -> (Limiter, Windows, BucketDecider) {
     let draft = BudgetDraft {
         key: "a".into(),
         rate: Some("100/s".into()),
@@ -53,7 +53,7 @@ fn leased(clock: &ManualClock, right: Right) -> (Limiter, Windows, CellDecider) 
     };
     let terms = Terms::from(&draft.validate().expect("a valid budget"));
     let key_state = Arc::new(KeyState::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     decider.agree(&terms, Span::ZERO, START);
     decider.admit_by(right, PeriodId::new(0), START);
     let handle = Handle::with(Source::Other(Arc::new(clock.clone())), ClockPolicy::Exact);

@@ -5,7 +5,7 @@
 mod live;
 
 use super::{ClockPolicy, Limiter};
-use crate::bucket::CellDecider;
+use crate::bucket::BucketDecider;
 use crate::bucket::limit::Limit;
 use crate::clock::{Clock, HostClock, Source};
 use crate::limiter::key_state::KeyState;
@@ -31,7 +31,7 @@ const POLICIES: [ClockPolicy; 2] = [ClockPolicy::Single, ClockPolicy::Strict];
 
 /// Makes a leased key with [`BURST`] tokens and one more per hour. Returns its limiter, the decider that
 /// keeps it, and the grains of a token.
-fn leased(policy: ClockPolicy) -> (Limiter, CellDecider, u64) {
+fn leased(policy: ClockPolicy) -> (Limiter, BucketDecider, u64) {
     leased_for(policy, "1/hour", BURST, Span::from_secs(3_600))
 }
 
@@ -41,7 +41,7 @@ fn leased_for(
     rate: &str,
     burst: u64,
     lease: Span,
-) -> (Limiter, CellDecider, u64) {
+) -> (Limiter, BucketDecider, u64) {
     let draft = BudgetDraft {
         key: "a".into(),
         rate: Some(rate.into()),
@@ -50,7 +50,7 @@ fn leased_for(
     };
     let terms = Terms::from(&draft.validate().expect("a valid budget"));
     let key_state = Arc::new(KeyState::new("a"));
-    let mut decider = CellDecider::new(Arc::clone(&key_state));
+    let mut decider = BucketDecider::new(Arc::clone(&key_state));
     HostClock::align();
     let now = HostClock.now();
     let grains = terms.scale.grains_per_token();

@@ -3,7 +3,7 @@
 //! They stand here because they hand a share to a limiter without a session, which is not public.
 
 use super::super::{Limiter, Settled};
-use crate::bucket::CellDecider;
+use crate::bucket::BucketDecider;
 use crate::clock::{Clock, ManualClock, Source};
 use crate::limiter::key_state::KeyState;
 use crate::limiter::refused::{Admission, Excess, Reason, Refused};
@@ -30,7 +30,7 @@ mod quota;
 /// A limiter that holds a part of a budget of 1,000/s with a burst of 100.
 struct Part {
     limiter: Limiter,
-    decider: CellDecider,
+    decider: BucketDecider,
     clock: ManualClock,
 }
 
@@ -56,7 +56,7 @@ impl Part {
         let key_state = Arc::new(KeyState::new("a"));
         handle.shared.set_lease(Tick::from_nanos(u64::MAX));
         Self {
-            decider: CellDecider::new(Arc::clone(&key_state)),
+            decider: BucketDecider::new(Arc::clone(&key_state)),
             limiter: Limiter::new(key_state, handle),
             clock,
         }

@@ -1,7 +1,7 @@
 //! The end of the session's lease, as decisions read it.
 //!
 //! Two atomics, stored with `Release` by the session and loaded with `Acquire` by decisions. A decision loads
-//! the lease after the word of its cell. So it never uses the capacity of a new edge under the lease of the
+//! the lease after the word of its bucket. So it never uses the capacity of a new edge under the lease of the
 //! former one. If it uses former capacity under a new lease, its swap fails, since the word changed before
 //! that lease was stored.
 

@@ -5,7 +5,7 @@
 mod paced;
 
 use super::{FixedWindow, Pacer, ShapeError, SlidingCounter, SlidingLog};
-use crate::bucket::CellDecider;
+use crate::bucket::BucketDecider;
 use crate::clock::{ManualClock, Source};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::Combine;
@@ -31,7 +31,7 @@ struct Process {
     shared: Arc<Shared>,
     key_state: Arc<KeyState>,
     limiter: Limiter,
-    decider: CellDecider,
+    decider: BucketDecider,
     offset: u64,
     lapsed: bool,
     log: SlidingLog,
@@ -82,7 +82,7 @@ impl Process {
     fn new(which: u64) -> Self {
         let offset = 1_000_000_000_000 + which * 333_000_000;
         let key_state = Arc::new(KeyState::new("a"));
-        let mut decider = CellDecider::new(Arc::clone(&key_state));
+        let mut decider = BucketDecider::new(Arc::clone(&key_state));
         let clock = ManualClock::new();
         let now = Tick::from_nanos(offset);
         clock.set(now);
