@@ -364,6 +364,27 @@ impl Bucket {
         let young = slot.time_until(Self::YOUNG + 1)?;
         Some(slot.base.after(young))
     }
+
+    /// Returns until when the present word refuses one token, on the clock of [`Bucket::note_exhausted`]'s `late`;
+    /// `None` if that is not known.
+    #[inline]
+    pub(crate) fn exhausted_until(&self) -> Option<Tick> {
+        self.exhausted.until(self.hot.word.load(Ordering::Acquire))
+    }
+
+    /// Records that one token was refused at `now`. `late` is a reading made before `now` of the clock that
+    /// [`Bucket::exhausted_until`] is compared with.
+    pub(crate) fn note_exhausted(&self, now: Tick, late: Tick) {
+        let word = self.hot.word.load(Ordering::Acquire);
+        let Word { epoch, debt } = Word::unpack(word);
+        let slot = self.slot(epoch);
+        let due = debt.saturating_add(self.unit_cost(&slot));
+        // If the word has left this epoch by now, it does not match the recorded one.
+        if let Some(due) = slot.time_until(due.saturating_sub(slot.burst)) {
+            self.exhausted
+                .note(word, late.after(slot.base.after(due).since(now)));
+        }
+    }
 }
 
 /// Returns the debt after `need` where there is no limit. Permits are counted all the same: they are released

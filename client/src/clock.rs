@@ -6,12 +6,13 @@ mod host;
 mod manual;
 pub(crate) mod native;
 pub(crate) mod prefetch;
+mod source;
 pub(crate) mod sync;
 
 pub use aliquot_core::unit::{Span, Tick};
 pub use counter::CounterClock;
-use counter::InPlace;
 pub use manual::ManualClock;
+pub(crate) use source::Source;
 
 use std::fmt;
 use std::future::Future;
@@ -62,53 +63,5 @@ impl Clock for HostClock {
 
     fn wall_ms(&self) -> i64 {
         host::wall_ms()
-    }
-}
-
-/// Clocks that are read without a virtual call where possible.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    InPlace(InPlace),
-    Counter,
-    Host,
-    Other(SharedClock),
-}
-
-impl Source {
-    /// Returns the processor's counter, read in place if possible.
-    pub(crate) fn counter() -> Self {
-        InPlace::get().map_or(Self::Counter, Self::InPlace)
-    }
-
-    #[inline(always)]
-    pub(crate) fn now(&self) -> Tick {
-        self.in_place().unwrap_or_else(|| self.far())
-    }
-
-    /// Returns a reading that needs no function call, if there is one.
-    #[inline(always)]
-    pub(crate) fn in_place(&self) -> Option<Tick> {
-        match self {
-            Self::InPlace(counter) => counter.read(),
-            _ => None,
-        }
-    }
-
-    /// Reads the clock by a call. Not inlined, so that the counter is read in place.
-    #[inline(never)]
-    fn far(&self) -> Tick {
-        match self {
-            Self::InPlace(_) | Self::Counter => CounterClock.now(),
-            Self::Host => HostClock.now(),
-            Self::Other(clock) => clock.now(),
-        }
-    }
-
-    pub(crate) fn shared(&self) -> SharedClock {
-        match self {
-            Self::InPlace(_) | Self::Counter => Arc::new(CounterClock),
-            Self::Host => Arc::new(HostClock),
-            Self::Other(clock) => Arc::clone(clock),
-        }
     }
 }

@@ -18,13 +18,17 @@
 pub(crate) mod builder;
 mod central_requests;
 pub(crate) mod client;
+mod closing_link;
 pub(crate) mod config;
 pub(crate) mod connection_error;
+mod decisions;
 mod environment;
 pub(crate) mod error;
+mod key_claims;
 mod keys;
 mod leaving;
 mod links;
+mod outage;
 mod outage_rule;
 mod report_pace;
 pub(crate) mod tls;
@@ -41,15 +45,15 @@ use aliquot_core::node_selection::{NodeSelection, Times};
 use aliquot_core::unit::{Drift, Span, Tick};
 use aliquot_wire::session::{ClientMessage, NodeMessage, SessionOpened};
 use central_requests::CentralRequests;
+use closing_link::ClosingLink;
 use keys::Keys;
-use leaving::Leaving;
-use links::{ClosingLink, Outage};
+use outage::Outage;
 use outage_rule::OutageRule;
 use rand::rngs::StdRng;
 use report_pace::ReportPace;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Channels by which callers reach the session.
 #[derive(Debug)]
@@ -57,6 +61,13 @@ pub(crate) struct Inbox {
     /// The session ends when the last sender is dropped.
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) requests: mpsc::UnboundedReceiver<SessionRequest>,
+}
+
+/// A leave that was sent and is not answered yet.
+#[derive(Debug)]
+struct Leaving {
+    until: Tick,
+    reply: Option<oneshot::Sender<bool>>,
 }
 
 /// The session task: owns the client state machine, the connections and the keys.

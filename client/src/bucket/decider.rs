@@ -6,7 +6,6 @@
 //! slot and swaps the word. Only this code changes the emission interval and the burst; decisions change
 //! nothing but the debt.
 
-mod owed;
 mod own;
 
 use super::step::{Next, update};
@@ -20,7 +19,6 @@ use aliquot_core::message::Terms;
 use aliquot_core::planted;
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{PeriodId, Rate, Scale, Span, Tick, Tokens};
-use owed::debt_of;
 use std::sync::Arc;
 
 /// The exact parameters of an epoch, in grains. A [`Slot`] rounds them to units.
@@ -97,6 +95,17 @@ impl BucketDecider {
             AdmissionMode::Cold => AdmissionMode::Cold,
             _ if self.key_state.switch.is_frozen() => AdmissionMode::Closed,
             mode => mode,
+        }
+    }
+
+    /// Charges here what was owed to the budget's home, once the budget has left central mode.
+    fn owe(&mut self, now: Tick) {
+        let owed = self.key_state.home.take_owed();
+        let grains = owed.saturating_mul(self.scale.grains_per_token());
+        if grains > 0 && self.plan.kind == Kind::Rate {
+            self.turn(now, |plan, missing| {
+                (plan, missing.saturating_add(grains), ())
+            });
         }
     }
 
@@ -432,4 +441,9 @@ impl Decider for BucketDecider {
         }
         Some(self.key_state.drain(self.scale.grains_per_token()))
     }
+}
+
+/// Returns the debt of a slot of whose capacity `missing` grains are missing, rounded up to units.
+fn debt_of(slot: &Slot, missing: u64) -> u64 {
+    missing.div_ceil(slot.grains(1)).min(Word::DEBT_MAX)
 }

@@ -8,7 +8,6 @@
 //!
 //! The pair (word, tick) is guarded by a seqlock: `turn` is odd while a thread writes.
 
-use super::{Bucket, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::unit::Tick;
 
@@ -32,7 +31,7 @@ impl ExhaustedUntil {
 
     /// Returns until when `word` refuses one token, if that is known.
     #[inline]
-    fn until(&self, word: u64) -> Option<Tick> {
+    pub(super) fn until(&self, word: u64) -> Option<Tick> {
         let turn = self.turn.load(Ordering::Acquire);
         let noted = self.word.load(Ordering::Relaxed);
         if noted != word {
@@ -45,7 +44,7 @@ impl ExhaustedUntil {
     }
 
     /// Records that `word` refuses until `until`; does nothing while another thread records.
-    fn note(&self, word: u64, until: Tick) {
+    pub(super) fn note(&self, word: u64, until: Tick) {
         let turn = self.turn.load(Ordering::Relaxed);
         let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
         let free = turn & 1 == 0;
@@ -62,28 +61,5 @@ impl ExhaustedUntil {
         self.word.store(word, Ordering::Relaxed);
         self.until.store(until.nanos(), Ordering::Relaxed);
         self.turn.store(turn.wrapping_add(2), Ordering::Release);
-    }
-}
-
-impl Bucket {
-    /// Returns until when the present word refuses one token, on the clock of [`Bucket::note_exhausted`]'s `late`;
-    /// `None` if that is not known.
-    #[inline]
-    pub(crate) fn exhausted_until(&self) -> Option<Tick> {
-        self.exhausted.until(self.hot.word.load(Ordering::Acquire))
-    }
-
-    /// Records that one token was refused at `now`. `late` is a reading made before `now` of the clock that
-    /// [`Bucket::exhausted_until`] is compared with.
-    pub(crate) fn note_exhausted(&self, now: Tick, late: Tick) {
-        let word = self.hot.word.load(Ordering::Acquire);
-        let Word { epoch, debt } = Word::unpack(word);
-        let slot = self.slot(epoch);
-        let due = debt.saturating_add(self.unit_cost(&slot));
-        // If the word has left this epoch by now, it does not match the recorded one.
-        if let Some(due) = slot.time_until(due.saturating_sub(slot.burst)) {
-            self.exhausted
-                .note(word, late.after(slot.base.after(due).since(now)));
-        }
     }
 }

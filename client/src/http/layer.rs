@@ -35,7 +35,7 @@ use crate::local::keyed::Keyed;
 use crate::observe::switched::Switched;
 #[cfg(feature = "cluster")]
 use crate::session::client::Client;
-use decide::Limits;
+use decide::{Limits, Rules};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use meter::Which;
@@ -50,9 +50,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower_layer::Layer;
 use tower_service::Service;
-
-type Of<T> = Arc<dyn Fn(&Parts) -> T + Send + Sync>;
-type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 
 /// A tower layer that limits the requests of a service.
 ///
@@ -91,15 +88,6 @@ type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 pub struct RateLimitLayer<A = Plain> {
     rules: Arc<Rules>,
     answers: PhantomData<fn() -> A>,
-}
-
-#[derive(Clone)]
-struct Rules {
-    limits: Limits,
-    cost: Of<u64>,
-    except: Vec<Box<str>>,
-    options: Options,
-    on_admit: Option<Hook>,
 }
 
 impl<A> Clone for RateLimitLayer<A> {

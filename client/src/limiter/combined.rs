@@ -2,14 +2,15 @@
 
 pub(crate) mod combine;
 pub(crate) mod limit_set;
+mod refused;
 #[cfg(test)]
 mod tests;
 
 pub use combine::{Combine, Receipt};
+pub use refused::CombinedRefused;
 
 use crate::bucket::described::LimitInfo;
 use crate::limiter::Settled;
-use crate::limiter::refused::Refused;
 use aliquot_core::unit::Tick;
 use limit_set::{ClockSource, LimitSet};
 
@@ -49,18 +50,6 @@ pub struct Charge<'a, const N: usize> {
     limits: [(&'a str, &'a dyn Combine); N],
     receipts: [Receipt; N],
     tokens: u64,
-}
-
-/// A refusal by one of several limits. Nothing was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{limit}: {refused}")]
-pub struct CombinedRefused<'a> {
-    /// Name of the limit with the longest wait.
-    pub limit: &'a str,
-    /// Position of that limit, from 0.
-    pub index: usize,
-    /// Refusal of that limit.
-    pub refused: Refused,
 }
 
 /// Answer of several limits to a request, with the state of the limit that matters most to the caller.

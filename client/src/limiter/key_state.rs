@@ -1,5 +1,6 @@
 //! The state of one key that callers and the session share.
 
+mod costs;
 pub(crate) mod parts;
 pub(crate) mod touch;
 pub(crate) mod waiting;
@@ -13,12 +14,12 @@ use aliquot_core::demand::Observed;
 use aliquot_core::holder::PeriodEnd;
 use aliquot_core::message::WrittenLimit;
 use aliquot_core::unit::{Span, Tick};
+use costs::Costs;
 use parts::Parts;
 use std::sync::atomic::{AtomicBool, AtomicU64 as ReportedCount};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Notify, Semaphore};
 use touch::Touch;
-use waiting::Costs;
 
 /// State of one key: its bucket, the demand of callers, and the callers that wait.
 #[derive(Debug)]

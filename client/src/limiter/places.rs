@@ -1,6 +1,5 @@
 //! The places of callers that wait for a limit of this process, in order.
 
-use super::Limiter;
 use crate::bucket::places::{Booking, End, beyond};
 use crate::bucket::reserve::BucketCharge;
 use crate::bucket::{Bucket, No};
@@ -327,7 +326,13 @@ impl Line {
 
     /// Returns the state of a place at `now`, or the refusal if it is not due within `rest`. A place that is
     /// due leaves the line.
-    fn turn_of(&self, number: u64, bucket: &Bucket, now: Tick, rest: Span) -> Result<Turn, No> {
+    pub(super) fn turn_of(
+        &self,
+        number: u64,
+        bucket: &Bucket,
+        now: Tick,
+        rest: Span,
+    ) -> Result<Turn, No> {
         let mut line = self.lock();
         let places = &mut *line.places;
         let end = bucket.booked_end(now);
@@ -365,7 +370,7 @@ impl Line {
     }
 
     /// Gives up a place, unless it has left the line.
-    fn leave(&self, number: u64, bucket: &Bucket, clock: impl Fn() -> Tick) {
+    pub(super) fn leave(&self, number: u64, bucket: &Bucket, clock: impl Fn() -> Tick) {
         let mut line = self.lock();
         let places = &mut *line.places;
         let end = bucket.booked_end(clock());
@@ -435,42 +440,5 @@ impl Line {
         } else if scale.0 != scale.1 {
             places.rescale(scale, behind, &bucket.booked_end(now));
         }
-    }
-}
-
-/// A caller's place in line, given up when the waiting future is dropped.
-pub(super) struct InLine<'a> {
-    limiter: &'a Limiter,
-    line: &'a Line,
-    number: u64,
-    pub(super) wake: Arc<Notify>,
-}
-
-impl<'a> InLine<'a> {
-    pub(super) const fn new(
-        limiter: &'a Limiter,
-        line: &'a Line,
-        number: u64,
-        wake: Arc<Notify>,
-    ) -> Self {
-        Self {
-            limiter,
-            line,
-            number,
-            wake,
-        }
-    }
-
-    /// Returns the state of the place at `now`, or the refusal if it is not due within `rest`.
-    pub(super) fn turn(&self, now: Tick, rest: Span) -> Result<Turn, No> {
-        let bucket = &self.limiter.key_state.bucket;
-        self.line.turn_of(self.number, bucket, now, rest)
-    }
-}
-
-impl Drop for InLine<'_> {
-    fn drop(&mut self) {
-        let bucket = &self.limiter.key_state.bucket;
-        self.line.leave(self.number, bucket, || self.limiter.now());
     }
 }

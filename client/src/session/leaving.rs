@@ -1,6 +1,6 @@
 //! Handing back what a session holds.
 
-use super::Session;
+use super::{Leaving, Session};
 use crate::bucket::AdmissionMode;
 use crate::limiter::shared::Command;
 use aliquot_core::share::Share;
@@ -8,13 +8,6 @@ use aliquot_core::unit::{Scale, Span, Tick};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// A leave that was sent and is not answered yet.
-#[derive(Debug)]
-pub(super) struct Leaving {
-    pub(super) until: Tick,
-    pub(super) reply: Option<oneshot::Sender<bool>>,
-}
 
 impl Session {
     /// Maximum wait for the answer to a leave.

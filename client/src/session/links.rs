@@ -1,6 +1,8 @@
 //! Links of a session: executes what [`aliquot_core::node_selection`] decides.
 
 use super::Session;
+use super::closing_link::ClosingLink;
+use super::outage::Outage;
 use crate::session::transport::{Event, Link};
 use aliquot_core::message::Verdict;
 use aliquot_core::node_selection::{
@@ -15,41 +17,6 @@ impl Connection for Link {
 
     fn node(&self) -> &String {
         &self.address
-    }
-}
-
-/// A link that was given up before it was in use, until the session that it opened is closed.
-#[derive(Debug)]
-pub(super) struct ClosingLink {
-    link: Link,
-    edge: Option<Edge>,
-    pub(super) until: Tick,
-}
-
-/// Time without a node that opens a session, and when that was logged last.
-#[derive(Debug)]
-pub(super) struct Outage {
-    since: Tick,
-    told_at: Option<Tick>,
-}
-
-impl Outage {
-    /// Time for which a node that starts may take no sessions.
-    const TOLD_AFTER: Span = Span::from_secs(3);
-    /// Minimum distance of two warnings, whatever the causes.
-    const TOLD_EVERY: Span = Span::from_secs(60);
-
-    /// Returns true if a warning is due at `now`, which counts as logged then.
-    fn is_to_be_told(&mut self, now: Tick) -> bool {
-        let due = match self.told_at {
-            None => self.since.after(Self::TOLD_AFTER),
-            Some(at) => at.after(Self::TOLD_EVERY),
-        };
-        let is_due = now >= due;
-        if is_due {
-            self.told_at = Some(now);
-        }
-        is_due
     }
 }
 

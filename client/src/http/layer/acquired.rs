@@ -5,7 +5,11 @@ use crate::limiter::permit::Permit;
 use crate::limiter::refused::Admission;
 use crate::limiter::{Limiter, Reservation};
 use aliquot_core::unit::PeriodId;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Is called with each admission.
+pub(super) type Hook = Arc<dyn Fn(&Limiter, &Admission) + Send + Sync>;
 
 /// Tokens, which stay taken, or a permit, which is held.
 pub(super) enum Acquired {

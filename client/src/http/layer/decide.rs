@@ -1,9 +1,8 @@
 //! Decides a request, by one limit or by several.
 
-use super::Rules;
-use super::acquired::{Acquired, take};
-use super::meter::{Meter, Which};
-use super::options::NoKey;
+use super::acquired::{Acquired, Hook, take};
+use super::meter::{Meter, Of, Which};
+use super::options::{NoKey, Options};
 use super::outcome::{Outcome, Refusal, field_name};
 use super::request_limits::{Named, decide_all};
 use crate::http::path;
@@ -17,6 +16,16 @@ use std::sync::Arc;
 pub(super) enum Limits {
     One(Which),
     All(Arc<[Named]>),
+}
+
+/// The limits and the settings of a layer.
+#[derive(Clone)]
+pub(super) struct Rules {
+    pub(super) limits: Limits,
+    pub(super) cost: Of<u64>,
+    pub(super) except: Vec<Box<str>>,
+    pub(super) options: Options,
+    pub(super) on_admit: Option<Hook>,
 }
 
 impl Rules {

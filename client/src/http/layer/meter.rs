@@ -1,6 +1,5 @@
 //! The limit of a request, of any kind.
 
-use super::Of;
 use crate::bucket::described::LimitInfo;
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
@@ -14,6 +13,9 @@ use crate::session::client::Client;
 use aliquot_core::unit::Tick;
 use http::request::Parts;
 use std::sync::Arc;
+
+/// Reads something from the head of a request.
+pub(super) type Of<T> = Arc<dyn Fn(&Parts) -> T + Send + Sync>;
 
 /// Finds the limit of a request.
 #[derive(Clone)]

@@ -1,7 +1,6 @@
 //! Several limits in front of one service.
 
-use super::Hook;
-use super::acquired::{Acquired, take};
+use super::acquired::{Acquired, Hook, take};
 use super::meter::Which;
 use super::options::NoKey;
 use super::outcome::{Outcome, Refusal, RequestAction, field_name};

@@ -1,6 +1,6 @@
 //! Asks any number of limits, all or nothing.
 
-use super::CombinedRefused;
+use super::refused::CombinedRefused;
 use crate::bucket::described::LimitInfo;
 use crate::limiter::Settled;
 use crate::limiter::combined::combine::{Combine, Receipt};

@@ -33,7 +33,7 @@ use super::tags::Tags;
 use crate::clock::native;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::Tick;
-use group::Group;
+use group::{Group, Victim};
 use line::{READY, class_of, vacated};
 use std::sync::{Mutex, PoisonError};
 
@@ -53,17 +53,6 @@ pub(super) enum Claimed<'a> {
     Slot(Found<'a>),
     /// Every key that could make room owes tokens. The first of them is full at this tick, if any.
     NoRoom(Option<Tick>),
-}
-
-/// A slot that may be taken: its group, its place there, its owner word, its debt, and since when the key is
-/// full.
-#[derive(Clone, Copy)]
-struct Victim<'a> {
-    group: &'a Group,
-    place: usize,
-    owner: u64,
-    debt: u64,
-    since: Tick,
 }
 
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! A limit beside the latency that calls have without a queue.
 
 use super::super::log_mean::LogMean;
-use super::{Bounds, KEEP, Led, Sample, is_used};
+use super::led::Led;
+use super::{Bounds, KEEP, Sample, is_used};
 use std::time::Duration;
 
 /// A limit that is halved for one block of calls now and then, to measure the latency without a queue.

@@ -2,7 +2,6 @@
 
 use super::super::name::Name;
 use super::super::tags::Tags;
-use super::Victim;
 use super::line::{BUSY, Found, Line, READY};
 use crate::sync::{self, Ordering};
 use aliquot_core::unit::Tick;
@@ -15,6 +14,17 @@ pub(in super::super) struct Group {
 }
 
 const _: () = assert!(!sync::STD_ATOMICS || size_of::<Group>() == 33 * 64);
+
+/// A slot that may be taken: its group, its place there, its owner word, its debt, and since when the key is
+/// full.
+#[derive(Clone, Copy)]
+pub(super) struct Victim<'a> {
+    pub(super) group: &'a Group,
+    pub(super) place: usize,
+    pub(super) owner: u64,
+    pub(super) debt: u64,
+    pub(super) since: Tick,
+}
 
 impl Group {
     /// Number of adjacent lines that a key prefers, beginning at one of them and wrapping around. When a
