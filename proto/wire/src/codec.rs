@@ -100,6 +100,11 @@ pub trait Wire: Sized {
     }
 }
 
+/// Reads a message within a field of bytes.
+pub(crate) fn encoded<T: Wire>(bytes: Bytes, field: &str) -> Result<T, WireError> {
+    T::from_bytes(bytes).map_err(|error| error.within(field))
+}
+
 /// Counts how often the field occurs at the top level of a message.
 fn occurrences(mut bytes: &[u8], number: u32) -> Result<usize, prost::DecodeError> {
     let mut count = 0;

@@ -2,7 +2,7 @@
 
 mod changes;
 
-use crate::codec::{Wire, wire};
+use crate::codec::{self, Wire, wire};
 use crate::common::drift;
 use crate::error::WireError;
 use crate::limits::{ENTRY_BYTES_MAX, INSTANTIATE_MAX, PAGE_MAX, SNAPSHOT_BYTES_MAX};
@@ -97,7 +97,7 @@ impl TryFrom<pb::LogEntry> for LogEntry {
 
     fn try_from(entry: pb::LogEntry) -> Result<Self, WireError> {
         understood(entry.needs)?;
-        let command = entry.command.map(|bytes| read::encoded(bytes, "command"));
+        let command = entry.command.map(|bytes| codec::encoded(bytes, "command"));
         Ok(Self {
             command: command.transpose()?,
         })
@@ -118,7 +118,7 @@ impl TryFrom<pb::SnapshotFile> for SnapshotFile {
 
     fn try_from(file: pb::SnapshotFile) -> Result<Self, WireError> {
         understood(file.needs)?;
-        let snapshot = read::encoded(file.snapshot, "snapshot")?;
+        let snapshot = codec::encoded(file.snapshot, "snapshot")?;
         Ok(Self { snapshot })
     }
 }

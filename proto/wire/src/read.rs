@@ -1,9 +1,7 @@
 //! Readers of fields. Each error has the path of its field.
 
-use crate::codec::Wire;
 use crate::error::WireError;
 use crate::limits::ADDRESS_BYTES_MAX;
-use bytes::Bytes;
 use std::fmt::Display;
 
 /// Reads a required message.
@@ -30,11 +28,6 @@ where
     T: TryFrom<M, Error: Into<WireError>>,
 {
     T::try_from(message).map_err(|error| error.into().within(field))
-}
-
-/// Reads a message within a field of bytes.
-pub(crate) fn encoded<T: Wire>(bytes: Bytes, field: &str) -> Result<T, WireError> {
-    T::from_bytes(bytes).map_err(|error| error.within(field))
 }
 
 /// Reads a node's address: not empty, and not too long.

@@ -3,7 +3,7 @@
 //! Keys are spelled out once: a node names each by the generation of its
 //! budget, and from then on reports and answers use that.
 
-use crate::codec::{Wire, wire};
+use crate::codec::{self, Wire, wire};
 use crate::common::{drift, read_labels, write_labels};
 use crate::error::WireError;
 use crate::limits::{FORMER_MAX, LABELS_MAX, LINES_MAX, MEMBERS_MAX, MESSAGE_BYTES_MAX};
@@ -138,7 +138,7 @@ impl TryFrom<pb::ClientMessage> for ClientMessage {
                     .map_err(|error: WireError| error.within("open"))?,
             ),
             Some(Kind::Intern(intern)) => Self::Intern(read_keys(intern.keys, "intern.keys")?),
-            Some(Kind::Report(report)) => Self::Report(read::encoded(report, "report")?),
+            Some(Kind::Report(report)) => Self::Report(codec::encoded(report, "report")?),
             Some(Kind::Ask(ask)) => Self::DecisionRequest(read::required(Some(ask), "ask")?),
             Some(Kind::Release(release)) => {
                 Self::Release(read::required(Some(release), "release")?)
@@ -183,7 +183,7 @@ impl TryFrom<pb::NodeMessage> for NodeMessage {
             Some(Kind::Interned(interned)) => {
                 Self::Interned(read::list(interned.keys, "interned.keys", LINES_MAX)?)
             }
-            Some(Kind::Answer(answer)) => Self::Answer(read::encoded(answer, "answer")?),
+            Some(Kind::Answer(answer)) => Self::Answer(codec::encoded(answer, "answer")?),
             Some(Kind::Move(to)) => Self::Move(read::address(to.address, "move.address")?),
             Some(Kind::Told(told)) => Self::DecisionReply(read::required(Some(told), "told")?),
             Some(Kind::Members(members)) => {

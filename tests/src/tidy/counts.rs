@@ -24,36 +24,6 @@ const COUNTED: [Counted; 2] = [
     },
 ];
 
-/// Compares the findings of a rule with the counts of the list. If a file has more
-/// findings than its count, all of them are reported; a count above the truth is a
-/// finding as well.
-#[must_use]
-pub fn beyond(findings: Vec<Finding>, allowed: &BTreeMap<String, usize>) -> Vec<Finding> {
-    let mut files: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
-    for finding in findings {
-        let file = files.entry(finding.path.clone()).or_default();
-        file.push(finding);
-    }
-    let mut beyond = Vec::new();
-    for (path, entry) in allowed {
-        let real = files.get(path).map_or(0, Vec::len);
-        if real < *entry {
-            let change = if real == 0 { "drop" } else { "lower" };
-            let what = format!("`{path}` has only {real} of {entry} now: {change} the entry");
-            beyond.push(Finding::of(Allowed::PATH, what));
-        }
-    }
-    for (path, findings) in files {
-        let most = allowed.get(&path).copied().unwrap_or(0);
-        if findings.len() > most {
-            let what = format!("{} findings, {most} are allowed:", findings.len());
-            beyond.push(Finding::of(&path, what));
-            beyond.extend(findings);
-        }
-    }
-    beyond
-}
-
 /// Returns the text of the list with the present counts.
 ///
 /// # Errors
@@ -113,6 +83,7 @@ fn with_section(text: &str, section: &str, counts: &BTreeMap<String, usize>) -> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::allowed::beyond;
     use super::super::check;
     use super::*;
 

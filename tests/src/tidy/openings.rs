@@ -1,6 +1,6 @@
 //! The openings of doc comments.
 
-use super::counts::beyond;
+use super::allowed::beyond;
 use super::{Allowed, Finding, Tree};
 
 /// Openings that make a reader guess, in lower case.

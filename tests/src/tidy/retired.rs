@@ -1,7 +1,7 @@
 //! Words that were replaced. The second table of `docs/glossary.md` lists them; no code
 //! and no text uses them.
 
-use super::counts::beyond;
+use super::allowed::beyond;
 use super::prose::{Place, Word, parts, words};
 use super::{Allowed, Finding, Tree};
 use std::collections::BTreeMap;

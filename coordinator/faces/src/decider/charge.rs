@@ -1,7 +1,7 @@
 //! Taking tokens of a budget, and the answers that tell it.
 
+use super::answer::{Answer, Outcome};
 use super::held::HeldKey;
-use super::{Answer, Outcome};
 use aliquot_client::combined::Combine;
 use aliquot_client::limiter::{Decision, LimitInfo};
 use aliquot_client::{Limiter, Reason, Refused, Reservation};

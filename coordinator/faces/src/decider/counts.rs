@@ -1,6 +1,6 @@
 //! Numbers of decisions, for metrics.
 
-use super::{Answer, Outcome};
+use super::answer::{Answer, Outcome};
 use crate::rules::Face;
 use std::sync::atomic::{AtomicU64, Ordering};
 

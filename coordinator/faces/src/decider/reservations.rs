@@ -9,18 +9,13 @@
 //! the first result again until the time of the reservation is over, so a caller may retry. If there are many, the oldest
 //! settled ones are forgotten earlier.
 
-use super::charge::now;
-use super::held::HeldKey;
-use super::{Answer, Decider, Outcome};
+use super::answer::Answer;
 use crate::scope::Scope;
-use aliquot_client::limiter::Settled;
-use aliquot_client::{Permit, Reason, Reservation};
-use rand::RngExt;
+use aliquot_client::{Permit, Reservation};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
 
 /// A request for a reservation: all parts are charged, or none is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,24 +90,24 @@ pub enum ReservationError {
 
 /// Tokens or permit that one part took.
 #[derive(Debug)]
-enum Taken {
+pub(super) enum Taken {
     Tokens(Reservation),
     Permit(Permit),
 }
 
 #[derive(Debug)]
-struct Entry {
-    parts: Vec<(String, u64)>,
-    answers: Vec<Answer>,
-    state: State,
+pub(super) struct Entry {
+    pub(super) parts: Vec<(String, u64)>,
+    pub(super) answers: Vec<Answer>,
+    pub(super) state: State,
     /// Tells this reservation from a later one of the same name.
-    number: u64,
-    _timer: Timer,
+    pub(super) number: u64,
+    pub(super) _timer: Timer,
 }
 
 /// Task that ends a reservation when its time is over. It goes with the reservation.
 #[derive(Debug)]
-struct Timer(JoinHandle<()>);
+pub(super) struct Timer(pub(super) JoinHandle<()>);
 
 impl Drop for Timer {
     fn drop(&mut self) {
@@ -121,13 +116,13 @@ impl Drop for Timer {
 }
 
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     Open(Vec<Taken>),
     Settled(Vec<SettledPart>),
 }
 
 /// Name of a reservation. Callers that may ask for other keys have names of their own.
-type Name = (Scope, String);
+pub(super) type Name = (Scope, String);
 
 /// The reservations of a process.
 #[derive(Debug)]
@@ -138,21 +133,24 @@ pub(super) struct Reservations {
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    entries: BTreeMap<Name, Entry>,
+pub(super) struct Table {
+    pub(super) entries: BTreeMap<Name, Entry>,
     /// Names of settled reservations by their numbers: the oldest comes first.
-    settled: BTreeMap<u64, Name>,
+    pub(super) settled: BTreeMap<u64, Name>,
     /// Numbers of open parts by key, for each scope.
-    open: BTreeMap<Scope, BTreeMap<String, usize>>,
+    pub(super) open: BTreeMap<Scope, BTreeMap<String, usize>>,
     /// Number of keys in `open`.
-    open_keys: usize,
+    pub(super) open_keys: usize,
     /// Numbers of open parts, and of all parts.
-    open_parts: usize,
-    parts: usize,
-    next: u64,
+    pub(super) open_parts: usize,
+    pub(super) parts: usize,
+    pub(super) next: u64,
 }
 
 impl Reservations {
+    /// Maximum number of parts at a time, settled ones included.
+    pub(super) const PARTS_MAX: usize = 65_536;
+
     /// Creates an empty table beside that many keys in memory. An eighth of them may have open reservations, so that
     /// callers that reserve keys of their invention keep no other key out.
     pub(super) fn new(keys: usize) -> Self {
@@ -162,14 +160,14 @@ impl Reservations {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
         // A panic leaves an entry in the table or not: both are valid.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if another reservation can be open. A caller that may ask for some keys only gets up to half of the
     /// room.
-    fn has_room(&self, table: &Table, scope: &Scope, parts: &[(String, u64)]) -> bool {
+    pub(super) fn has_room(&self, table: &Table, scope: &Scope, parts: &[(String, u64)]) -> bool {
         let of_scope = table.open.get(scope);
         let is_new = |key: &String| of_scope.is_none_or(|open| !open.contains_key(key));
         let new = parts.iter().map(|(key, _)| key).filter(|key| is_new(key));
@@ -177,17 +175,17 @@ impl Reservations {
         let parts_of_scope = of_scope.map_or(0, |open| open.values().sum()) + parts.len();
         let of_scope = of_scope.map_or(0, BTreeMap::len) + new;
         let (most_of_scope, most_parts) = match scope.is_confined() {
-            true => (self.keys_max.div_ceil(2), Decider::PARTS_MAX / 2),
-            false => (self.keys_max, Decider::PARTS_MAX),
+            true => (self.keys_max.div_ceil(2), Self::PARTS_MAX / 2),
+            false => (self.keys_max, Self::PARTS_MAX),
         };
         of_scope <= most_of_scope
             && parts_of_scope <= most_parts
             && table.open_keys + new <= self.keys_max
-            && table.open_parts + parts.len() <= Decider::PARTS_MAX
+            && table.open_parts + parts.len() <= Self::PARTS_MAX
     }
 
     /// Ends a reservation whose time is over.
-    fn expire(&self, name: &Name, number: u64, on_expire: OnExpire) {
+    pub(super) fn expire(&self, name: &Name, number: u64, on_expire: OnExpire) {
         let mut table = self.lock();
         let entry = table.entries.get(name);
         if entry.is_none_or(|entry| entry.number != number) {
@@ -208,8 +206,8 @@ impl Reservations {
 
 impl Table {
     /// Adds an open reservation. Forgets the oldest settled ones for it if there are too many.
-    fn insert(&mut self, name: Name, entry: Entry) {
-        while self.parts + entry.parts.len() > Decider::PARTS_MAX
+    pub(super) fn insert(&mut self, name: Name, entry: Entry) {
+        while self.parts + entry.parts.len() > Reservations::PARTS_MAX
             && let Some((_, oldest)) = self.settled.pop_first()
         {
             drop(self.remove(&oldest));
@@ -225,7 +223,7 @@ impl Table {
         self.entries.insert(name, entry);
     }
 
-    fn remove(&mut self, name: &Name) -> Option<Entry> {
+    pub(super) fn remove(&mut self, name: &Name) -> Option<Entry> {
         let entry = self.entries.remove(name)?;
         self.parts -= entry.parts.len();
         match entry.state {
@@ -236,7 +234,7 @@ impl Table {
     }
 
     /// Takes the parts of a reservation out of those that are open.
-    fn close(&mut self, scope: &Scope, parts: &[(String, u64)]) {
+    pub(super) fn close(&mut self, scope: &Scope, parts: &[(String, u64)]) {
         self.open_parts -= parts.len();
         let Some(open) = self.open.get_mut(scope) else {
             return;
@@ -256,7 +254,7 @@ impl Table {
     }
 }
 
-fn put_back(taken: Vec<Taken>) {
+pub(super) fn put_back(taken: Vec<Taken>) {
     for taken in taken.into_iter().rev() {
         match taken {
             Taken::Tokens(reservation) => {
@@ -266,236 +264,3 @@ fn put_back(taken: Vec<Taken>) {
         }
     }
 }
-
-impl Decider {
-    /// Maximum number of parts of all reservations at a time, settled ones included.
-    pub const PARTS_MAX: usize = 65_536;
-
-    /// Returns the number of reservations that are neither settled nor over.
-    #[must_use]
-    pub fn reservations_open(&self) -> usize {
-        let table = self.reservations.lock();
-        table.entries.len() - table.settled.len()
-    }
-
-    /// Charges all parts or none, until the reservation is settled, released or expires. The cost of a key that
-    /// limits concurrency must be 1: a permit is taken.
-    ///
-    /// # Errors
-    ///
-    /// [`ReservationError::Other`] if the name is that of a reservation with other parts.
-    pub async fn reserve(&self, reserve: &Reserve) -> Result<Reserved, ReservationError> {
-        if let Some(known) = self.known(reserve) {
-            return known;
-        }
-        let reserved = self.reserve_new(reserve).await?;
-        self.counts.add(self.face, &reserved.answers);
-        Ok(reserved)
-    }
-
-    async fn reserve_new(&self, reserve: &Reserve) -> Result<Reserved, ReservationError> {
-        let Reserve { scope, parts, .. } = reserve;
-        if !self
-            .reservations
-            .has_room(&self.reservations.lock(), scope, parts)
-        {
-            return Ok(no_room());
-        }
-        let deadline = now() + reserve.within;
-        let mut taken = Vec::with_capacity(reserve.parts.len());
-        let mut answers = Vec::with_capacity(reserve.parts.len());
-        for (key, tokens) in &reserve.parts {
-            let part = match self.held(key) {
-                Ok(held) => take_part(&held, *tokens, deadline).await,
-                Err(answer) => Err(answer),
-            };
-            match part {
-                Ok((part, answer)) => {
-                    taken.push(part);
-                    answers.push(answer);
-                }
-                Err(answer) => {
-                    self.note(key, &answer);
-                    put_back(taken);
-                    answers.push(answer);
-                    return Ok(Reserved { id: None, answers });
-                }
-            }
-        }
-        self.enter(reserve, taken, answers)
-    }
-
-    /// Returns the reservation that a request with this name made before.
-    fn known(&self, reserve: &Reserve) -> Option<Result<Reserved, ReservationError>> {
-        let id = reserve.id.as_ref()?;
-        let name = (reserve.scope.clone(), id.clone());
-        let table = self.reservations.lock();
-        let entry = table.entries.get(&name)?;
-        Some(match entry.parts == reserve.parts {
-            true => Ok(Reserved {
-                id: Some(id.clone()),
-                answers: entry.answers.clone(),
-            }),
-            false => Err(ReservationError::Other),
-        })
-    }
-
-    fn enter(
-        &self,
-        reserve: &Reserve,
-        taken: Vec<Taken>,
-        answers: Vec<Answer>,
-    ) -> Result<Reserved, ReservationError> {
-        let id = reserve.id.clone().unwrap_or_else(random_id);
-        let name = (reserve.scope.clone(), id.clone());
-        let mut table = self.reservations.lock();
-        if table.entries.contains_key(&name) {
-            // Another request of this name came first.
-            drop(table);
-            put_back(taken);
-            return self
-                .known(reserve)
-                .unwrap_or(Err(ReservationError::Unknown));
-        }
-        if !self.reservations.has_room(&table, &name.0, &reserve.parts) {
-            drop(table);
-            put_back(taken);
-            return Ok(no_room());
-        }
-        let number = table.next;
-        table.next += 1;
-        let expiry = expire_after(
-            Arc::downgrade(&self.reservations),
-            name.clone(),
-            number,
-            (reserve.ttl, reserve.on_expire),
-        );
-        let entry = Entry {
-            parts: reserve.parts.clone(),
-            answers: answers.clone(),
-            state: State::Open(taken),
-            number,
-            _timer: Timer(tokio::spawn(expiry)),
-        };
-        table.insert(name, entry);
-        drop(table);
-        Ok(Reserved {
-            id: Some(id),
-            answers,
-        })
-    }
-
-    /// Settles a reservation for the actual cost of each part, in their order. A higher cost is charged even if it is
-    /// not there; of a lower one the rest is put back as far as that makes no tokens. A permit is released.
-    ///
-    /// # Errors
-    ///
-    /// [`ReservationError`]; nothing was changed.
-    pub fn settle(
-        &self,
-        scope: &Scope,
-        id: &str,
-        costs: &[u64],
-    ) -> Result<Vec<SettledPart>, ReservationError> {
-        self.finish(scope, id, |parts| match costs.len() == parts.len() {
-            true => Ok(costs.to_vec()),
-            false => Err(ReservationError::Costs {
-                parts: parts.len(),
-                costs: costs.len(),
-            }),
-        })
-    }
-
-    /// Gives a reservation up: settles it for costs of zero.
-    ///
-    /// # Errors
-    ///
-    /// [`ReservationError`]; nothing was changed.
-    pub fn release(&self, scope: &Scope, id: &str) -> Result<Vec<SettledPart>, ReservationError> {
-        self.finish(scope, id, |parts| Ok(vec![0; parts.len()]))
-    }
-
-    fn finish(
-        &self,
-        scope: &Scope,
-        id: &str,
-        costs: impl FnOnce(&[(String, u64)]) -> Result<Vec<u64>, ReservationError>,
-    ) -> Result<Vec<SettledPart>, ReservationError> {
-        let name = (scope.clone(), id.to_owned());
-        let mut table = self.reservations.lock();
-        let entry = table.entries.get_mut(&name);
-        let entry = entry.ok_or(ReservationError::Unknown)?;
-        if let State::Settled(parts) = &entry.state {
-            return Ok(parts.clone());
-        }
-        let costs = costs(&entry.parts)?;
-        let open = std::mem::replace(&mut entry.state, State::Settled(Vec::new()));
-        let State::Open(taken) = open else {
-            return Err(ReservationError::Unknown);
-        };
-        let keys = entry.parts.iter().map(|(key, _)| key.clone());
-        let settled = keys.zip(taken).zip(costs).map(|((key, taken), cost)| {
-            let Settled { restored, taken } = match taken {
-                Taken::Tokens(reservation) => reservation.settle(cost),
-                Taken::Permit(permit) => {
-                    drop(permit);
-                    Settled {
-                        restored: 1,
-                        taken: 0,
-                    }
-                }
-            };
-            SettledPart {
-                key,
-                restored,
-                taken,
-            }
-        });
-        let settled: Vec<SettledPart> = settled.collect();
-        entry.state = State::Settled(settled.clone());
-        let (number, parts) = (entry.number, entry.parts.clone());
-        table.close(scope, &parts);
-        table.settled.insert(number, name);
-        Ok(settled)
-    }
-}
-
-/// Takes tokens, or a permit of a key that limits concurrency.
-async fn take_part(held: &HeldKey, n: u64, deadline: Instant) -> Result<(Taken, Answer), Answer> {
-    match held.take(n, deadline).await {
-        Ok((reservation, answer)) => Ok((Taken::Tokens(reservation), answer)),
-        Err(answer) if answer.reason == Some(Reason::WrongKind) && n == 1 => {
-            let most = deadline.saturating_duration_since(now());
-            let decision = held.limiter.decide_permit_within(most).await;
-            let (permit, answer) = held.answer(decision)?;
-            Ok((Taken::Permit(permit), answer))
-        }
-        Err(answer) => Err(answer),
-    }
-}
-
-async fn expire_after(
-    reservations: Weak<Reservations>,
-    name: Name,
-    number: u64,
-    (ttl, on_expire): (Duration, OnExpire),
-) {
-    sleep(ttl).await;
-    if let Some(reservations) = reservations.upgrade() {
-        reservations.expire(&name, number, on_expire);
-    }
-}
-
-/// Returns the answer to a request for which there is no room.
-fn no_room() -> Reserved {
-    let answers = vec![Answer::without(Outcome::Unavailable, Reason::NoRoom)];
-    Reserved { id: None, answers }
-}
-
-fn random_id() -> String {
-    let [high, low]: [u64; 2] = rand::rng().random();
-    format!("{high:016x}{low:016x}")
-}
-
-#[cfg(test)]
-mod tests;

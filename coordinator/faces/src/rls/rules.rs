@@ -5,6 +5,7 @@
 //! rule that was found decides: another one is not tried if it has no limit, or no rule below it fits. The limit is
 //! the one at the depth of the last entry.
 
+mod entry;
 mod key;
 mod limit;
 mod metric;
@@ -13,6 +14,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+pub use entry::Entry;
 pub use key::{BudgetKey, Override};
 pub(crate) use key::{escaped, fitting};
 pub use limit::{Counting, Unit, UnitLimit};
@@ -26,15 +28,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// A key and a value of a descriptor, as they were sent. Envoy passes on header values that are not UTF-8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
-    /// Key.
-    pub key: &'a [u8],
-    /// Value; may be empty.
-    pub value: &'a [u8],
-}
 
 /// A rule with a limit.
 #[derive(Debug)]

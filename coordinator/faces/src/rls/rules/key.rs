@@ -15,7 +15,7 @@
 //! without a fixed value, whose segment has no `=`, and the other has only fixed ones at those depths: the two differ
 //! there. The same pattern is never both shared and not.
 
-use super::Entry;
+use super::entry::Entry;
 use super::limit::{Unit, UnitLimit};
 use aliquot_core::budget::Key;
 use aliquot_core::unit::Span;

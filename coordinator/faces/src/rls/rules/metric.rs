@@ -1,6 +1,6 @@
 //! Names of a rule in statistics.
 
-use super::Entry;
+use super::entry::Entry;
 use crate::rls::stats::SEPARATOR;
 
 /// The name of a rule in statistics: its domain, and a part for each depth.
