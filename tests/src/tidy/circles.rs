@@ -69,9 +69,12 @@ fn read(tree: &Tree, of: &str, free: &[&str]) -> BTreeMap<String, Module> {
         let counts = free.is_empty() || free.contains(&top);
         counts.then(|| name.to_owned())
     };
-    let files = tree
-        .ending(".rs")
-        .filter_map(|(path, text)| Some((inside(path)?, Source::parse(path, text)?)));
+    // By its path in the crate, so that the sources of the crate `tests` are no tests themselves.
+    let files = tree.ending(".rs").filter_map(|(path, text)| {
+        let name = inside(path)?;
+        let source = Source::parse(&format!("src/{name}.rs"), text)?;
+        Some((name, source))
+    });
     let files: BTreeMap<String, Source> = files.collect();
     let names: BTreeSet<&str> = files.keys().map(String::as_str).collect();
     files
