@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 /// A direction: from a process, to a process.
 type Way = (Who, Who);
 
-/// What is wrong with the network.
+/// Faults of the network between these processes.
 #[derive(Debug, Default)]
 struct Faults {
     cuts: BTreeSet<Way>,
