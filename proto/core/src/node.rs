@@ -67,6 +67,8 @@ struct Session {
     promised: Tick,
     /// Sequence number of the last confirmed report, and the lease that was given for it.
     last_confirmed: Option<(Seq, Span)>,
+    /// Set once it is known that a short lease might end between two of its reports.
+    is_slow: bool,
     /// Budgets of which this session was ever granted a part. It holds nothing of any other budget.
     given: BTreeSet<BudgetId>,
 }

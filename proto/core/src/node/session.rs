@@ -30,7 +30,8 @@ impl Node {
     /// Time after the end of its lease at which a session is closed even if many are overdue at once.
     const AT_LONGEST: Span = Span::from_secs(10);
 
-    /// A session that was granted parts of more budgets gets whole leases: its reports are not cheap.
+    /// A session that was granted parts of more budgets, or that reports more at once, gets whole leases: its
+    /// reports are not cheap.
     const YOUNG_BUDGETS_MAX: usize = 32;
 
     /// Opens a session of a client that does not tell its age, with whole leases. Returns `None` once all
@@ -56,6 +57,7 @@ impl Node {
             began,
             promised: now,
             last_confirmed: None,
+            is_slow: false,
             given: BTreeSet::new(),
         };
         self.sessions.insert(client, session);
@@ -107,6 +109,7 @@ impl Node {
         for floor in &report.floors {
             self.release_floor(floor, now);
         }
+        self.note_pace(report, now);
         if self
             .ledger
             .child(client)
@@ -134,7 +137,11 @@ impl Node {
         }
         let client = report.edge.child;
         let stays = report.intent == Intent::Stay && report.floors.is_empty();
-        if !stays || !self.ledger.hear(now, report) || !self.confirm(client, report.seq, now) {
+        if !stays || !self.ledger.hear(now, report) {
+            return;
+        }
+        self.note_pace(report, now);
+        if !self.confirm(client, report.seq, now) {
             return;
         }
         let session = self.sessions.get(&client);
@@ -288,13 +295,29 @@ impl Node {
         false
     }
 
+    /// Notes that a session is slow: its report is long, or came when half of its short lease was over. Clients
+    /// report four times in such a lease, so this one, the node or the way between them has too much to do, and the
+    /// next report may come too late. All that the client holds would be returned and granted again, which is
+    /// more work still.
+    fn note_pace(&mut self, report: &Report, now: Tick) {
+        let lease = self.young_lease(report.edge.child, now);
+        let (Some(lease), Some(session)) = (lease, self.sessions.get_mut(&report.edge.child))
+        else {
+            return;
+        };
+        let half = Span::from_nanos(lease.nanos() / 2);
+        let is_late = session.last_confirmed.is_some() && now.after(half) > session.promised;
+        session.is_slow = is_late || report.lines.len() > Self::YOUNG_BUDGETS_MAX;
+    }
+
     /// Returns the maximum lease of a client whose process is young.
     ///
     /// A node that has not read all reports might not read the next ones within a short lease.
     fn young_lease(&self, client: Incarnation, now: Tick) -> Option<Span> {
         let session = self.sessions.get(&client)?;
         let age = now.since(session.began?);
-        if self.behind || session.given.len() > Self::YOUNG_BUDGETS_MAX {
+        let many = session.given.len() > Self::YOUNG_BUDGETS_MAX;
+        if self.behind || session.is_slow || many {
             return None;
         }
         YoungLease::most(age, self.lease)

@@ -3,6 +3,7 @@
 use super::setup::*;
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::holder::{Holder, Wants};
+use aliquot_core::lease::child_span;
 use std::collections::BTreeMap;
 
 /// Number of budgets: fewer than fit into a report and an answer.
@@ -126,4 +127,46 @@ fn nothing_is_renewed_early_that_was_taken_or_that_leaves() {
     leaves.intent = Intent::Leave;
     node.renew_early(&leaves, at(2));
     assert!(flush(&mut node, at(2)).is_empty());
+}
+
+/// Returns the lease that a client of this age has after each of its reports, in milliseconds from the report. Each
+/// report comes at a time, and has a number of lines.
+fn leases(reports: &[(u64, u64)]) -> Vec<u64> {
+    let mut node = node();
+    let edge = node.open_session_aged(Span::from_secs(1), at(0));
+    let mut client = Holder::new(edge.expect("a session"));
+    let mut leases = Vec::new();
+    for &(ms, lines) in reports {
+        let now = at(ms);
+        let report = report(&mut client, lines, now);
+        // A long report waits.
+        node.renew_early(&report, now);
+        let answers = flush(&mut node, now);
+        client.handle_answer(now, &answers[0]);
+        node.handle_report(&report, now);
+        for answer in flush(&mut node, now) {
+            client.handle_answer(now, &answer);
+        }
+        leases.push(client.lease().until().since(now).nanos() / 1_000_000);
+    }
+    leases
+}
+
+/// The lease of a young process ends soon. One that cannot report often enough would lose it again and again.
+#[test]
+fn a_young_session_that_says_much_or_comes_late_has_a_whole_lease() {
+    let whole = |ms: u64| {
+        let rest = Span::from_millis(3_000 - ms);
+        child_span(rest, Drift::default()).nanos() / 1_000_000
+    };
+    assert_eq!(leases(&[(1, 1), (251, 1), (501, 32)]), [499; 3]);
+    assert_eq!(leases(&[(1, 33), (100, 0)]), [whole(1), whole(100)]);
+    let late = [(1, 1), (252, 1), (300, 1), (400, 1)];
+    assert_eq!(
+        leases(&late),
+        [499, whole(252), whole(300), whole(400)],
+        "half of the lease was over"
+    );
+    let first = [(900, 1), (1_000, 1)];
+    assert_eq!(leases(&first), [499; 2], "the first is never late");
 }
