@@ -7,7 +7,7 @@
 use aliquot_core::budget::{Budget, Length};
 use aliquot_core::share::Kind;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// A request of a caller, or a fraction of one.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +65,11 @@ pub(crate) struct Ideal {
     of: Of,
     /// Tokens for which callers wait, and their maximum.
     queue: (f64, f64),
-    /// Hold of the latest request, and of the permits for which callers wait.
+    /// Hold of the latest request.
     hold: u64,
+    /// Holds of the permits for which callers wait, in the order of their requests. If all of them took the latest
+    /// request's hold, a short one would be taken again and again until the next request, and a long one once.
+    holds: VecDeque<u64>,
     /// Tokens admitted since they were last taken.
     used: f64,
     /// Time for which permits were held since it was last taken, in seconds times permits.
@@ -118,6 +121,7 @@ impl Ideal {
             of,
             queue: (0.0, queue),
             hold: 0,
+            holds: VecDeque::new(),
             used: 0.0,
             held: 0.0,
         }
@@ -129,6 +133,7 @@ impl Ideal {
     pub(crate) fn empty(&mut self, now: u64) {
         self.advance(now);
         (self.queue.0, self.used, self.held) = (0.0, 0.0, 0.0);
+        self.holds.clear();
         match &mut self.of {
             Of::Rate { level, .. } => *level = 0.0,
             Of::Quota { left, .. } => *left = 0.0,
@@ -172,6 +177,9 @@ impl Ideal {
         if !admitted && wanted.waits {
             let most = self.queue.1.min(self.queue.0 + wanted.cost);
             self.queue.0 = self.queue.0.max(most);
+            if matches!(self.of, Of::Permits { .. }) && (self.holds.len() as f64) < self.queue.0 {
+                self.holds.push_back(wanted.hold);
+            }
             self.serve();
         }
         admitted
@@ -238,18 +246,24 @@ impl Ideal {
                 (self.queue.0, self.used) = (self.queue.0 - served, self.used + served);
             }
             Of::Permits { .. } => {
-                while self.queue.0 >= 1.0 && self.take(1.0, self.hold) {
+                while self.queue.0 >= 1.0 && self.take(1.0, self.next_hold()) {
                     self.queue.0 -= 1.0;
+                    self.holds.pop_front();
                 }
             }
         }
+    }
+
+    /// Returns the hold of the permit for which a caller has waited longest.
+    fn next_hold(&self) -> u64 {
+        self.holds.front().copied().unwrap_or(self.hold)
     }
 
     /// Takes back the permits that are over, and gives each to a caller that waits since then. Nothing was taken back
     /// after `from`.
     fn take_back(&mut self, mut from: u64) {
         let now = self.at;
-        let hold = self.hold;
+        let last = self.hold;
         let Of::Permits {
             number,
             max_hold,
@@ -258,7 +272,6 @@ impl Ideal {
         else {
             return;
         };
-        let hold = hold.min(*max_hold).max(1);
         while let Some(&Reverse(over)) = out.peek()
             && over <= now
         {
@@ -268,6 +281,8 @@ impl Ideal {
             if self.queue.0 >= 1.0 && out.len() < *number {
                 self.queue.0 -= 1.0;
                 self.used += 1.0;
+                let hold = self.holds.pop_front().unwrap_or(last);
+                let hold = hold.min(*max_hold).max(1);
                 out.push(Reverse(over.saturating_add(hold)));
             }
         }
@@ -357,6 +372,22 @@ mod tests {
         assert!(ideal.offer(SEC, once(1.0)), "the other one is back");
         assert_eq!(ideal.take_used(), 2.0);
         assert!(!ideal.offer(SEC + SEC / 2, once(1.0)));
+    }
+
+    #[test]
+    fn callers_that_wait_take_permits_for_their_own_holds() {
+        let mut ideal = Ideal::new(&budget("concurrency = 1\nmax_hold = \"60s\""), 10.0);
+        assert!(ideal.offer(0, once(1.0)));
+        for hold in [3 * SEC, 2 * SEC, SEC / 1_000] {
+            let wanted = Wanted { hold, ..waits(1.0) };
+            assert!(!ideal.offer(SEC / 2, wanted));
+        }
+        ideal.advance(4 * SEC - 1);
+        assert_eq!(ideal.take_used(), 2.0, "the first one still holds it");
+        ideal.advance(6 * SEC - 1);
+        assert_eq!(ideal.take_used(), 1.0);
+        ideal.advance(60 * SEC);
+        assert_eq!((ideal.take_used(), ideal.queue.0), (1.0, 0.0));
     }
 
     #[test]
