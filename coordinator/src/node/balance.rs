@@ -4,6 +4,7 @@ use super::context::Context;
 use super::presence::latest_presences;
 use crate::gossip::Book;
 use crate::session::Registry;
+use aliquot_core::node::Node;
 use aliquot_core::rebalance::{Rebalancer, ServingNode};
 use aliquot_core::state::State;
 use aliquot_core::unit::{Incarnation, Span, Tick};
@@ -43,7 +44,7 @@ impl Balance {
     /// Asks clients to move: some if other nodes have fewer, and all of them while this node leaves.
     pub(super) fn keep(
         &mut self,
-        leaving: bool,
+        (node, leaving): (Option<&Node>, bool),
         registry: &mut Registry,
         book: &Book,
         state: &State,
@@ -56,7 +57,8 @@ impl Balance {
         match (leaving, due) {
             (false, true) => {
                 let others = self.serving_nodes(book, state, context);
-                self.rebalance(&others, registry, context);
+                let holds_permits = |client| node.is_some_and(|node| node.holds_permits(client));
+                self.rebalance(&others, registry, context, holds_permits);
             }
             (false, false) => {}
             (true, due) => {
@@ -76,11 +78,12 @@ impl Balance {
         others: &[ServingNode<String>],
         registry: &mut Registry,
         context: &mut Context,
+        holds_permits: impl Fn(Incarnation) -> bool,
     ) {
-        let own = registry.staying(context.now);
-        for redirect in self.rebalancer.round(own as u64, others) {
+        let own = registry.own_sessions(context.now, &holds_permits);
+        for redirect in self.rebalancer.round(own, others) {
             let count = usize::try_from(redirect.sessions).unwrap_or(usize::MAX);
-            let asked = registry.ask_to_move(count, &redirect.address, context.now);
+            let asked = registry.ask_to_move(count, &redirect.address, context.now, &holds_permits);
             context.counts.moved += asked as u64;
             tracing::debug!(asked, to = %redirect.address, "clients were asked to move");
         }
@@ -118,7 +121,7 @@ fn redirect(nodes: &[ServingNode<String>], registry: &mut Registry, now: Tick) {
     let batch = (registry.connected() / LEAVE_ONE_IN).max(4);
     for node in nodes {
         let count = batch.div_ceil(nodes.len());
-        registry.ask_to_move(count, &node.address, now);
+        registry.ask_to_move(count, &node.address, now, |_| false);
     }
 }
 
@@ -187,7 +190,7 @@ mod tests {
             address: "b".to_owned(),
             sessions: 0,
         };
-        balance.rebalance(&[other], &mut registry, &mut context);
+        balance.rebalance(&[other], &mut registry, &mut context, |_| false);
         let asked = 20 - registry.staying(context.now);
         assert!(asked > 0);
         assert_eq!(context.counts.moved, asked as u64);

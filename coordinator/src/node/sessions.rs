@@ -244,7 +244,8 @@ impl Sessions {
         if self.members.refresh(book, state, context) {
             registry.tell_members(self.members.list());
         }
-        self.balance.keep(leaving, registry, book, state, context);
+        self.balance
+            .keep((node, leaving), registry, book, state, context);
     }
 
     /// Marks the key by which sessions know a budget that has ended.

@@ -4,7 +4,7 @@ use super::event::{Caller, Remote, StreamId};
 use super::outbox::Outbox;
 use super::refused::Refused;
 use aliquot_core::budget::{Key, Labels};
-use aliquot_core::rebalance::Rebalancer;
+use aliquot_core::rebalance::{OwnSessions, Rebalancer};
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tick};
 use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage};
 use std::collections::{BTreeMap, BTreeSet};
@@ -384,22 +384,47 @@ impl Registry {
         self.keys.clear();
     }
 
-    /// Asks up to `count` clients to move to `address`, the oldest sessions first, so that a client
-    /// that has just moved stays. Skips clients that were asked less than [`Registry::ASK_AGAIN`] ago.
+    /// Asks up to `count` clients to move to `address`, those that hold no permits first, and of these the oldest
+    /// sessions, so that a client that has just moved stays. Skips clients that were asked less than [`Registry::ASK_AGAIN`] ago.
     /// Returns the number asked.
-    pub fn ask_to_move(&mut self, count: usize, address: &str, now: Tick) -> usize {
-        // Incarnations are issued in ascending order, so the first is the oldest.
-        let sessions = self.sessions.values_mut();
-        let chosen = sessions
-            .filter(|session| session.stays(now, Self::ASK_AGAIN))
-            .take(count);
+    pub fn ask_to_move(
+        &mut self,
+        count: usize,
+        address: &str,
+        now: Tick,
+        holds_permits: impl Fn(Incarnation) -> bool,
+    ) -> usize {
         let mut asked = 0;
-        for session in chosen {
-            session.asked_to_move = Some(now);
-            session.send(NodeMessage::Move(address.to_owned()));
-            asked += 1;
+        for with_permits in [false, true] {
+            // Incarnations are issued in ascending order, so the first is the oldest.
+            let sessions = self.sessions.iter_mut();
+            let chosen = sessions
+                .filter(|(_, session)| session.stays(now, Self::ASK_AGAIN))
+                .filter(|(client, _)| holds_permits(**client) == with_permits)
+                .take(count.saturating_sub(asked));
+            for (_, session) in chosen {
+                session.asked_to_move = Some(now);
+                session.send(NodeMessage::Move(address.to_owned()));
+                asked += 1;
+            }
         }
         asked
+    }
+
+    /// Returns the numbers of sessions by which clients are balanced between nodes.
+    #[must_use]
+    pub fn own_sessions(
+        &self,
+        now: Tick,
+        holds_permits: impl Fn(Incarnation) -> bool,
+    ) -> OwnSessions {
+        let sessions = self.sessions.iter();
+        let movable = sessions.filter(|(_, session)| session.stays(now, Self::ASK_AGAIN));
+        let without_permits = movable.filter(|(client, _)| !holds_permits(**client));
+        OwnSessions {
+            staying: self.staying(now) as u64,
+            without_permits: without_permits.count() as u64,
+        }
     }
 
     /// Allows clients that were asked to move, and are still here, to be asked again.

@@ -1,6 +1,6 @@
 //! Sessions are balanced from any start, and with outdated counts.
 
-use aliquot_core::rebalance::{Rebalancer, ServingNode};
+use aliquot_core::rebalance::{OwnSessions, Rebalancer, ServingNode};
 use aliquot_core::unit::{Incarnation, Span, Tick};
 use proptest::prelude::*;
 
@@ -18,6 +18,14 @@ struct Fleet {
     seen: Vec<Vec<usize>>,
     moved: u64,
     most_at_once: f64,
+}
+
+/// Returns sessions of which none holds permits.
+const fn all(staying: u64) -> OwnSessions {
+    OwnSessions {
+        staying,
+        without_permits: staying,
+    }
 }
 
 impl Fleet {
@@ -48,7 +56,7 @@ impl Fleet {
             let own = self.counts[node];
             let others = self.others(node);
             let mut left = 0;
-            for ask in self.rebalancers[node].round(own, &others) {
+            for ask in self.rebalancers[node].round(all(own), &others) {
                 left += ask.sessions;
                 self.under_way
                     .push((ask.address.parse().unwrap(), ask.sessions));
@@ -154,7 +162,7 @@ fn round_of_two(
             .flatten()
             .cloned()
             .collect();
-        let redirects = rebalancer.round(counts[node], &others);
+        let redirects = rebalancer.round(all(counts[node]), &others);
         left += redirects
             .iter()
             .map(|redirect| redirect.sessions)

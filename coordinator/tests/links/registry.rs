@@ -169,18 +169,37 @@ fn a_redirected_session_is_not_asked_again_for_a_while() {
     let mut streams: Vec<Outgoing> = (1..=3).map(|client| open(&mut registry, client)).collect();
     let now = Tick::from_nanos(1_000);
     let to = NodeMessage::Move("b:7001".into());
-    assert_eq!(registry.ask_to_move(2, "b:7001", now), 2);
+    assert_eq!(registry.ask_to_move(2, "b:7001", now, |_| false), 2);
     assert_eq!(registry.staying(now), 1);
     let told: Vec<bool> = streams
         .iter_mut()
         .map(|stream| read(stream).as_ref() == Some(&to))
         .collect();
     assert_eq!(told, [true, true, false]);
-    assert_eq!(registry.ask_to_move(3, "b:7001", now), 1);
+    assert_eq!(registry.ask_to_move(3, "b:7001", now, |_| false), 1);
     assert_eq!(registry.staying(now), 0);
     let later = now.after(Registry::GOES_WITHIN);
     assert_eq!(registry.staying(later), 3, "none of them went");
-    assert_eq!(registry.ask_to_move(9, "b:7001", later), 0);
+    assert_eq!(registry.ask_to_move(9, "b:7001", later, |_| false), 0);
     let later = now.after(Registry::ASK_AGAIN);
-    assert_eq!(registry.ask_to_move(9, "b:7001", later), 3);
+    assert_eq!(registry.ask_to_move(9, "b:7001", later, |_| false), 3);
+}
+
+#[test]
+fn sessions_that_hold_permits_are_asked_to_move_last() {
+    let mut registry = Registry::new(2);
+    let mut streams: Vec<Outgoing> = (1..=3).map(|client| open(&mut registry, client)).collect();
+    let now = Tick::from_nanos(1_000);
+    let holds_permits = |client: Incarnation| client.get() < 3;
+    let own = registry.own_sessions(now, holds_permits);
+    assert_eq!((own.staying, own.without_permits), (3, 1));
+    assert_eq!(registry.ask_to_move(2, "b:7001", now, holds_permits), 2);
+    let to = NodeMessage::Move("b:7001".into());
+    let told: Vec<bool> = streams
+        .iter_mut()
+        .map(|stream| read(stream).as_ref() == Some(&to))
+        .collect();
+    assert_eq!(told, [true, false, true]);
+    let own = registry.own_sessions(now, holds_permits);
+    assert_eq!((own.staying, own.without_permits), (1, 0));
 }

@@ -296,6 +296,8 @@ bugs! {
     SilentConfirmed,
     /// The time of a silence that ended counts for the next one.
     SilenceOutlivesEnd,
+    /// A client that holds permits is moved like any other.
+    PermitsMoved,
 }
 
 #[cfg(feature = "planted")]

@@ -1,5 +1,6 @@
 //! Balancing of sessions between nodes.
 
+use crate::planted::{self, Bug};
 use crate::unit::{Incarnation, Span, Tick};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -24,6 +25,16 @@ pub struct Redirect<A> {
     pub sessions: u64,
 }
 
+/// The sessions of a node that are not about to move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnSessions {
+    /// Number of all of them: those asked to move in the last [`Rebalancer::GOES_WITHIN`] are left out.
+    pub staying: u64,
+    /// Number of those that may be asked now and hold no permits: those asked to move in the last
+    /// [`Rebalancer::ASK_AGAIN`] are left out.
+    pub without_permits: u64,
+}
+
 /// Decides, once a second at each node, how many of its clients to move to which nodes.
 ///
 /// With `n` nodes that take clients and `T` sessions, the fair part of each node is `⌊T/n⌋`, or one
@@ -46,6 +57,11 @@ pub struct Redirect<A> {
 ///   they match the surpluses that are seen.
 /// - A node splits what it sends over all its targets in proportion, which is what the other nodes
 ///   assume.
+///
+/// Permits that a moving client has in flight stay booked at its former node until their maximum hold is over,
+/// because nobody tells that node of their release. So a client that holds permits is moved last, and only from a
+/// node that has more than [`Rebalancer::CROWDED_PERCENT`] of the mean: an uneven number of sessions costs
+/// some work, a permit that stays booked is missing to the whole fleet.
 ///
 /// When a node comes or goes, its clients have been counted twice, there and at their new node. The
 /// remembered sums are dropped then. A node that was not heard from for [`Rebalancer::SILENCE`] takes no
@@ -85,6 +101,10 @@ impl Rebalancer {
     /// Time for which a client that was asked to move, and stayed, is not asked again.
     pub const ASK_AGAIN: Span = Span::from_secs(30);
 
+    /// A node moves clients that hold permits if it has more than this many percent of the mean. A third of all
+    /// nodes may so stay empty after a restart, and one of two gets a quarter of all clients at least.
+    pub const CROWDED_PERCENT: u64 = 150;
+
     /// A node is out of balance if it is further from the mean than one in this many.
     pub const BAND_ONE_IN: u64 = 20;
 
@@ -114,11 +134,14 @@ impl Rebalancer {
         heard.is_some_and(|at| now.since(*at) < Self::SILENCE)
     }
 
-    /// Decides one round. `own` is the number of sessions here that are not about to move:
-    /// those asked to move in the last [`Rebalancer::GOES_WITHIN`] are left out. `others` are the other nodes
-    /// that take clients, as they described themselves.
+    /// Decides one round. `others` are the other nodes that take clients, as they described themselves.
     #[must_use]
-    pub fn round<A: Clone>(&mut self, own: u64, others: &[ServingNode<A>]) -> Vec<Redirect<A>> {
+    pub fn round<A: Clone>(
+        &mut self,
+        sessions: OwnSessions,
+        others: &[ServingNode<A>],
+    ) -> Vec<Redirect<A>> {
+        let own = sessions.staying;
         let addresses: BTreeMap<Incarnation, &A> = others
             .iter()
             .filter(|node| node.incarnation != self.incarnation)
@@ -138,7 +161,11 @@ impl Rebalancer {
         let surplus: u64 = mine.iter().map(|(_, sessions)| sessions).sum();
         let part = |of: u64, one_in: u64| of.checked_div(one_in).unwrap_or(0);
         let most = part(own, Self::AT_MOST_ONE_IN).min(part(surplus, Self::SURPLUS_ONE_IN));
-        let asked = in_proportion(&mine, most.max(1).min(surplus).into());
+        let movable = match is_crowded(&counts, own, total) || planted::is(Bug::PermitsMoved) {
+            true => own,
+            false => sessions.without_permits,
+        };
+        let asked = in_proportion(&mine, most.max(1).min(surplus).min(movable).into());
         let redirects = asked.iter().filter_map(|(to, sessions)| {
             let address = (*addresses.get(to)?).clone();
             let sessions = *sessions;
@@ -273,6 +300,13 @@ fn parts(counts: &BTreeMap<Incarnation, u64>, total: u128) -> Vec<u64> {
     parts.into_values().collect()
 }
 
+/// Returns true if a node has so many sessions that clients that hold permits are moved, too.
+fn is_crowded(counts: &BTreeMap<Incarnation, u64>, own: u64, total: u128) -> bool {
+    let most = total.saturating_mul(Rebalancer::CROWDED_PERCENT.into());
+    let own = u128::from(own).saturating_mul(number_of(counts));
+    own.saturating_mul(100) > most
+}
+
 /// Returns true if all nodes are within `max(1, 5 %)` of the mean. Both sides are multiplied by `n`.
 fn is_even(counts: &BTreeMap<Incarnation, u64>, total: u128) -> bool {
     let nodes = number_of(counts);
@@ -284,4 +318,40 @@ fn is_even(counts: &BTreeMap<Incarnation, u64>, total: u128) -> bool {
 
 fn number_of(counts: &BTreeMap<Incarnation, u64>) -> u128 {
     u128::try_from(counts.len()).unwrap_or(u128::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the number of clients that a node moves to an empty one in its first round.
+    fn moved(staying: u64, without_permits: u64, other: u64) -> u64 {
+        let sessions = OwnSessions {
+            staying,
+            without_permits,
+        };
+        let other = ServingNode {
+            incarnation: Incarnation::new(2),
+            address: (),
+            sessions: other,
+        };
+        let redirects = Rebalancer::new(Incarnation::new(1)).round(sessions, &[other]);
+        redirects.iter().map(|redirect| redirect.sessions).sum()
+    }
+
+    #[test]
+    fn clients_with_permits_stay_unless_their_node_is_crowded() {
+        assert_eq!(moved(60, 60, 40), 2, "a fifth of the surplus");
+        assert_eq!(moved(60, 1, 40), 1, "the only one without permits");
+        assert_eq!(moved(60, 0, 40), 0);
+        assert_eq!(moved(75, 0, 25), 0, "one and a half times the mean");
+        assert_eq!(moved(76, 0, 24), 5, "more");
+    }
+
+    #[cfg(feature = "planted")]
+    #[test]
+    fn a_client_with_permits_that_is_moved_like_any_other_is_seen() {
+        let careless = || planted::with(Some(Bug::PermitsMoved), || moved(60, 0, 40));
+        assert_eq!((moved(60, 0, 40), careless()), (0, 2));
+    }
 }

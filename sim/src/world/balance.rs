@@ -8,7 +8,7 @@ use super::event::Message;
 use super::host::Coordinator;
 use crate::clock::MS;
 use crate::mark::Mark;
-use aliquot_core::rebalance::{Rebalancer, ServingNode};
+use aliquot_core::rebalance::{OwnSessions, Rebalancer, ServingNode};
 use aliquot_core::unit::{Incarnation, NodeId, Span, Tick};
 use std::collections::BTreeMap;
 
@@ -40,6 +40,28 @@ impl Coordinator {
             asked.is_none_or(|at| now.since(*at) >= span)
         };
         self.connected().filter(stays)
+    }
+
+    /// Returns the sessions that may be asked to move now, each with its client: those that hold no permits first.
+    fn movable(&self, now: Tick) -> Vec<(Incarnation, usize)> {
+        let stays = self.staying(now, Rebalancer::ASK_AGAIN);
+        let mut movable: Vec<(Incarnation, usize)> = stays.collect();
+        movable.sort_by_key(|(child, _)| self.holds_permits(*child));
+        movable
+    }
+
+    fn holds_permits(&self, child: Incarnation) -> bool {
+        let machine = self.node.as_ref();
+        machine.is_some_and(|machine| machine.holds_permits(child))
+    }
+
+    fn own_sessions(&self, now: Tick) -> OwnSessions {
+        let movable = self.staying(now, Rebalancer::ASK_AGAIN);
+        let free = movable.filter(|(child, _)| !self.holds_permits(*child));
+        OwnSessions {
+            staying: self.staying(now, Rebalancer::GOES_WITHIN).count() as u64,
+            without_permits: free.count() as u64,
+        }
     }
 
     /// Returns the other nodes that take clients and were heard from lately, each in its latest incarnation.
@@ -85,14 +107,13 @@ impl World {
         };
         let own = machine.incarnation();
         let others = host.serving_nodes(own, now);
-        let sessions = host.staying(now, Rebalancer::GOES_WITHIN).count();
+        let sessions = host.own_sessions(now);
         host.balance.rebalanced = Some(now);
-        let redirects = host.balance.rebalancer.round(sessions as u64, &others);
+        let redirects = host.balance.rebalancer.round(sessions, &others);
         for redirect in redirects {
             let host = &mut self.nodes[node];
-            let stays = host.staying(now, Rebalancer::ASK_AGAIN);
-            let chosen: Vec<(Incarnation, usize)> =
-                stays.take(redirect.sessions as usize).collect();
+            let movable = host.movable(now);
+            let chosen = movable.into_iter().take(redirect.sessions as usize);
             for (child, client) in chosen {
                 self.nodes[node].balance.asked.insert(child, now);
                 let to = Some(redirect.address);

@@ -6,6 +6,7 @@ use crate::lease::{YoungLease, longest_reading};
 use crate::ledger::ReportError;
 use crate::message::{Answer, AnswerLine, FloorRelease, Intent, PeriodRest, Report};
 use crate::planted::{self, Bug};
+use crate::share::Kind;
 use crate::unit::{BudgetId, Edge, Incarnation, Seq, Span, Tick};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -212,6 +213,19 @@ impl Node {
         self.refit(floor.budget, now);
         self.ledger.touch(floor.budget);
         self.ledger.sum_again(floor.budget);
+    }
+
+    /// Returns true if a session holds permits of any budget, in flight or not.
+    #[must_use]
+    pub fn holds_permits(&self, client: Incarnation) -> bool {
+        let session = self.sessions.get(&client);
+        let mut given = session.iter().flat_map(|session| &session.given);
+        given.any(|budget| {
+            self.budgets.get(budget).is_some_and(|budget_state| {
+                let account = &budget_state.account;
+                account.kind() == Kind::Concurrency && !account.holding(client).is_zero()
+            })
+        })
     }
 
     fn holds_nothing(&self, client: Incarnation) -> bool {
