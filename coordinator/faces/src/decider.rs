@@ -19,6 +19,7 @@ pub use reservations::{OnExpire, ReservationError, Reserve, Reserved, SettledPar
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
 use crate::scope::Scope;
 use aliquot_client::{Client, KeyRefused, Limiter, Reason, Reservation};
+use charge::left;
 pub(crate) use charge::now;
 use futures_util::future::join_all;
 use held::{Held, HeldKey};
@@ -227,22 +228,21 @@ impl Decider {
             Ok(held) => held,
             Err(answer) => return answer,
         };
-        let deadline = now() + ask.within;
         match ask.cost {
-            Cost::Take(n) => match held.take(n, deadline).await {
+            Cost::Take(n) => match held.take(n, ask.within).await {
                 Ok((reservation, answer)) => {
                     held.recent.add(reservation);
                     answer
                 }
                 Err(answer) => answer,
             },
-            Cost::Peek => held.peek(deadline).await,
+            Cost::Peek => held.peek(ask.within).await,
             Cost::Refund(n) => {
                 held.recent.refund(n);
                 held.would(0)
             }
             // A charge of nothing, which costs more than it was taken for.
-            Cost::Spent(n) => match held.take(0, deadline).await {
+            Cost::Spent(n) => match held.take(0, ask.within).await {
                 Ok((reservation, _)) => {
                     reservation.settle(n);
                     held.would(0)
@@ -299,9 +299,9 @@ impl Decider {
         let held = self.held(&ask.key)?;
         let deadline = now + ask.within;
         let charge = match ask.cost {
-            Cost::Take(n) => Some(held.take(n, deadline).await?),
-            Cost::Spent(_) => Some(held.take(0, deadline).await?),
-            Cost::Peek => match held.peek(deadline).await {
+            Cost::Take(n) => Some(held.take(n, left(deadline)).await?),
+            Cost::Spent(_) => Some(held.take(0, left(deadline)).await?),
+            Cost::Peek => match held.peek(left(deadline)).await {
                 answer if answer.outcome == Outcome::Allowed => None,
                 answer => return Err(answer),
             },

@@ -22,18 +22,17 @@ use crate::decider::{
 };
 use crate::rules::{Face, KeyProblem, Mapped};
 use crate::scope::Scope;
-use answer::{RefusalStatus, failed, json_response, of_answer, one, several, wrong};
-use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::extract::State;
-use axum::http::{Request, Response, Uri};
-use axum::routing::{get, post};
+use answer::{AnswerBody, RefusalStatus, failed, json_response, of_answer, one, several, wrong};
+use axum::body::{Body, HttpBody, to_bytes};
 use body::{FieldError, Fields};
-use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
+use tower::{Service, service_fn};
 
 /// Description of the face, as it is served.
 pub const OPENAPI: &str = include_str!("http/openapi.json");
@@ -75,18 +74,76 @@ const PART: [&str; 2] = ["key", "cost"];
 type Reply = Result<Response<Body>, Box<Response<Body>>>;
 
 /// Returns the service of the face. Its port must check who is calling.
-pub fn router(decider: Decider) -> Router {
-    Router::new()
-        .route("/v1/check", post(check))
-        .route("/v1/check:batch", post(check_batch))
-        .route("/v1/reserve", post(reserve))
-        .route("/v1/settle", post(settle))
-        .route("/v1/release", post(release))
-        .route("/v1/budgets/{*key}", get(budget))
-        .route("/v1/openapi.json", get(openapi))
-        .fallback(not_found)
-        .method_not_allowed_fallback(wrong_method)
-        .with_state(decider)
+///
+/// The paths are few and fixed, and a general router allocates several times for each request.
+pub fn service(
+    decider: Decider,
+) -> impl Service<
+    Request<Body>,
+    Response = Response<Body>,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response<Body>, Infallible>> + Send,
+> + Clone
++ Send
++ Sync
++ 'static {
+    let decider = Arc::new(decider);
+    service_fn(move |request| {
+        let decider = Arc::clone(&decider);
+        async move { Ok(answer(&decider, request).await) }
+    })
+}
+
+async fn answer(decider: &Decider, request: Request<Body>) -> Response<Body> {
+    match (request.uri().path(), request.method()) {
+        ("/v1/check", &Method::POST) => join(checked(decider, request).await),
+        ("/v1/check:batch", &Method::POST) => join(batch_checked(decider, request).await),
+        ("/v1/reserve", &Method::POST) => join(reserved(decider, request).await),
+        ("/v1/settle", &Method::POST) => join(settled(decider, request).await),
+        ("/v1/release", &Method::POST) => join(released(decider, request).await),
+        ("/v1/openapi.json", &Method::GET) => openapi(),
+        ("/v1/openapi.json", &Method::HEAD) => without_body(openapi()),
+        (path, &Method::GET) if is_budget(path) => join(looked_at(decider, request).await),
+        (path, &Method::HEAD) if is_budget(path) => {
+            without_body(join(looked_at(decider, request).await))
+        }
+        (path, _) => not_served(path),
+    }
+}
+
+/// Answers a request whose path, or whose method, is not served.
+fn not_served(path: &str) -> Response<Body> {
+    let methods = match path {
+        "/v1/check" | "/v1/check:batch" | "/v1/reserve" | "/v1/settle" | "/v1/release" => "POST",
+        "/v1/openapi.json" => "GET,HEAD",
+        path if is_budget(path) => "GET,HEAD",
+        _ => {
+            let detail = "there is no such path; /v1/openapi.json describes all";
+            return *failed(StatusCode::NOT_FOUND, detail);
+        }
+    };
+    let detail = "this path has another method; /v1/openapi.json describes all";
+    let mut response = *failed(StatusCode::METHOD_NOT_ALLOWED, detail);
+    let methods = HeaderValue::from_static(methods);
+    response.headers_mut().insert(ALLOW, methods);
+    response
+}
+
+const BUDGETS: &str = "/v1/budgets/";
+
+fn is_budget(path: &str) -> bool {
+    path.strip_prefix(BUDGETS)
+        .is_some_and(|key| !key.is_empty())
+}
+
+/// Answers `HEAD` as `GET`, but for the body.
+fn without_body(mut response: Response<Body>) -> Response<Body> {
+    let body = std::mem::take(response.body_mut());
+    if let Some(length) = body.size_hint().exact() {
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    response
 }
 
 /// The caller of a request, and the keys that it may use.
@@ -127,10 +184,6 @@ struct Check {
     ask: Ask,
 }
 
-async fn check(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
-    join(checked(&decider, request).await)
-}
-
 async fn checked(decider: &Decider, request: Request<Body>) -> Reply {
     let status = status_of(request.uri())?;
     let caller = Caller::of(decider, &request);
@@ -140,10 +193,6 @@ async fn checked(decider: &Decider, request: Request<Body>) -> Reply {
     fields.end().map_err(|error| wrong(&error))?;
     let answer = decider.decide(&question.ask).await;
     Ok(one(&of_answer(&question.key, &answer), &answer, status))
-}
-
-async fn check_batch(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
-    join(batch_checked(&decider, request).await)
 }
 
 async fn batch_checked(decider: &Decider, request: Request<Body>) -> Reply {
@@ -170,10 +219,6 @@ async fn batch_checked(decider: &Decider, request: Request<Body>) -> Reply {
     Ok(several(&body, &answers, status))
 }
 
-async fn reserve(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
-    join(reserved(&decider, request).await)
-}
-
 async fn reserved(decider: &Decider, request: Request<Body>) -> Reply {
     let status = status_of(request.uri())?;
     let caller = Caller::of(decider, &request);
@@ -192,10 +237,6 @@ async fn reserved(decider: &Decider, request: Request<Body>) -> Reply {
         "answers": listed(&keys, &reserved.answers),
     });
     Ok(several(&body, &reserved.answers, status))
-}
-
-async fn settle(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
-    join(settled(&decider, request).await)
 }
 
 async fn settled(decider: &Decider, request: Request<Body>) -> Reply {
@@ -217,10 +258,6 @@ async fn settled(decider: &Decider, request: Request<Body>) -> Reply {
     Ok(settlement(&id, &parts))
 }
 
-async fn release(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
-    join(released(&decider, request).await)
-}
-
 async fn released(decider: &Decider, request: Request<Body>) -> Reply {
     let caller = Caller::of(decider, &request);
     let mut fields = read(request, &["id"]).await?;
@@ -232,15 +269,12 @@ async fn released(decider: &Decider, request: Request<Body>) -> Reply {
     Ok(settlement(&id, &parts))
 }
 
-async fn budget(State(decider): State<Decider>, request: Request<Body>) -> Response<Body> {
-    let caller = Caller::of(&decider, &request);
-    join(looked_at(&caller, request.uri()).await)
-}
-
-async fn looked_at(caller: &Caller<'_>, uri: &Uri) -> Reply {
+async fn looked_at(decider: &Decider, request: Request<Body>) -> Reply {
+    let caller = Caller::of(decider, &request);
+    let uri = request.uri();
     let status = status_of(uri)?;
     let path = uri.path();
-    let key = decoded(path.strip_prefix("/v1/budgets/").unwrap_or(path));
+    let key = decoded(path.strip_prefix(BUDGETS).unwrap_or(path));
     let mapped = caller.budget_key(&key).map_err(|error| wrong(&error))?;
     let ask = Ask {
         key: mapped.key,
@@ -251,20 +285,10 @@ async fn looked_at(caller: &Caller<'_>, uri: &Uri) -> Reply {
     Ok(one(&of_answer(&key, &answer), &answer, status))
 }
 
-async fn openapi() -> Response<Body> {
+fn openapi() -> Response<Body> {
     let mut response = json_response(StatusCode::OK, &Value::Null);
     *response.body_mut() = Body::from(OPENAPI);
     response
-}
-
-async fn not_found() -> Response<Body> {
-    let detail = "there is no such path; /v1/openapi.json describes all";
-    *failed(StatusCode::NOT_FOUND, detail)
-}
-
-async fn wrong_method() -> Response<Body> {
-    let detail = "this path has another method; /v1/openapi.json describes all";
-    *failed(StatusCode::METHOD_NOT_ALLOWED, detail)
 }
 
 fn join(reply: Reply) -> Response<Body> {
@@ -461,7 +485,7 @@ fn all_allowed(answers: &[Answer]) -> bool {
 }
 
 /// Lists answers with their keys. A reservation that was refused has answers up to the refusal.
-fn listed(keys: &[String], answers: &[Answer]) -> Vec<Value> {
+fn listed<'a>(keys: &'a [String], answers: &'a [Answer]) -> Vec<AnswerBody<'a>> {
     let pairs = keys.iter().zip(answers);
     pairs.map(|(key, answer)| of_answer(key, answer)).collect()
 }

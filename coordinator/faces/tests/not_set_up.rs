@@ -109,7 +109,7 @@ impl Ear {
 async fn ask(decider: &Decider, path: &str, body: &Value) -> (Response<Body>, Value) {
     let request = Request::post(path).header("content-type", "application/json");
     let request = request.body(Body::from(body.to_string())).unwrap();
-    let answer = http_face::router(decider.clone()).oneshot(request);
+    let answer = http_face::service(decider.clone()).oneshot(request);
     let (parts, body) = answer.await.unwrap().into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     let said = serde_json::from_slice(&bytes).unwrap();

@@ -51,7 +51,8 @@ impl Span {
 struct Arriving {
     body: Body,
     span: Span,
-    late: Pin<Box<Sleep>>,
+    /// Runs while a part is awaited. Most bodies are there when they are read, and need no timer.
+    late: Option<Pin<Box<Sleep>>>,
 }
 
 impl Arriving {
@@ -59,7 +60,7 @@ impl Arriving {
         Self {
             body,
             span,
-            late: Box::pin(timer::sleep(span.most())),
+            late: None,
         }
     }
 }
@@ -74,11 +75,15 @@ impl HttpBody for Arriving {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             if self.span == Span::BetweenMessages {
-                self.late = Box::pin(timer::sleep(self.span.most()));
+                self.late = None;
             }
             return Poll::Ready(frame);
         }
-        ready!(self.late.as_mut().poll(context));
+        let most = self.span.most();
+        let late = self
+            .late
+            .get_or_insert_with(|| Box::pin(timer::sleep(most)));
+        ready!(late.as_mut().poll(context));
         let what = format!("a message must arrive within {:?}", self.span.most());
         Poll::Ready(Some(Err(Status::deadline_exceeded(what))))
     }

@@ -9,13 +9,11 @@ use crate::api::metrics::FaceFigures;
 use crate::api::tls::{TlsError, TlsFiles};
 use crate::config::{FaceAddress, FacesConfig, face_setting};
 use crate::session::STREAMS_PER_CONNECTION_MAX;
-use aliquot_faces::{Decider, Face, Rlqs, Scope, Uncovered, grpc, resp};
-use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use aliquot_faces::{Decider, Face, Rlqs, Uncovered, grpc, resp};
+use axum::body::Body;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -26,10 +24,11 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
+use tonic::metadata::MetadataMap;
 use tonic::service::interceptor::InterceptedService;
 use tonic::service::{Interceptor, Routes};
 use tonic::{Code, Status};
-use tower::ServiceExt;
+use tower::{Service, ServiceExt, service_fn};
 
 /// The bound ports of the faces that are on.
 #[derive(Debug, Default)]
@@ -93,25 +92,25 @@ impl FaceListeners {
             let decider = decider.of_face(face);
             tasks.push(match face {
                 Face::Http => {
-                    let router = guarded(aliquot_faces::http::router(decider), guard);
+                    let service = guarded(aliquot_faces::http::service(decider), guard);
                     let protocol = Protocol::Http { tls };
                     tokio::spawn(port::serve(
                         listener,
                         connections,
                         protocol,
-                        router,
+                        service,
                         stopping,
                     ))
                 }
                 Face::Grpc => {
                     let limits = InterceptedService::new(grpc::service(decider), guard);
-                    let routes = Routes::new(limits).prepare().map_request(in_time);
+                    let limits = limits.map_request(in_time);
                     let protocol = grpc_of(tls, STREAMS_PER_CONNECTION_MAX);
                     tokio::spawn(port::serve(
                         listener,
                         connections,
                         protocol,
-                        routes,
+                        limits,
                         stopping,
                     ))
                 }
@@ -183,34 +182,49 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Puts a guard before the HTTP face.
-fn guarded(router: Router, guard: FaceGuard) -> Router {
-    router.layer(from_fn(move |mut request: Request, next: Next| {
-        let mut guard = guard.clone();
+fn guarded<S>(
+    face: S,
+    guard: FaceGuard,
+) -> impl Service<
+    Request<tonic::body::Body>,
+    Response = Response<Body>,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response<Body>, Infallible>> + Send,
+> + Clone
++ Send
++ Sync
++ 'static
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    service_fn(move |request: Request<tonic::body::Body>| {
+        let (face, mut guard) = (face.clone(), guard.clone());
         async move {
-            match guard.call(as_grpc(&request)) {
-                Ok(known) => {
-                    let scope = known.extensions().get::<Scope>().cloned();
-                    request.extensions_mut().insert(scope.unwrap_or_default());
-                    next.run(request).await
-                }
-                Err(status) => denied(&status),
+            match admitted(&mut guard, request.map(Body::new)) {
+                Ok(request) => face.oneshot(request).await,
+                Err(status) => Ok(denied(&status)),
             }
         }
-    }))
+    })
 }
 
-/// Returns a request as the guard sees it: the caller's token and its certificate.
-fn as_grpc(request: &Request) -> tonic::Request<()> {
-    let mut headers = http::HeaderMap::new();
-    if let Some(token) = request.headers().get(AUTHORIZATION) {
+/// Returns a request with the keys that its caller may ask for, as the guard finds by its token and its certificate.
+fn admitted(guard: &mut FaceGuard, request: Request<Body>) -> Result<Request<Body>, Status> {
+    let (mut parts, body) = request.into_parts();
+    let mut headers = HeaderMap::new();
+    if let Some(token) = parts.headers.get(AUTHORIZATION) {
         headers.insert(AUTHORIZATION, token.clone());
     }
-    let metadata = tonic::metadata::MetadataMap::from_headers(headers);
-    tonic::Request::from_parts(metadata, request.extensions().clone(), ())
+    let metadata = MetadataMap::from_headers(headers);
+    let known = guard.call(tonic::Request::from_parts(metadata, parts.extensions, ()))?;
+    (_, parts.extensions, ()) = known.into_parts();
+    Ok(Request::from_parts(parts, body))
 }
 
 /// Answers a caller without the role.
-fn denied(status: &Status) -> Response {
+fn denied(status: &Status) -> Response<Body> {
     let code = match status.code() {
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         _ => StatusCode::FORBIDDEN,

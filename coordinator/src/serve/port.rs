@@ -114,7 +114,7 @@ pub async fn serve<S, B>(
         + Sync
         + 'static,
     S::Future: Send,
-    B: Body<Data = Bytes> + Send + 'static,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let patience = match connections.port() {

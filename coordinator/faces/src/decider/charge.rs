@@ -13,15 +13,19 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// Returns the time that is left until a deadline.
+pub(super) fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(now())
+}
+
 impl HeldKey {
-    /// Takes tokens that can be put back, and waits for a node at most until the deadline. Returns the answer as well.
+    /// Takes tokens that can be put back, and waits for a node no longer than `within`. Returns the answer as well.
     pub(super) async fn take(
         &self,
         n: u64,
-        deadline: Instant,
+        within: Duration,
     ) -> Result<(Reservation, Answer), Answer> {
-        let most = deadline.saturating_duration_since(now());
-        self.answer(self.limiter.decide_to_settle_within(n, most).await)
+        self.answer(self.limiter.decide_to_settle_within(n, within).await)
     }
 
     /// Answers a decision. A key without a budget, or without an answer, stays on trial.
@@ -48,9 +52,9 @@ impl HeldKey {
     }
 
     /// Tells the state of the key. Waits for its first use to be answered by a node.
-    pub(super) async fn peek(&self, deadline: Instant) -> Answer {
+    pub(super) async fn peek(&self, within: Duration) -> Answer {
         // Nothing is taken, but the budget is known afterwards.
-        match self.take(0, deadline).await {
+        match self.take(0, within).await {
             // Only the home of a budget in central mode knows what is left of it.
             Ok((_, answer)) if answer.remaining.is_none() => answer,
             Ok(_) => self.would(1),

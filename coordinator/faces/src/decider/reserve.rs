@@ -2,7 +2,7 @@
 
 use super::Decider;
 use super::answer::{Answer, Outcome};
-use super::charge::now;
+use super::charge::{left, now};
 use super::held::HeldKey;
 use super::reservations::{
     Entry, Name, OnExpire, ReservationError, Reservations, Reserve, Reserved, SettledPart, State,
@@ -211,11 +211,10 @@ impl Decider {
 
 /// Takes tokens, or a permit of a key that limits concurrency.
 async fn take_part(held: &HeldKey, n: u64, deadline: Instant) -> Result<(Taken, Answer), Answer> {
-    match held.take(n, deadline).await {
+    match held.take(n, left(deadline)).await {
         Ok((reservation, answer)) => Ok((Taken::Tokens(reservation), answer)),
         Err(answer) if answer.reason == Some(Reason::WrongKind) && n == 1 => {
-            let most = deadline.saturating_duration_since(now());
-            let decision = held.limiter.decide_permit_within(most).await;
+            let decision = held.limiter.decide_permit_within(left(deadline)).await;
             let (permit, answer) = held.answer(decision)?;
             Ok((Taken::Permit(permit), answer))
         }

@@ -5,6 +5,7 @@ use crate::decider::{Answer, Outcome};
 use axum::body::Body;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -34,26 +35,49 @@ impl RefusalStatus {
     }
 }
 
-/// Returns an answer as JSON.
-pub(super) fn of_answer(key: &str, answer: &Answer) -> Value {
-    json!({
-        "key": key,
-        "allowed": answer.outcome == Outcome::Allowed,
-        "outcome": answer.outcome.name(),
-        "reason": answer.reason.map(|reason| reason.word()),
-        "excess": answer
-            .excess
-            .map(|excess| json!({ "cost": excess.cost(), "burst": excess.burst() })),
-        "limit": answer.limit,
-        "window_s": answer.window.map(|window| window.as_secs()),
-        "remaining": answer.remaining,
-        "reset_after_s": answer.reset_after.as_secs_f64(),
-        "retry_after_s": answer.retry_after.map(|wait| wait.as_secs_f64()),
-    })
+/// An answer as it is in JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct AnswerBody<'a> {
+    allowed: bool,
+    excess: Option<ExcessBody>,
+    key: &'a str,
+    limit: Option<u64>,
+    outcome: &'static str,
+    reason: Option<&'static str>,
+    remaining: Option<u64>,
+    reset_after_s: f64,
+    retry_after_s: Option<f64>,
+    window_s: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct ExcessBody {
+    burst: u64,
+    cost: u64,
+}
+
+/// Returns an answer as it is in JSON.
+pub(super) fn of_answer<'a>(key: &'a str, answer: &Answer) -> AnswerBody<'a> {
+    let excess = answer.excess.map(|excess| ExcessBody {
+        burst: excess.burst(),
+        cost: excess.cost(),
+    });
+    AnswerBody {
+        allowed: answer.outcome == Outcome::Allowed,
+        excess,
+        key,
+        limit: answer.limit,
+        outcome: answer.outcome.name(),
+        reason: answer.reason.map(|reason| reason.word()),
+        remaining: answer.remaining,
+        reset_after_s: answer.reset_after.as_secs_f64(),
+        retry_after_s: answer.retry_after.map(|wait| wait.as_secs_f64()),
+        window_s: answer.window.map(|window| window.as_secs()),
+    }
 }
 
 /// Makes the response to one question.
-pub(super) fn one(body: &Value, answer: &Answer, status: RefusalStatus) -> Response<Body> {
+pub(super) fn one(body: &AnswerBody<'_>, answer: &Answer, status: RefusalStatus) -> Response<Body> {
     let mut response = json_response(status.of(answer.outcome), body);
     describe(response.headers_mut(), answer);
     response
@@ -107,8 +131,10 @@ fn problem(status: StatusCode, body: &Value) -> Box<Response<Body>> {
 }
 
 /// Makes a response with a body in JSON.
-pub(super) fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
-    let mut response = Response::new(Body::from(body.to_string()));
+pub(super) fn json_response(status: StatusCode, body: &impl Serialize) -> Response<Body> {
+    // Only a map whose keys are no text cannot be written, and there is none.
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -130,11 +156,8 @@ fn describe(headers: &mut HeaderMap, answer: &Answer) {
     let window = answer
         .window
         .map_or_else(String::new, |w| format!(";w={}", w.as_secs()));
-    put(
-        headers,
-        RATE_LIMIT_POLICY,
-        &format!("\"limit\";q={limit}{window}"),
-    );
+    let policy = format!("\"limit\";q={limit}{window}");
+    put(headers, RATE_LIMIT_POLICY, policy);
     let Some(remaining) = answer
         .remaining
         .filter(|_| answer.outcome != Outcome::Never)
@@ -146,23 +169,17 @@ fn describe(headers: &mut HeaderMap, answer: &Answer) {
         .unwrap_or(answer.reset_after)
         .min(answer.reset_after);
     let t = whole_seconds(reset);
-    put(
-        headers,
-        RATE_LIMIT,
-        &format!("\"limit\";r={remaining};t={t}"),
-    );
+    let state = format!("\"limit\";r={remaining};t={t}");
+    put(headers, RATE_LIMIT, state);
 }
 
 fn retry_after(headers: &mut HeaderMap, wait: Duration) {
-    put(
-        headers,
-        RETRY_AFTER,
-        &whole_seconds(wait).max(1).to_string(),
-    );
+    let seconds = whole_seconds(wait).max(1);
+    headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
 }
 
-fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
+fn put(headers: &mut HeaderMap, name: HeaderName, value: String) {
+    if let Ok(value) = HeaderValue::try_from(value) {
         headers.insert(name, value);
     }
 }

@@ -10,7 +10,7 @@ struct Told {
 }
 
 async fn call(decider: &Decider, request: Request<Body>) -> Told {
-    let response = router(decider.clone())
+    let response = service(decider.clone())
         .oneshot(request)
         .await
         .expect("infallible");
@@ -175,6 +175,27 @@ async fn a_page_in_a_browser_cannot_ask() {
 }
 
 #[tokio::test]
+async fn the_head_of_an_answer_is_told_without_its_body() {
+    let (decider, _) = decider(64);
+    let ask = async |request: http::request::Builder| {
+        let request = request.uri("/v1/budgets/a").body(Body::empty());
+        let response = service(decider.clone()).oneshot(request.expect("a request"));
+        let (parts, body) = response.await.expect("infallible").into_parts();
+        (
+            parts,
+            body.collect().await.expect("a body").to_bytes().len(),
+        )
+    };
+    let (_, length) = ask(Request::get("/")).await;
+    let (head, none) = ask(Request::head("/")).await;
+    assert_eq!((head.status.as_u16(), none), (200, 0));
+    assert_eq!(head.headers[CONTENT_LENGTH], length.to_string());
+    let request = Request::get("/v1/budgets/").body(Body::empty());
+    let told = call(&decider, request.expect("a request")).await;
+    assert_eq!(told.status, 404, "a key is never empty");
+}
+
+#[tokio::test]
 async fn a_batch_is_decided_each_or_all() {
     let (decider, _) = decider(64);
     let checks = json!([{ "key": "a", "cost": 6 }, { "key": "b", "cost": 11 }]);
@@ -264,10 +285,13 @@ async fn the_state_of_a_key_is_told_and_nothing_is_taken() {
     assert_eq!((told.status, &told.body["remaining"]), (200, &json!(10)));
     assert_eq!(told.body["key"], json!("tenant/7/reads"));
     let request = Request::get("/v1/check").body(Body::empty());
-    assert_eq!(
-        call(&decider, request.expect("a request")).await.status,
-        405
-    );
+    let told = call(&decider, request.expect("a request")).await;
+    assert_eq!((told.status, field(&told, "allow")), (405, "POST"));
+    for path in ["/v1/budgets/a", "/v1/openapi.json"] {
+        let request = Request::post(path).body(Body::empty());
+        let told = call(&decider, request.expect("a request")).await;
+        assert_eq!((told.status, field(&told, "allow")), (405, "GET,HEAD"));
+    }
     assert_eq!(decoded("a%2Fb%7e%zz%2"), "a/b~%zz%2");
     let request = Request::get("/v2").body(Body::empty());
     assert_eq!(

@@ -1,6 +1,7 @@
 //! Replies, and their bytes in both versions of the protocol.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use std::fmt::{Display, Write};
 
 /// Version of the protocol that a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl Reply {
     pub(super) const OK: Self = Self::Simple("OK");
 
     /// Returns an error with the code `ERR`.
-    pub(super) fn err(text: impl std::fmt::Display) -> Self {
+    pub(super) fn err(text: impl Display) -> Self {
         Self::Error(format!("ERR {text}"))
     }
 
@@ -52,9 +53,9 @@ impl Reply {
                     .collect();
                 line(to, b'-', &text);
             }
-            Self::Int(int) => line(to, b':', int.to_string().as_bytes()),
+            Self::Int(int) => number(to, b':', int),
             Self::Bulk(bytes) => {
-                line(to, b'$', bytes.len().to_string().as_bytes());
+                number(to, b'$', bytes.len());
                 to.put_slice(bytes);
                 to.put_slice(b"\r\n");
             }
@@ -63,7 +64,7 @@ impl Reply {
                 Version::Resp3 => b"_\r\n",
             }),
             Self::Array(items) => {
-                line(to, b'*', items.len().to_string().as_bytes());
+                number(to, b'*', items.len());
                 items.iter().for_each(|item| item.write(version, to));
             }
             Self::Map(pairs) => {
@@ -71,7 +72,7 @@ impl Reply {
                     Version::Resp2 => (b'*', pairs.len() * 2),
                     Version::Resp3 => (b'%', pairs.len()),
                 };
-                line(to, kind, length.to_string().as_bytes());
+                number(to, kind, length);
                 for (key, value) in pairs {
                     key.write(version, to);
                     value.write(version, to);
@@ -79,6 +80,11 @@ impl Reply {
             }
         }
     }
+}
+
+fn number(to: &mut BytesMut, kind: u8, number: impl Display) {
+    // Writing to memory does not fail.
+    let _ = write!(to, "{}{number}\r\n", char::from(kind));
 }
 
 fn line(to: &mut BytesMut, kind: u8, text: &[u8]) {

@@ -56,7 +56,7 @@ where
         + Sync
         + 'static,
     S::Future: Send,
-    B: Body<Data = Bytes> + Send + 'static,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     async fn run<IO, I>(&self, io: IO, info: I, connection: &Connection)
@@ -70,10 +70,7 @@ where
             let (open, service) = (connection.begin(), self.service.clone());
             async move {
                 let response = service.oneshot(request).await?;
-                Ok::<_, Infallible>(response.map(|body| Tracked {
-                    body: Box::pin(body),
-                    _open: open,
-                }))
+                Ok::<_, Infallible>(response.map(|body| Tracked { body, _open: open }))
             }
         });
         let io = TokioIo::new(Impatient::new(io, self.patience));
@@ -152,11 +149,11 @@ fn http2_refusal(text: &str) -> Vec<u8> {
 
 /// Body of a response, which keeps its request in progress until it is dropped.
 struct Tracked<B> {
-    body: Pin<Box<B>>,
+    body: B,
     _open: OpenRequest,
 }
 
-impl<B: Body> Body for Tracked<B> {
+impl<B: Body + Unpin> Body for Tracked<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -164,7 +161,7 @@ impl<B: Body> Body for Tracked<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        self.body.as_mut().poll_frame(context)
+        Pin::new(&mut self.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {
