@@ -83,8 +83,8 @@ pub(super) fn one(body: &AnswerBody<'_>, answer: &Answer, status: RefusalStatus)
     response
 }
 
-/// Makes the response to several questions: its status and `Retry-After` are those of the refusal with the longest
-/// wait.
+/// Makes the response to several questions: its status and header fields are those of the refusal with the longest
+/// wait. If all are allowed, the fields tell the limit that has least left.
 pub(super) fn several(body: &Value, answers: &[Answer], status: RefusalStatus) -> Response<Body> {
     let refused = answers
         .iter()
@@ -92,8 +92,10 @@ pub(super) fn several(body: &Value, answers: &[Answer], status: RefusalStatus) -
     let worst = refused.max_by_key(|answer| answer.retry_after.unwrap_or(Duration::MAX));
     let code = worst.map_or(StatusCode::OK, |answer| status.of(answer.outcome));
     let mut response = json_response(code, body);
-    if let Some(wait) = worst.and_then(|answer| answer.retry_after) {
-        retry_after(response.headers_mut(), wait);
+    let known = answers.iter().filter(|answer| answer.remaining.is_some());
+    let least = known.min_by_key(|answer| answer.remaining);
+    if let Some(answer) = worst.or(least) {
+        describe(response.headers_mut(), answer);
     }
     response
 }

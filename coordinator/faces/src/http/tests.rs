@@ -195,6 +195,22 @@ async fn the_head_of_an_answer_is_told_without_its_body() {
     assert_eq!(told.status, 404, "a key is never empty");
 }
 
+/// The refusal with the longest wait is told, or else the limit that has least left.
+#[tokio::test]
+async fn fields_of_several_answers_tell_the_limit_that_decides() {
+    let (decider, _) = decider(64);
+    let checks = json!([{ "key": "a", "cost": 2 }, { "key": "b", "cost": 9 }]);
+    for wait in ["", "1"] {
+        let told = send(&decider, "/v1/check:batch", json!({ "checks": checks })).await;
+        assert_eq!(field(&told, "ratelimit"), "\"limit\";r=1;t=1");
+        assert_eq!(field(&told, "ratelimit-policy"), "\"limit\";q=10;w=1");
+        assert_eq!(field(&told, "retry-after"), wait);
+    }
+    let parts = json!([{ "key": "c", "cost": 4 }, { "key": "d", "cost": 3 }]);
+    let told = send(&decider, "/v1/reserve", json!({ "parts": parts })).await;
+    assert_eq!(field(&told, "ratelimit"), "\"limit\";r=6;t=1");
+}
+
 #[tokio::test]
 async fn a_batch_is_decided_each_or_all() {
     let (decider, _) = decider(64);
