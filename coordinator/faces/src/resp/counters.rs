@@ -10,6 +10,17 @@ use super::reply::Reply;
 use super::words::{arity, quantity};
 use bytes::Bytes;
 
+/// Reads the keys of `EXISTS`. A counter exists while a part of its budget is used.
+pub(super) fn exists(keys: &[Bytes]) -> Vec<Operation> {
+    let operation = |key: &Bytes| Operation {
+        key: key.clone(),
+        limit: None,
+        verb: Verb::Peek,
+        form: Form::Exists,
+    };
+    keys.iter().map(operation).collect()
+}
+
 /// Reads a command. Returns `None` if it is another one.
 pub(super) fn read(name: &str, parts: &[Bytes]) -> Option<Result<Operation, Reply>> {
     let (args, verb, form) = match name {

@@ -62,6 +62,8 @@ pub(super) enum Form {
     Millis,
     /// Always 1, for a key that is there.
     One,
+    /// 1 for a counter that is there, and 0 for another.
+    Exists,
 }
 
 /// Value of a counter that a refusal reports if the client's maximum is not known: above any maximum, and exact
@@ -231,6 +233,7 @@ impl Form {
             Self::Seconds => Reply::Int(whole_secs(state.left())),
             Self::Millis => Reply::Int(whole_millis(state.left())),
             Self::One => Reply::Int(1),
+            Self::Exists => Reply::Int(state.is_used().into()),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::decider::{Answer, Ask, Cost, Decider, Outcome};
 use crate::rules::{Face, KeyProblem};
 use crate::scope::Scope;
 use bytes::BytesMut;
+use futures_util::future::join_all;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -160,11 +161,13 @@ impl Server {
         match step {
             Step::Reply(reply) | Step::Close(reply) => reply,
             Step::Run(operation) => self.run(scope, operation).await,
+            Step::RunSum(operations) => self.sum(scope, operations).await,
             Step::RunAll(steps) => {
                 let mut replies = Vec::with_capacity(steps.len());
                 for step in steps {
                     replies.push(match step {
                         Step::Run(operation) => self.run(scope, operation).await,
+                        Step::RunSum(operations) => self.sum(scope, operations).await,
                         Step::Reply(reply) | Step::Close(reply) => reply,
                         Step::RunAll(_) => Reply::err("EXEC in EXEC"),
                     });
@@ -172,6 +175,19 @@ impl Server {
                 Reply::Array(replies)
             }
         }
+    }
+
+    /// Adds the replies to several operations. Returns the first that is no number.
+    async fn sum(&self, scope: &Scope, operations: Vec<Operation>) -> Reply {
+        let replies = operations.into_iter().map(|it| self.run(scope, it));
+        let mut sum = 0;
+        for reply in join_all(replies).await {
+            match reply {
+                Reply::Int(number) => sum += number,
+                other => return other,
+            }
+        }
+        Reply::Int(sum)
     }
 
     /// Decides an operation.

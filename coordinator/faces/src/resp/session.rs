@@ -45,6 +45,8 @@ pub(super) struct Session {
 pub(super) enum Step {
     Reply(Reply),
     Run(Operation),
+    /// Operations that are answered together, by the sum of their replies.
+    RunSum(Vec<Operation>),
     /// The commands of a transaction, in order. They are not atomic together.
     RunAll(Vec<Step>),
     /// The last reply of the connection.
@@ -138,6 +140,7 @@ impl Session {
         let args = &parts[1..];
         let reply = match name.as_str() {
             "EVALSHA" | "EVALSHA_RO" | "EVAL" | "EVAL_RO" => return eval(&name, args),
+            "EXISTS" if !args.is_empty() => return Step::RunSum(counters::exists(args)),
             "QUIT" => return Step::Close(Reply::OK),
             "PING" => match args.first() {
                 None => Reply::Simple("PONG"),
@@ -175,7 +178,7 @@ impl Session {
             "CLUSTER" | "READONLY" | "READWRITE" => {
                 Reply::err("This instance has cluster support disabled")
             }
-            "ECHO" | "SELECT" => arity(&name),
+            "ECHO" | "SELECT" | "EXISTS" => arity(&name),
             _ => unsupported(&name),
         };
         Step::Reply(reply)
@@ -295,7 +298,13 @@ fn subcommand(args: &[Bytes]) -> String {
 /// Returns a word that a client sent, short enough to be quoted in an error.
 fn shown(word: &[u8]) -> String {
     const MOST: usize = 64;
-    word[..word.len().min(MOST)].escape_ascii().to_string()
+    let word = &word[..word.len().min(MOST)];
+    // Names of commands have nothing to escape, and this is on the path of each request.
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    match str::from_utf8(word) {
+        Ok(text) if word.iter().all(plain) => text.to_owned(),
+        _ => word.escape_ascii().to_string(),
+    }
 }
 
 fn eval(name: &str, args: &[Bytes]) -> Step {
@@ -349,7 +358,7 @@ fn unknown_script(text: &[u8]) -> Reply {
 fn unsupported(name: &str) -> Reply {
     Reply::err(format!(
         "unknown command '{name}': this is not Redis, but a rate limiter; supported are CL.THROTTLE, GCRA, THROTTLE, \
-         EVALSHA of known rate limiters, INCR, INCRBY, DECR, DECRBY, GET, TTL, PTTL, EXPIRE, PEXPIRE, DEL, MULTI and \
+         EVALSHA of known rate limiters, INCR, INCRBY, DECR, DECRBY, GET, EXISTS, TTL, PTTL, EXPIRE, PEXPIRE, DEL, MULTI and \
          EXEC"
     ))
 }

@@ -176,6 +176,17 @@ async fn a_counter_without_a_limit_is_refused_under_a_template_of_limits() {
     assert!(bed.keys().is_empty());
 }
 
+#[tokio::test]
+async fn exists_counts_the_keys_of_which_tokens_are_used() {
+    let bed = Bed::new(Options::default());
+    check(
+        &bed,
+        "EXISTS user:1\nCL.THROTTLE user:1 2 30 60\nEXISTS user:1 user:2 user:1\nMULTI\nEXISTS user:1\nEXEC",
+        ":0\r\n*5\r\n:0\r\n:3\r\n:2\r\n:-1\r\n:2\r\n:2\r\n+OK\r\n+QUEUED\r\n*1\r\n:1\r\n",
+    )
+    .await;
+}
+
 /// The client sends 10 as fewer; 3 of them are there.
 #[tokio::test]
 async fn at_most_takes_what_is_there() {

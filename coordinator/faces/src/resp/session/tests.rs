@@ -235,6 +235,10 @@ fn a_wrong_command_is_refused_with_what_is_wrong() {
                 "INCR",
                 "-ERR wrong number of arguments for 'incr' command\r\n",
             ),
+            (
+                "EXISTS",
+                "-ERR wrong number of arguments for 'exists' command\r\n",
+            ),
         ],
     );
 }
