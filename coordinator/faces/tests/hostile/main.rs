@@ -13,8 +13,12 @@ mod replies;
 use aliquot_client::{KeyRefused, Limit, Limiter};
 use aliquot_faces::decider::{Limiters, Options};
 use aliquot_faces::resp::{Caller, Server};
+use aliquot_faces::rlqs::book::{Book, Place};
+use aliquot_faces::rlqs::bucket::BucketName;
+use aliquot_faces::rlqs::pb::RateLimitQuotaUsageReports;
 use aliquot_faces::rls::Rls;
 use aliquot_faces::rls::pb::RateLimitRequest;
+use aliquot_faces::rls::pb::rate_limit_service_server::RateLimitService;
 use aliquot_faces::rls::rules::{Contents, Reading, Rules, RulesFile};
 use aliquot_faces::rls::settings::Settings;
 use aliquot_faces::{Decider, KeyRules, Scope, http as http_face};
@@ -26,8 +30,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use prost::Message;
 use serde_json::Value;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::runtime::{Builder, Runtime};
+use tonic::metadata::{Ascii, MetadataValue};
 use tower::ServiceExt;
 
 /// Limits of this process: permits for keys with `jobs` in them, a rate for all others.
@@ -185,9 +191,8 @@ fn rules_of_keys_are_read_or_refused() {
     });
 }
 
-/// A request of Envoy is decided, or refused as one that cannot be.
-#[test]
-fn requests_of_envoy_are_decided_or_refused() {
+/// Returns a rate limit service of Envoy with a few rules.
+fn rls() -> Rls {
     const RULES: &str = "\
 domain: d
 descriptors:
@@ -199,7 +204,6 @@ descriptors:
     value: pre*
     rate_limit: { unit: hour, requests_per_unit: 10, quota_mode: true }
 ";
-    let runtime = runtime();
     let rls = Rls::new(decider(&[]), Settings::default());
     let file = RulesFile {
         name: "limits.yaml".into(),
@@ -207,6 +211,108 @@ descriptors:
     };
     let (rules, _) = Rules::read(&[file], Reading::default()).unwrap();
     rls.install(rules);
+    rls
+}
+
+/// The bytes of a request are no request, or one that is decided, or one that its caller got wrong.
+#[test]
+fn bytes_of_requests_of_envoy_are_decided_or_refused() {
+    let (runtime, rls) = (runtime(), rls());
+    attack("rls-requests", |input| {
+        let Ok(request) = RateLimitRequest::decode(input) else {
+            return;
+        };
+        let descriptors = request.descriptors.len();
+        match runtime.block_on(rls.decide(&request, None)) {
+            Ok(answer) => assert_eq!(answer.statuses.len(), descriptors),
+            Err(refused) => assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}"),
+        }
+    });
+}
+
+/// A decision is JSON with the status of it, and a wrong request is the caller's fault.
+#[test]
+fn the_json_of_requests_of_envoy_is_decided_or_refused() {
+    let (runtime, routes) = (runtime(), aliquot_faces::rls::http::routes(rls()));
+    attack("rls-json", |input| {
+        let request = Request::post("/json").body(Body::from(input.to_vec()));
+        let (status, body) = runtime.block_on(async {
+            let answer = routes.clone().oneshot(request.unwrap()).await.unwrap();
+            let (parts, body) = answer.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            (parts.status.as_u16(), body)
+        });
+        match status {
+            200 | 429 => assert!(serde_json::from_slice::<Value>(&body).is_ok(), "{body:?}"),
+            other => assert_eq!(other, 400, "{body:?}"),
+        }
+    });
+}
+
+/// A deadline that cannot be read is none.
+#[test]
+fn deadlines_of_grpc_are_read_or_ignored() {
+    let (runtime, rls) = (runtime(), rls());
+    let asked = RateLimitRequest {
+        domain: "d".into(),
+        ..Default::default()
+    };
+    let expect = runtime.block_on(ask_within(&rls, &asked, None));
+    attack("grpc-timeout", |input| {
+        let Ok(timeout) = MetadataValue::try_from(input) else {
+            return;
+        };
+        let answer = runtime.block_on(ask_within(&rls, &asked, Some(timeout)));
+        assert_eq!(answer, expect, "{}", input.escape_ascii());
+    });
+}
+
+/// Returns the code of the answer to a request with this `grpc-timeout`.
+async fn ask_within(
+    rls: &Rls,
+    asked: &RateLimitRequest,
+    timeout: Option<MetadataValue<Ascii>>,
+) -> tonic::Code {
+    let mut request = tonic::Request::new(asked.clone());
+    if let Some(timeout) = timeout {
+        request.metadata_mut().insert("grpc-timeout", timeout);
+    }
+    let answer = rls.should_rate_limit(request).await;
+    answer.map_or_else(|status| status.code(), |_| tonic::Code::Ok)
+}
+
+/// A report makes no more actions than it has rows, and each names a bucket of it.
+#[test]
+fn reports_of_quotas_are_booked_or_passed_over() {
+    attack("rlqs-reports", |input| {
+        let Ok(report) = RateLimitQuotaUsageReports::decode(input) else {
+            return;
+        };
+        let rows = report.bucket_quota_usages;
+        let ids: Vec<_> = rows
+            .iter()
+            .map(|row| row.bucket_id.clone().unwrap_or_default())
+            .collect();
+        let mut book = Book::new(16);
+        let stream = book.open();
+        for row in rows {
+            let key = |name: &BucketName| Place::Key(name.key(&report.domain));
+            book.report(stream, &report.domain, row, Duration::ZERO, key);
+        }
+        book.plan(Duration::from_secs(1), true);
+        let actions = book.message(stream, Duration::from_secs(1)).bucket_action;
+        assert!(actions.len() <= ids.len());
+        for action in actions {
+            let id = action.bucket_id.unwrap_or_default();
+            assert!(ids.contains(&id), "{id:?}");
+        }
+    });
+}
+
+/// A request of Envoy is decided, or refused as one that cannot be.
+#[test]
+fn requests_of_envoy_are_decided_or_refused() {
+    let (runtime, rls) = (runtime(), rls());
     let text = prop_oneof![
         prop::sample::select(vec!["a", "b", "w", "pre", "prefix", "d", ""])
             .prop_map(|text| text.as_bytes().to_vec()),
