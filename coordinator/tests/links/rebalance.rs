@@ -213,7 +213,7 @@ fn a_silent_node_takes_no_clients() {
 #[test]
 fn no_clients_are_sent_where_none_are_taken() {
     let mut rebalancer = Rebalancer::new(Incarnation::new(1));
-    assert!(rebalancer.round::<String>(1_000, &[]).is_empty());
+    assert!(rebalancer.round::<String>(all(1_000), &[]).is_empty());
 }
 
 /// Checks that sessions are balanced within a minute and do not move from then on. At most a tenth of
