@@ -12,6 +12,7 @@ use super::step::{Next, update};
 use super::{AdmissionMode, Bucket, Slot, Word};
 use crate::limiter::key_state::KeyState;
 use crate::sync::{self, Bug, Ordering, fence};
+use aliquot_core::budget::Enforcement;
 use aliquot_core::client::{Decider, Right};
 use aliquot_core::demand::Observed;
 use aliquot_core::holder::PeriodEnd;
@@ -244,6 +245,8 @@ impl Decider for BucketDecider {
         self.key_state.home.serve_at_most(largest);
         self.key_state.home.set_rate(terms.rate.grains());
         self.key_state.home.set_written(terms.written);
+        let dry_run = terms.enforcement == Enforcement::DryRun;
+        self.key_state.switch.set_budget_dry_run(dry_run);
         if terms.kind == Kind::Concurrency {
             self.bucket().wheel.set_hold(hold, now);
         }

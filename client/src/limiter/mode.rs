@@ -8,7 +8,8 @@ use crate::observe::switch::{Mode, ModeStats};
 use aliquot_core::unit::{PeriodId, Tick};
 
 impl Limiter {
-    /// Returns the mode in force: the client's unless that is [`Mode::Enforce`], else the limiter's own.
+    /// Returns the mode in force: the client's unless that is [`Mode::Enforce`], else the limiter's own, else that of
+    /// its budget (`dry_run`).
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.key_state.switch.mode()

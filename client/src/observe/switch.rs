@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// It is changed at run time: for one limiter ([`Limiter::set_mode`](crate::Limiter::set_mode)), for all
 /// limiters of a client ([`Client::set_mode`](crate::Client::set_mode)), or for a limit of any kind
-/// ([`Switched`](crate::observe::Switched)). Decisions that the mode changed are counted ([`ModeStats`]).
+/// ([`Switched`](crate::observe::Switched)). An operator sets a dry run for a whole fleet with the field `dry_run` of
+/// a budget. Decisions that the mode changed are counted ([`ModeStats`]).
 ///
 /// A limiter reads its mode only when it refuses, so the mode costs admissions nothing.
 ///
@@ -96,11 +97,11 @@ impl ModeStats {
     }
 }
 
-/// Mode of one limit, with a flag for whether it is watched. The client's mode overrides the limit's own
-/// unless the client's is [`Mode::Enforce`].
+/// Mode of one limit, with a flag for whether it is watched. The client's mode overrides the limit's own, and that
+/// the mode of the limit's budget, unless the former is [`Mode::Enforce`].
 #[derive(Debug, Default)]
 pub(crate) struct Switch {
-    /// Bits 0 and 1: own mode. Bits 2 and 3: client's mode. Bit 4: set if watched.
+    /// Bits 0 and 1: own mode. Bits 2 and 3: client's mode. Bit 4: set if watched. Bits 5 and 6: the budget's mode.
     modes: AtomicU64,
     let_through: AtomicU64,
     tokens: AtomicU64,
@@ -110,13 +111,13 @@ pub(crate) struct Switch {
 impl Switch {
     const WATCHED: u64 = 1 << 4;
 
-    /// Returns the mode in force: the client's unless that is [`Mode::Enforce`], else the own one.
+    /// Returns the mode in force: the first of the client's, the own one and the budget's that is not
+    /// [`Mode::Enforce`].
     pub(crate) fn mode(&self) -> Mode {
         let modes = self.modes.load(Ordering::Relaxed);
-        match Mode::of(modes >> 2) {
-            Mode::Enforce => Mode::of(modes),
-            client => client,
-        }
+        let set = [2, 0, 5].map(|at| Mode::of(modes >> at));
+        let set = set.into_iter().find(|mode| *mode != Mode::Enforce);
+        set.unwrap_or_default()
     }
 
     /// Returns true if refusals are watched.
@@ -142,6 +143,12 @@ impl Switch {
     /// Sets the client's mode.
     pub(crate) fn set_client(&self, mode: Mode) {
         self.set(mode, 2);
+    }
+
+    /// Sets the mode of the limit's budget: a dry run, or none.
+    pub(crate) fn set_budget_dry_run(&self, dry_run: bool) {
+        let mode = if dry_run { Mode::DryRun } else { Mode::Enforce };
+        self.set(mode, 5);
     }
 
     fn set(&self, mode: Mode, at: u32) {

@@ -1,6 +1,6 @@
 //! Modes of leased limits.
 
-use super::node::{FakeNode, rate};
+use super::node::{FakeNode, budget, rate};
 use super::{client, until};
 use aliquot_client::Reason;
 use aliquot_client::limiter::LimiterState;
@@ -128,4 +128,55 @@ async fn shapes_over_a_share_obey_the_client() {
     client.set_mode(Mode::Enforce);
     until("it thaws", || limiter.peek().right == LimiterState::Leased).await;
     assert_eq!(reasons(), enforced);
+}
+
+/// A budget with `dry_run: yes` admits what it would refuse, whichever way a caller asks, and each client counts that.
+#[tokio::test]
+async fn a_budget_in_a_dry_run_refuses_nothing_and_counts_what_it_would_refuse() {
+    let rate = budget("rate", |draft| {
+        draft.rate = Some("2/s".into());
+        draft.burst = Some("2".into());
+        draft.dry_run = Some("yes".into());
+    });
+    let quota = budget("quota", |draft| {
+        draft.quota = Some("2 per day".into());
+        draft.dry_run = Some("yes".into());
+    });
+    let permits = budget("permits", |draft| {
+        draft.concurrency = Some("2".into());
+        draft.dry_run = Some("yes".into());
+    });
+    let node = FakeNode::start(1, vec![rate, quota, permits]).await;
+    let client = client(&[&node]);
+    let soon = Duration::from_secs(5);
+    for key in ["rate", "quota"] {
+        let limiter = client.limiter(key).expect("a key");
+        for _ in 0..5 {
+            let admitted = limiter.decide_within(1, soon).await;
+            assert!(admitted.is_admitted(), "{key}: {admitted:?}");
+        }
+        for _ in 0..5 {
+            assert!(limiter.check(1).await.is_ok(), "{key}");
+            assert!(limiter.acquire(1).await.is_ok(), "{key}");
+            assert!(limiter.try_acquire(1).is_ok(), "{key}");
+        }
+        assert_eq!(limiter.mode(), Mode::DryRun);
+        let counted = limiter.mode_stats().let_through;
+        assert!((16..=18).contains(&counted), "{key}: {counted} of 20");
+        // A freeze by an operator comes first.
+        limiter.set_mode(Mode::Freeze);
+        assert!(limiter.try_acquire(1).is_err(), "{key}");
+    }
+    let limiter = client.limiter("permits").expect("a key");
+    let mut held = Vec::new();
+    for _ in 0..5 {
+        held.push(
+            limiter
+                .permit()
+                .await
+                .expect("a permit, or none that counts"),
+        );
+        held.push(limiter.try_permit().expect("a permit, or none that counts"));
+    }
+    assert_eq!(limiter.mode_stats().let_through, 8);
 }

@@ -104,13 +104,13 @@ impl FaceListeners {
                 }
                 Face::Grpc => {
                     let limits = InterceptedService::new(grpc::service(decider), guard);
-                    let limits = limits.map_request(in_time);
+                    let routes = Routes::new(limits).prepare().map_request(in_time);
                     let protocol = grpc_of(tls, STREAMS_PER_CONNECTION_MAX);
                     tokio::spawn(port::serve(
                         listener,
                         connections,
                         protocol,
-                        limits,
+                        routes,
                         stopping,
                     ))
                 }

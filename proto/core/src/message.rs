@@ -4,7 +4,7 @@
 //! snapshot of counters that only grow. So any message may be lost, duplicated, late, or overtaken.
 
 use crate::allocate;
-use crate::budget::{Budget, Claim, Limit, OnLeaseExpiry};
+use crate::budget::{Budget, Claim, Enforcement, Limit, OnLeaseExpiry};
 use crate::demand::DemandCurve;
 use crate::edge::Vector;
 use crate::share::{Kind, Share};
@@ -300,6 +300,8 @@ pub struct Terms {
     /// The limit in the words of its author, to be told to callers; nothing is decided by it. `None` for permits, and
     /// if unknown: nodes of earlier versions do not send it.
     pub written: Option<WrittenLimit>,
+    /// Determines if a client refuses what is beyond the limit, or admits and counts it.
+    pub enforcement: Enforcement,
 }
 
 /// A limit as its author wrote it: tokens per span. `100 per 60s` and `20 per 12s` are the same rate, and are written
@@ -349,6 +351,7 @@ impl From<&Budget> for Terms {
             },
             rate: budget.whole().rate,
             written: WrittenLimit::of(&budget.limit()),
+            enforcement: budget.enforcement(),
         }
     }
 }

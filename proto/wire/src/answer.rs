@@ -7,7 +7,7 @@ use crate::limits::{LINES_MAX, MESSAGE_BYTES_MAX};
 use crate::pb;
 use crate::read::{self, choice};
 use aliquot_core::allocate::{self, Headroom, Policy};
-use aliquot_core::budget::OnLeaseExpiry;
+use aliquot_core::budget::{Enforcement, OnLeaseExpiry};
 use aliquot_core::message::{Answer, AnswerLine, PeriodRest, Terms, Verdict, WrittenLimit};
 use aliquot_core::unit::{BudgetId, PeriodId, Rate, Seq, Span, Tokens};
 
@@ -119,6 +119,7 @@ impl From<&Terms> for pb::Terms {
             rate: terms.rate.grains(),
             written_tokens: terms.written.map_or(0, |written| written.tokens),
             written_per_ns: terms.written.map_or(0, |written| written.per.nanos()),
+            dry_run: terms.enforcement == Enforcement::DryRun,
         }
     }
 }
@@ -146,6 +147,10 @@ impl TryFrom<pb::Terms> for Terms {
                 tokens: terms.written_tokens,
                 per: Span::from_nanos(terms.written_per_ns),
             }),
+            enforcement: match terms.dry_run {
+                true => Enforcement::DryRun,
+                false => Enforcement::Enforced,
+            },
         })
     }
 }

@@ -2,7 +2,7 @@
 //! here is a change of the format and breaks running clusters.
 
 use aliquot_core::allocate;
-use aliquot_core::budget::OnLeaseExpiry;
+use aliquot_core::budget::{Enforcement, OnLeaseExpiry};
 use aliquot_core::command::{Changes, Command, Ending, Movement, Silence};
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{
@@ -123,6 +123,7 @@ fn an_answer_has_these_bytes() {
                 tokens: 12,
                 per: Span::from_nanos(13),
             }),
+            enforcement: Enforcement::DryRun,
         },
         rest: Some(PeriodRest {
             ends_in: Span::from_nanos(11),
@@ -143,16 +144,16 @@ fn an_answer_has_these_bytes() {
     };
     check(
         &answer,
-        "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 4e 08 01 10 02 1a \
+        "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 51 08 01 10 02 1a \
          0c 08 01 10 02 18 03 20 04 28 05 30 06 22 0c 08 06 10 05 18 04 20 03 28 02 \
-         30 01 2a 28 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
-         01 10 02 18 03 42 00 48 01 50 01 60 09 68 0a 70 0c 78 0d 30 0b 38 01 38 07",
+         30 01 2a 2b 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
+         01 10 02 18 03 42 00 48 01 50 01 60 09 68 0a 70 0c 78 0d 80 01 01 30 0b 38 01 38 07",
     );
 }
 
 /// As earlier versions send it.
 #[test]
-fn an_answer_without_the_rest_of_a_period_and_the_written_limit_is_read() {
+fn an_answer_without_later_fields_is_read() {
     let hex = "0a 04 08 01 10 02 12 04 08 03 10 04 18 05 20 06 28 01 32 46 08 01 10 02 1a \
                0c 08 01 10 02 18 03 20 04 28 05 30 06 22 0c 08 06 10 05 18 04 20 03 28 02 \
                30 01 2a 24 08 03 10 01 18 04 22 06 08 01 10 02 18 03 28 07 30 08 3a 06 08 \
@@ -165,8 +166,9 @@ fn an_answer_without_the_rest_of_a_period_and_the_written_limit_is_read() {
     let told = answer
         .lines
         .iter()
-        .map(|line| (line.rest, line.terms.written));
-    assert_eq!(told.collect::<Vec<_>>(), [(None, None)]);
+        .map(|line| (line.rest, line.terms.written, line.terms.enforcement));
+    let nothing = (None, None, Enforcement::Enforced);
+    assert_eq!(told.collect::<Vec<_>>(), [nothing]);
     check(&answer, hex);
 }
 

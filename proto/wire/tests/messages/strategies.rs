@@ -7,7 +7,7 @@ pub(crate) use budgets::{budget, draft, field_error, key, labels, pattern};
 pub(crate) use log::{command, snapshot};
 
 use aliquot_core::allocate::{self, Headroom, Policy};
-use aliquot_core::budget::OnLeaseExpiry;
+use aliquot_core::budget::{Enforcement, OnLeaseExpiry};
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{
@@ -160,9 +160,10 @@ prop_compose! {
         largest in tokens(), rate in any::<u64>(),
         floor in share(), ceiling in option::of(share()), dividing in dividing(),
         written in option::of((any::<u64>(), 1..=u64::MAX)),
+        enforcement in prop::sample::select(vec![Enforcement::Enforced, Enforcement::DryRun]),
     ) -> Terms {
         let written = written.map(|(tokens, nanos)| WrittenLimit { tokens, per: Span::from_nanos(nanos) });
-        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, central_mode, largest, rate: Rate::from_grains(rate), written }
+        Terms { kind, scale, on_lease_expiry, max_hold, forget_after, floor, ceiling, dividing, central_mode, largest, rate: Rate::from_grains(rate), written, enforcement }
     }
 }
 
