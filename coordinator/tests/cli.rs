@@ -452,6 +452,23 @@ async fn every_endpoint_is_tried_and_an_unreachable_cluster_has_its_own_exit_cod
     check(&key, 2, &[], &["--tls-cert and --tls-key belong together"]);
 }
 
+/// An endpoint that is no node's port for clients answers, and knows no command.
+#[tokio::test]
+async fn an_endpoint_that_is_no_node_is_passed_over() {
+    let node = Node::new().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = listener.local_addr().unwrap().to_string();
+    let served = tonic::transport::Server::builder()
+        .add_routes(tonic::service::Routes::default())
+        .serve_with_incoming(tokio_stream::wrappers::TcpListenerStream::new(listener));
+    tokio::spawn(served);
+    let with_other = ["cluster", "status", "--endpoint", &other];
+    check(&node.run(&with_other, "").await, 0, &["node 1"], &[]);
+    let alone = run(&with_other, "").await;
+    let why = format!("{other}: this is not a node's port for clients");
+    check(&alone, 3, &[], &["no node answered", &why]);
+}
+
 /// Maximum time that a silent endpoint costs a command: a second, and the start of the program.
 const SILENT_MAX: Duration = Duration::from_millis(1_500);
 

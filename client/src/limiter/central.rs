@@ -186,6 +186,11 @@ impl Limiter {
         let Some(kind) = self.asks(no) else {
             return Err(self.refuse(n, no));
         };
+        // What a smaller cost has to wait for does not help this one.
+        let never = self.key_state.home.excess(n).is_some();
+        if never && !self.key_state.switch.lets_through() {
+            return Err(self.refuse(n, no));
+        }
         let outcome = match self.key_state.home.refusal_ttl(n, self.now()) {
             Some(wait) => {
                 let retry_after = Some(Duration::from_nanos(wait.nanos()));

@@ -251,7 +251,9 @@ impl Connection {
             }
             match status.code() {
                 Code::Unavailable => tried.push(format!("{address}: {}", status.message())),
-                Code::Unknown | Code::DeadlineExceeded | Code::Cancelled => {
+                // The port of something else, or a node that is older than the others.
+                Code::Unimplemented => tried.push(format!("{address}: {NO_NODE}")),
+                Code::Unknown | Code::DeadlineExceeded | Code::Cancelled | Code::Internal => {
                     lost |= effect != Effect::Read;
                     tried.push(format!("{address}: {}", status.message()));
                 }
@@ -376,13 +378,14 @@ async fn connect(
     Ok(admin.max_decoding_message_size(MESSAGE_BYTES_MAX))
 }
 
+/// Reason why an endpoint that answers did not carry out a command.
+const NO_NODE: &str =
+    "this is not a node's port for clients, or its version does not know this command";
+
 fn said(status: &Status) -> String {
     match status.code() {
         Code::Unauthenticated => format!("not authenticated: {}", status.message()),
         Code::PermissionDenied => format!("permission denied: {}", status.message()),
-        Code::Unimplemented => {
-            "the node does not know this command; is it older than this program?".to_owned()
-        }
         _ => status.message().to_owned(),
     }
 }

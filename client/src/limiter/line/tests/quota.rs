@@ -218,6 +218,11 @@ fn the_home_node_tells_what_is_left_and_when_the_period_ends() {
     // Repeated without a question, with the same wait.
     let again = limiter.decide_within(9, Duration::MAX).now_or_never();
     assert_eq!(again.and_then(|again| again.retry_after()), rest);
+    // One that no period has is not told to be asked again.
+    let never = limiter.decide_within(1_001, Duration::MAX).now_or_never();
+    let never = never.expect("nothing is asked");
+    assert!(never.refused().is_some_and(Refused::is_never), "{never:?}");
+    assert_eq!(never.retry_after(), None);
     let look = limiter.decide_within(0, Duration::MAX).now_or_never();
     let look = look.expect("nothing is asked");
     assert!(look.is_admitted());
