@@ -80,6 +80,42 @@ pub fn usual(scenario: &Scenario) -> Window<'static> {
     }
 }
 
+/// Verdict on a run, with its reasons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ruling {
+    pub(crate) verdict: Verdict,
+    /// Invariants and assertions that did not hold.
+    pub(crate) failures: Vec<String>,
+    /// Invariants and assertions that could not be judged, with the reason.
+    pub(crate) doubts: Vec<String>,
+}
+
+impl Ruling {
+    /// Judges a run by the invariants and by these assertions. `heals` is the length of its healing phase.
+    pub(crate) fn of(asserts: &[Assert], figures: &Figures<'_>, heals: u64) -> Self {
+        let breaches = figures.result.breaches.iter();
+        let mut failures: Vec<String> = breaches.map(ToString::to_string).collect();
+        let mut doubts = figures.result.doubts.clone();
+        for assert in asserts {
+            match check(assert, figures, heals) {
+                Checked::Holds => {}
+                Checked::Fails(what) => failures.push(what),
+                Checked::Unknown(what) => doubts.push(what),
+            }
+        }
+        let verdict = match (failures.is_empty(), doubts.is_empty()) {
+            (false, _) => Verdict::Fail,
+            (true, false) => Verdict::Unknown,
+            (true, true) => Verdict::Pass,
+        };
+        Self {
+            verdict,
+            failures,
+            doubts,
+        }
+    }
+}
+
 /// Runs one seed and judges it.
 ///
 /// Counts the bytes of messages only if `bytes` is set. Counting costs time and changes nothing else.
@@ -102,20 +138,11 @@ pub fn judge_plan(plan: Plan, asserts: &[Assert], bytes: bool) -> SeedResult {
         scenario: &drawn,
         result: &result,
     };
-    let mut failures: Vec<String> = result.breaches.iter().map(ToString::to_string).collect();
-    let mut doubts = result.doubts.clone();
-    for assert in asserts {
-        match check(assert, &figures, heals) {
-            Checked::Holds => {}
-            Checked::Fails(what) => failures.push(what),
-            Checked::Unknown(what) => doubts.push(what),
-        }
-    }
-    let verdict = match (failures.is_empty(), doubts.is_empty()) {
-        (false, _) => Verdict::Fail,
-        (true, false) => Verdict::Unknown,
-        (true, true) => Verdict::Pass,
-    };
+    let Ruling {
+        verdict,
+        failures,
+        doubts,
+    } = Ruling::of(asserts, &figures, heals);
     let window = usual(&drawn);
     let keys: Vec<KeyFigures> = result
         .timeline

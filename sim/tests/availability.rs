@@ -78,6 +78,16 @@ fn a_fleet_that_admits_nothing_fails_whatever_it_expects() {
     fails(&first(&none), "0 were used");
 }
 
+/// Of 25 tokens, chance decides how many exactly are used, but not that none is.
+#[test]
+fn a_fleet_that_admits_nothing_of_a_low_rate_fails() {
+    let low = without_quorum("0s", "")
+        .replace("rate = \"100/s\"\nburst = 20", "rate = \"1/s\"\nburst = 1")
+        .replace("rate = \"50/s\"", "rate = \"1/s\"")
+        .replace("[run]", "[run]\nheal = \"0s\"");
+    fails(&first(&low), "0 were used");
+}
+
 #[test]
 fn a_scenario_states_the_part_that_it_expects() {
     let outage = without_quorum("6s", "");

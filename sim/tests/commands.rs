@@ -75,6 +75,16 @@ fn exit_codes_say_what_the_help_says() {
         1,
         "invariant",
     );
+    // An assertion that fails is told by each command that runs a seed.
+    let most = "[[assert]]\nmetric = \"admitted\"\nat_most = 1\n[run]";
+    file(
+        "asserted.toml",
+        &BROKEN.replace("vm_pause", "pause").replace("[run]", most),
+    );
+    for command in ["explain", "report"] {
+        let arguments = [command, "asserted.toml", "--seed", "0"];
+        check(folder, &arguments, 1, "admitted at most 1");
+    }
     check(folder, &["run", "wrong.toml"], 2, "did you mean `count`?");
     check(folder, &["run", "clam"], 2, "did you mean \"calm\"?");
     check(folder, &["run", "calm", "--seeds", "5..5"], 2, "0..64");

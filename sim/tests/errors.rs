@@ -184,6 +184,29 @@ fn asserts_that_make_no_sense_are_told() {
             "assert[1].metric: exactly one of never, after_heal, metric, sometimes must be there"
         ],
     );
+    instead(
+        "[run]",
+        &assert("metric = \"admitted\"\nat_least = 1\ngroup = \"cleints\""),
+        &expect![[r#"assert[1].group = "cleints": the scenario has no such group"#]],
+    );
+    instead(
+        "[run]",
+        &assert("metric = \"admitted\"\nat_least = 1\nkey = \"read\""),
+        &expect![[
+            r#"assert[1].key = "read": the scenario has no such key; did you mean "reads"?"#
+        ]],
+    );
+}
+
+#[test]
+fn a_fault_that_never_happens_is_told() {
+    instead(
+        "[run]",
+        "[[fault]]\nkind = \"crash\"\nat = \"10s\"\n[run]",
+        &expect![[
+            r#"fault[1].at = "10s": must be before the end of the run, or it never happens"#
+        ]],
+    );
 }
 
 #[test]

@@ -88,9 +88,17 @@ pub fn service(
 + Sync
 + 'static {
     let decider = Arc::new(decider);
-    service_fn(move |request| {
+    service_fn(move |request: Request<Body>| {
         let decider = Arc::clone(&decider);
-        async move { Ok(answer(&decider, request).await) }
+        async move {
+            let is_head = request.method() == Method::HEAD;
+            let response = answer(&decider, request).await;
+            Ok(if is_head {
+                without_body(response)
+            } else {
+                response
+            })
+        }
     })
 }
 
@@ -101,11 +109,9 @@ async fn answer(decider: &Decider, request: Request<Body>) -> Response<Body> {
         ("/v1/reserve", &Method::POST) => join(reserved(decider, request).await),
         ("/v1/settle", &Method::POST) => join(settled(decider, request).await),
         ("/v1/release", &Method::POST) => join(released(decider, request).await),
-        ("/v1/openapi.json", &Method::GET) => openapi(),
-        ("/v1/openapi.json", &Method::HEAD) => without_body(openapi()),
-        (path, &Method::GET) if is_budget(path) => join(looked_at(decider, request).await),
-        (path, &Method::HEAD) if is_budget(path) => {
-            without_body(join(looked_at(decider, request).await))
+        ("/v1/openapi.json", &Method::GET | &Method::HEAD) => openapi(),
+        (path, &Method::GET | &Method::HEAD) if is_budget(path) => {
+            join(looked_at(decider, request).await)
         }
         (path, _) => not_served(path),
     }
@@ -136,8 +142,9 @@ fn is_budget(path: &str) -> bool {
         .is_some_and(|key| !key.is_empty())
 }
 
-/// Answers `HEAD` as `GET`, but for the body.
-fn without_body(mut response: Response<Body>) -> Response<Body> {
+/// Takes the body out of the answer to a `HEAD`, which tells the length that it would have. Over HTTP/2 it would be
+/// sent.
+pub fn without_body(mut response: Response<Body>) -> Response<Body> {
     let body = std::mem::take(response.body_mut());
     if let Some(length) = body.size_hint().exact() {
         let headers = response.headers_mut();

@@ -253,7 +253,11 @@ impl Connection {
                 Code::Unavailable => tried.push(format!("{address}: {}", status.message())),
                 // The port of something else, or a node that is older than the others.
                 Code::Unimplemented => tried.push(format!("{address}: {NO_NODE}")),
-                Code::Unknown | Code::DeadlineExceeded | Code::Cancelled | Code::Internal => {
+                // Or the answer is none of gRPC. A change is not repeated, since a node may have failed in the middle of it.
+                Code::Internal if effect == Effect::Read => {
+                    tried.push(format!("{address}: {}", status.message()));
+                }
+                Code::Unknown | Code::DeadlineExceeded | Code::Cancelled => {
                     lost |= effect != Effect::Read;
                     tried.push(format!("{address}: {}", status.message()));
                 }

@@ -24,8 +24,11 @@ pub(super) struct WaitingReports {
     queue: VecDeque<Waiting>,
     /// Number of these events of each session.
     sessions: BTreeMap<Incarnation, usize>,
+    /// Number of reports that were replaced since an event was removed.
+    replaced: usize,
 }
 
+/// An event that waits.
 #[derive(Debug)]
 struct Waiting {
     event: Event,
@@ -56,6 +59,7 @@ impl WaitingReports {
         };
         if let Some(earlier) = self.replaceable(&waiting.event) {
             *earlier = waiting;
+            self.replaced += 1;
             return;
         }
         if let Some(caller) = caller(&waiting.event) {
@@ -81,6 +85,7 @@ impl WaitingReports {
     /// Removes and returns the event that has waited longest.
     pub(super) fn pop(&mut self) -> Option<Event> {
         let Waiting { event, .. } = self.queue.pop_front()?;
+        self.replaced = 0;
         if let Some(caller) = caller(&event)
             && let Some(count) = self.sessions.get_mut(&caller.edge.child)
         {
@@ -115,9 +120,9 @@ impl WaitingReports {
         self.queue.len()
     }
 
-    /// Returns true if more events may be read.
+    /// Returns true if more events may be read. Reports that replace others take time as well.
     pub(super) fn has_room(&self) -> bool {
-        self.queue.len() < Self::EVENTS_MAX
+        self.queue.len() + self.replaced < Self::EVENTS_MAX
     }
 }
 
@@ -213,12 +218,18 @@ mod tests {
         }
         assert_eq!(unrenewed(&mut waiting), [(1, 9)]);
         assert_eq!(waiting.len(), 2);
+        for seq in 10..=127 {
+            assert!(waiting.has_room());
+            waiting.push(report(1, seq, long));
+        }
+        assert!(!waiting.has_room(), "a session that repeats is not read on");
+        assert_eq!(unrenewed(&mut waiting), [(1, 127)]);
         let popped = std::iter::from_fn(|| waiting.pop());
         let popped = popped.filter_map(|event| match event {
             Event::Report { report, .. } => Some((report.edge.child.get(), report.seq.get())),
             _ => None,
         });
-        assert_eq!(popped.collect::<Vec<_>>(), [(1, 9), (2, 1)]);
+        assert_eq!(popped.collect::<Vec<_>>(), [(1, 127), (2, 1)]);
         assert!(waiting.is_empty() && waiting.sessions.is_empty());
     }
 

@@ -12,7 +12,7 @@ use crate::session::STREAMS_PER_CONNECTION_MAX;
 use aliquot_faces::{Decider, Face, Rlqs, Uncovered, grpc, resp};
 use axum::body::Body;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::fs;
 use std::io;
@@ -202,8 +202,10 @@ where
     service_fn(move |request: Request<tonic::body::Body>| {
         let (face, mut guard) = (face.clone(), guard.clone());
         async move {
+            let is_head = request.method() == Method::HEAD;
             match admitted(&mut guard, request.map(Body::new)) {
                 Ok(request) => face.oneshot(request).await,
+                Err(status) if is_head => Ok(aliquot_faces::http::without_body(denied(&status))),
                 Err(status) => Ok(denied(&status)),
             }
         }

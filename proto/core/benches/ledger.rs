@@ -3,7 +3,7 @@
 
 use aliquot_core::account::Account;
 use aliquot_core::allocate;
-use aliquot_core::budget::OnLeaseExpiry;
+use aliquot_core::budget::{Enforcement, OnLeaseExpiry};
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::leader::Leader;
@@ -78,6 +78,7 @@ fn terms() -> Terms {
         largest: Tokens::ZERO,
         rate: Rate::ZERO,
         written: None,
+        enforcement: Enforcement::Enforced,
     }
 }
 

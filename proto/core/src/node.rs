@@ -69,6 +69,8 @@ struct Session {
     last_confirmed: Option<(Seq, Span)>,
     /// Set once it is known that a short lease might end between two of its reports.
     is_slow: bool,
+    /// Set once this session was granted permits.
+    was_given_permits: bool,
     /// Budgets of which this session was ever granted a part. It holds nothing of any other budget.
     given: BTreeSet<BudgetId>,
 }

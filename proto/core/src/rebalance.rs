@@ -59,7 +59,7 @@ pub struct OwnSessions {
 ///   assume.
 ///
 /// Permits that a moving client has in flight stay booked at its former node until their maximum hold is over,
-/// because nobody tells that node of their release. So a client that holds permits is moved last, and only from a
+/// because that node does not learn of their release. So a client that holds permits is moved last, and only from a
 /// node that has more than [`Rebalancer::CROWDED_PERCENT`] of the mean: an uneven number of sessions costs
 /// some work, a permit that stays booked is missing to the whole fleet.
 ///

@@ -1,7 +1,8 @@
 //! `explain`: shows what led to a breach, from two leases before it.
 
 use super::command::{Usage, say, scenario};
-use crate::judge::Verdict;
+use crate::figure::Figures;
+use crate::judge::{Ruling, Verdict};
 use crate::oracle::Breach;
 use crate::plan::Plan;
 use crate::scenario::Scenario;
@@ -120,18 +121,29 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         tracer: Some(Box::new(Listener(Rc::clone(&story)))),
         bytes: false,
     };
-    let result = tier::live(Plan::draw(&scenario, args.seed), observe);
+    let plan = Plan::draw(&scenario, args.seed);
+    let (drawn, heals) = (plan.scenario.clone(), plan.heal());
+    let result = tier::live(plan, observe);
+    let figures = Figures {
+        scenario: &drawn,
+        result: &result,
+    };
+    let ruling = Ruling::of(&scenario.asserts, &figures, heals);
     let Some(breach) = result
         .breaches
         .iter()
         .chain(&result.allowed)
         .min_by_key(|breach| breach.within.1)
     else {
+        let reasons = ruling.failures.iter().chain(&ruling.doubts);
+        let reasons = reasons.map(|reason| format!("\n  {reason}"));
         say(&format!(
-            "{} seed {}: no invariant was broken",
-            scenario.name, args.seed
+            "{} seed {}: no invariant was broken{}",
+            scenario.name,
+            args.seed,
+            reasons.collect::<String>()
         ));
-        return Ok(Verdict::Pass);
+        return Ok(ruling.verdict);
     };
     say(&told(
         &scenario,
@@ -139,9 +151,5 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         &story.borrow(),
         &result.timeline.ready_leaders,
     ));
-    Ok(if result.breaches.is_empty() {
-        Verdict::Pass
-    } else {
-        Verdict::Fail
-    })
+    Ok(ruling.verdict)
 }

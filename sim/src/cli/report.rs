@@ -2,7 +2,8 @@
 
 use super::command::{Usage, say, scenario};
 use crate::drawing;
-use crate::judge::Verdict;
+use crate::figure::Figures;
+use crate::judge::{Ruling, Verdict};
 use crate::plan::Plan;
 use crate::tier::{self, Observe};
 use std::path::PathBuf;
@@ -32,9 +33,13 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     std::fs::write(&args.out, html)
         .map_err(|error| Usage(format!("{} cannot be written: {error}", args.out.display())))?;
     say(&format!("{}", args.out.display()));
-    Ok(if result.breaches.is_empty() {
-        Verdict::Pass
-    } else {
-        Verdict::Fail
-    })
+    let figures = Figures {
+        scenario: &plan.scenario,
+        result: &result,
+    };
+    let ruling = Ruling::of(&scenario.asserts, &figures, plan.heal());
+    for reason in ruling.failures.iter().chain(&ruling.doubts) {
+        say(reason);
+    }
+    Ok(ruling.verdict)
 }

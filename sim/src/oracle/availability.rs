@@ -21,6 +21,9 @@ const SHORTEST: u64 = 3 * SEC;
 /// The least tokens of the ideal limiter for which a window is judged: below, chance decides more than the fleet.
 const LEAST: f64 = 30.0;
 
+/// The least tokens of the ideal limiter in the whole run for which the fleet must use any.
+const LEAST_OF_NOTHING: f64 = 5.0;
+
 /// The times that the rule needs, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
@@ -177,11 +180,15 @@ impl Check {
         self.close(now);
         let bound = self.bounds.1;
         let judged = self.keys.iter_mut().zip(totals);
-        for (key, (used, ideal)) in judged.filter(|(_, (_, ideal))| ideal.tokens >= LEAST) {
+        for (key, (used, ideal)) in judged {
             let part = used.part_of(ideal);
-            key.of_run = Some(part);
+            let is_judged = ideal.tokens >= LEAST;
+            if is_judged {
+                key.of_run = Some(part);
+            }
             // Nothing at all is never enough.
-            if part < bound || used.tokens == 0.0 {
+            let is_nothing = used.tokens == 0.0 && ideal.tokens >= LEAST_OF_NOTHING;
+            if (is_judged && part < bound) || is_nothing {
                 self.found.fail_within(NAME, (0, now), || {
                     let amounts = (used, key.wanted_ever, ideal);
                     format!("{}, in the whole run", told(&key.name, amounts, bound))

@@ -166,20 +166,23 @@ impl Reader<'_> {
         }
         let target = |text: &str| Target::parse(text, topology.nodes, &topology.zones, &names);
         let faults = self.many("fault").into_iter();
-        let faults =
-            faults.map(|(place, table)| Fault::read(&self.fields("fault", place, table), &target));
+        let faults = faults.map(|(place, table)| {
+            let fields = self.fields("fault", place, table);
+            let fault = Fault::read(&fields, &target);
+            if run.duration > 0 && fault.at >= run.duration {
+                fields.refuse(
+                    "at",
+                    "must be before the end of the run, or it never happens",
+                );
+            }
+            fault
+        });
         let faults = faults.collect();
         let swarm = self
             .root
             .contains_key("swarm")
             .then(|| Swarm::read(&self.one("swarm")));
-        let marks: Vec<&str> = Mark::ALL.iter().map(|mark| mark.name()).collect();
-        let asserts = self.many("assert").into_iter();
-        let asserts = asserts
-            .filter_map(|(place, table)| {
-                Assert::read(&self.fields("assert", place, table), run.duration, &marks)
-            })
-            .collect();
+        let asserts = self.asserts(run.duration, swarm.is_some(), &clients, &budgets);
         Scenario {
             name: name.to_owned(),
             clocks: self.clocks(&target),
@@ -194,6 +197,33 @@ impl Reader<'_> {
             text: text.to_owned(),
             beside: beside.map(Path::to_owned),
         }
+    }
+
+    /// Reads the assertions, whose groups and keys must be those of the scenario. A swarm draws its own.
+    fn asserts(
+        &self,
+        duration: u64,
+        is_swarm: bool,
+        clients: &[Group],
+        budgets: &[(BudgetDraft, Budget)],
+    ) -> Vec<Assert> {
+        let marks: Vec<&str> = Mark::ALL.iter().map(|mark| mark.name()).collect();
+        let groups: Vec<&str> = clients.iter().map(|group| group.name.as_str()).collect();
+        let asked = clients.iter().filter_map(|group| group.key.as_deref());
+        let written = budgets.iter().map(|(_, budget)| budget.key().as_str());
+        let keys: Vec<&str> = asked.chain(written).collect();
+        let asserts = self.many("assert").into_iter();
+        asserts
+            .filter_map(|(place, table)| {
+                let fields = self.fields("assert", place, table);
+                let assert = Assert::read(&fields, duration, &marks)?;
+                if !is_swarm {
+                    check_known(&fields, "key", assert.key.as_deref(), &keys);
+                    check_known(&fields, "group", assert.group.as_deref(), &groups);
+                }
+                Some(assert)
+            })
+            .collect()
     }
 
     /// Reports the settings that a real node would refuse. A build without the real code cannot tell.
@@ -419,4 +449,13 @@ impl Reader<'_> {
             }
         }
     }
+}
+/// Refuses the name of something that the scenario does not have.
+fn check_known(fields: &Fields<'_>, field: &str, name: Option<&str>, known: &[&str]) {
+    let Some(name) = name.filter(|name| !known.contains(name)) else {
+        return;
+    };
+    let near = nearest(name, known.iter().copied());
+    let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+    fields.refuse(field, format!("the scenario has no such {field}{near}"));
 }

@@ -313,7 +313,6 @@ async fn a_loop_that_was_blocked_shows_for_how_long() {
         },
     )
     .await;
-    println!("seen at the stop {tries}");
     let log = fleet.nodes()[0].log();
     const SAID: &str = "a turn of the loop that renews leases took long";
     let warns = log

@@ -308,6 +308,21 @@ async fn the_state_of_a_key_is_told_and_nothing_is_taken() {
         let told = call(&decider, request.expect("a request")).await;
         assert_eq!((told.status, field(&told, "allow")), (405, "GET,HEAD"));
     }
+    for (path, status) in [
+        ("/v1/budgets/a", 200),
+        ("/v1/openapi.json", 200),
+        ("/v1/check", 405),
+        ("/v2", 404),
+    ] {
+        let request = Request::head(path).body(Body::empty()).expect("a request");
+        let response = service(decider.clone()).oneshot(request).await;
+        let response = response.expect("an answer");
+        assert_eq!(response.status().as_u16(), status, "{path}");
+        let length = &response.headers()[CONTENT_LENGTH];
+        assert_ne!(length, "0", "{path}");
+        let body = to_bytes(response.into_body(), 1).await.expect("no body");
+        assert!(body.is_empty(), "{path}");
+    }
     assert_eq!(decoded("a%2Fb%7e%zz%2"), "a/b~%zz%2");
     let request = Request::get("/v2").body(Body::empty());
     assert_eq!(

@@ -121,7 +121,7 @@ impl Node {
             };
         }
         let before = budget_state.account.counters(request.child).given;
-        let period = budget_state.account.period();
+        let (kind, period) = (budget_state.account.kind(), budget_state.account.period());
         let granted = before.plus(more).and_then(|given| {
             budget_state
                 .account
@@ -131,6 +131,7 @@ impl Node {
         if granted.is_some() {
             if let Some(session) = self.sessions.get_mut(&request.child) {
                 session.given.insert(budget);
+                session.was_given_permits |= kind == Kind::Concurrency;
             }
             self.ledger.tell_child(request.child, budget);
         }

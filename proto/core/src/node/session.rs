@@ -59,6 +59,7 @@ impl Node {
             promised: now,
             last_confirmed: None,
             is_slow: false,
+            was_given_permits: false,
             given: BTreeSet::new(),
         };
         self.sessions.insert(client, session);
@@ -218,7 +219,9 @@ impl Node {
     /// Returns true if a session holds permits of any budget, in flight or not.
     #[must_use]
     pub fn holds_permits(&self, client: Incarnation) -> bool {
+        // Most clients never have permits, and may have parts of thousands of other budgets.
         let session = self.sessions.get(&client);
+        let session = session.filter(|session| session.was_given_permits);
         let mut given = session.iter().flat_map(|session| &session.given);
         given.any(|budget| {
             self.budgets.get(budget).is_some_and(|budget_state| {
@@ -321,7 +324,7 @@ impl Node {
         };
         let half = Span::from_nanos(lease.nanos() / 2);
         let is_late = session.last_confirmed.is_some() && now.after(half) > session.promised;
-        session.is_slow = is_late || report.lines.len() > Self::YOUNG_BUDGETS_MAX;
+        session.is_slow |= is_late || report.lines.len() > Self::YOUNG_BUDGETS_MAX;
     }
 
     /// Returns the maximum lease of a client whose process is young.
