@@ -2,7 +2,7 @@
 
 use aliquot_coordinator::session::{KEYS_MAX, Outbox, Outgoing, Refused};
 use aliquot_core::allocate;
-use aliquot_core::budget::{Key, OnLeaseExpiry};
+use aliquot_core::budget::{Enforcement, Key, OnLeaseExpiry};
 use aliquot_core::central::{DecisionReply, Outcome, Reason};
 use aliquot_core::decision_requests::DecisionRequests;
 use aliquot_core::demand::DemandCurve;
@@ -51,6 +51,7 @@ fn terms() -> Terms {
             tokens: u64::MAX,
             per: Span::from_nanos(u64::MAX),
         }),
+        enforcement: Enforcement::DryRun,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{LEASE, demand, edge, share};
 use aliquot_core::allocate;
-use aliquot_core::budget::OnLeaseExpiry;
+use aliquot_core::budget::{Enforcement, OnLeaseExpiry};
 use aliquot_core::edge::{Counters, Vector};
 use aliquot_core::holder::{Holder, Wants};
 use aliquot_core::ledger::{Ledger, ReportError};
@@ -291,6 +291,7 @@ fn terms() -> Terms {
         largest: Tokens::ZERO,
         rate: Rate::ZERO,
         written: None,
+        enforcement: Enforcement::Enforced,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{LEASE, TERM, demand, edge, share};
 use aliquot_core::account::Account;
 use aliquot_core::allocate;
-use aliquot_core::budget::OnLeaseExpiry;
+use aliquot_core::budget::{Enforcement, OnLeaseExpiry};
 use aliquot_core::edge::{Vector, meets};
 use aliquot_core::holder::{Holder, Output, Wants};
 use aliquot_core::ledger::{Dealing, Ledger, WholeView};
@@ -68,6 +68,7 @@ fn terms(forget_after: Span) -> Terms {
         largest: Tokens::ZERO,
         rate: Rate::ZERO,
         written: None,
+        enforcement: Enforcement::Enforced,
     }
 }
 
