@@ -394,3 +394,35 @@ fn what_comes_of_a_budget_that_is_claimed_no_more_goes_back() {
     let escrows = [[0, 0, 10, 0], [0, 0, 20, 0], [0, 0, 25, 0]];
     given_to_no_client(&quota(), 1, escrows);
 }
+
+/// Clients that hold permits are moved to other nodes last.
+#[test]
+fn a_client_with_a_part_of_permits_holds_permits_and_one_with_a_rate_does_not() {
+    let rate = floored();
+    let (node, client) = node_with_client(&rate, given(&rate, [100, 100, 100, 0]));
+    let session = client.edge().expect("a session").child;
+    assert!(!node.account(B).expect("a book").holding(session).is_zero());
+    assert!(!node.holds_permits(session));
+    let permits = budget(|draft| {
+        draft.concurrency = Some("10".into());
+        draft.max_hold = Some("60s".into());
+    });
+    let whole = Vector::from_array([0, 10, 0, 0, 0, 0]);
+    let (mut node, mut client) = node_with_client(&permits, whole);
+    let session = client.edge().expect("a session").child;
+    for round in 5..10 {
+        let now = at(round * 100);
+        let _ = client.try_permit_at(B, now);
+        let report = client.report(now, 0).expect("a report");
+        node.handle_report(&report, now);
+        node.tick(now);
+        for output in node.poll_outputs() {
+            if let NodeOutput::Answer(answer) = output {
+                client.handle_answer(&answer, now);
+            }
+        }
+    }
+    assert!(!node.account(B).expect("a book").holding(session).is_zero());
+    assert!(node.holds_permits(session));
+    assert!(!node.holds_permits(Incarnation::new(99)));
+}
