@@ -186,7 +186,7 @@ impl Limiter {
         let Some(kind) = self.asks(no) else {
             return Err(self.refuse(n, no));
         };
-        // What a smaller cost has to wait for does not help this one.
+        // A cost above the whole budget is refused for good, also where a smaller one was just told to wait.
         let never = self.key_state.home.excess(n).is_some();
         if never && !self.key_state.switch.lets_through() {
             return Err(self.refuse(n, no));

@@ -28,11 +28,8 @@ use body::{FieldError, Fields};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use serde_json::{Value, json};
-use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
-use tower::{Service, service_fn};
 
 /// Description of the face, as it is served.
 pub const OPENAPI: &str = include_str!("http/openapi.json");
@@ -73,83 +70,96 @@ const PART: [&str; 2] = ["key", "cost"];
 /// A response, or one about an error.
 type Reply = Result<Response<Body>, Box<Response<Body>>>;
 
-/// Returns the service of the face. Its port must check who is calling.
+/// Answers a request. The face's port must have checked the caller.
 ///
 /// The paths are few and fixed, and a general router allocates several times for each request.
-pub fn service(
-    decider: Decider,
-) -> impl Service<
-    Request<Body>,
-    Response = Response<Body>,
-    Error = Infallible,
-    Future = impl Future<Output = Result<Response<Body>, Infallible>> + Send,
-> + Clone
-+ Send
-+ Sync
-+ 'static {
-    let decider = Arc::new(decider);
-    service_fn(move |request: Request<Body>| {
-        let decider = Arc::clone(&decider);
-        async move {
-            let is_head = request.method() == Method::HEAD;
-            let response = answer(&decider, request).await;
-            Ok(if is_head {
-                without_body(response)
-            } else {
-                response
-            })
-        }
-    })
-}
-
-async fn answer(decider: &Decider, request: Request<Body>) -> Response<Body> {
-    match (request.uri().path(), request.method()) {
-        ("/v1/check", &Method::POST) => join(checked(decider, request).await),
-        ("/v1/check:batch", &Method::POST) => join(batch_checked(decider, request).await),
-        ("/v1/reserve", &Method::POST) => join(reserved(decider, request).await),
-        ("/v1/settle", &Method::POST) => join(settled(decider, request).await),
-        ("/v1/release", &Method::POST) => join(released(decider, request).await),
-        ("/v1/openapi.json", &Method::GET | &Method::HEAD) => openapi(),
-        (path, &Method::GET | &Method::HEAD) if is_budget(path) => {
-            join(looked_at(decider, request).await)
-        }
-        (path, _) => not_served(path),
+pub async fn answer(decider: &Decider, request: Request<Body>) -> Response<Body> {
+    let is_head = request.method() == Method::HEAD;
+    let response = routed(decider, request).await;
+    match is_head {
+        true => without_body(response),
+        false => response,
     }
 }
 
-/// Answers a request whose path, or whose method, is not served.
-fn not_served(path: &str) -> Response<Body> {
-    let methods = match path {
-        "/v1/check" | "/v1/check:batch" | "/v1/reserve" | "/v1/settle" | "/v1/release" => "POST",
-        "/v1/openapi.json" => "GET,HEAD",
-        path if is_budget(path) => "GET,HEAD",
-        _ => {
-            let detail = "there is no such path; /v1/openapi.json describes all";
-            return *failed(StatusCode::NOT_FOUND, detail);
-        }
-    };
-    let detail = "this path has another method; /v1/openapi.json describes all";
-    let mut response = *failed(StatusCode::METHOD_NOT_ALLOWED, detail);
-    let methods = HeaderValue::from_static(methods);
-    response.headers_mut().insert(ALLOW, methods);
-    response
-}
-
-const BUDGETS: &str = "/v1/budgets/";
-
-fn is_budget(path: &str) -> bool {
-    path.strip_prefix(BUDGETS)
-        .is_some_and(|key| !key.is_empty())
-}
-
-/// Takes the body out of the answer to a `HEAD`, which tells the length that it would have. Over HTTP/2 it would be
-/// sent.
+/// Takes the body out of the answer to a `HEAD`, and states its length. Over HTTP/2 the body would be sent.
 pub fn without_body(mut response: Response<Body>) -> Response<Body> {
     let body = std::mem::take(response.body_mut());
     if let Some(length) = body.size_hint().exact() {
         let headers = response.headers_mut();
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
+    response
+}
+
+async fn routed(decider: &Decider, request: Request<Body>) -> Response<Body> {
+    let Some(route) = Route::of(request.uri().path()) else {
+        let detail = "there is no such path; /v1/openapi.json describes all";
+        return *failed(StatusCode::NOT_FOUND, detail);
+    };
+    if !route.takes(request.method()) {
+        return wrong_method(route);
+    }
+    match route {
+        Route::Check => join(checked(decider, request).await),
+        Route::CheckBatch => join(batch_checked(decider, request).await),
+        Route::Reserve => join(reserved(decider, request).await),
+        Route::Settle => join(settled(decider, request).await),
+        Route::Release => join(released(decider, request).await),
+        Route::Budget => join(looked_at(decider, request).await),
+        Route::OpenApi => openapi(),
+    }
+}
+
+/// A path of the face.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    Check,
+    CheckBatch,
+    Reserve,
+    Settle,
+    Release,
+    Budget,
+    OpenApi,
+}
+
+impl Route {
+    const BUDGETS: &str = "/v1/budgets/";
+
+    fn of(path: &str) -> Option<Self> {
+        Some(match path {
+            "/v1/check" => Self::Check,
+            "/v1/check:batch" => Self::CheckBatch,
+            "/v1/reserve" => Self::Reserve,
+            "/v1/settle" => Self::Settle,
+            "/v1/release" => Self::Release,
+            "/v1/openapi.json" => Self::OpenApi,
+            path => {
+                let key = path.strip_prefix(Self::BUDGETS)?;
+                return (!key.is_empty()).then_some(Self::Budget);
+            }
+        })
+    }
+
+    /// Returns true if requests on this path read, and change nothing.
+    const fn reads(self) -> bool {
+        matches!(self, Self::Budget | Self::OpenApi)
+    }
+
+    fn takes(self, method: &Method) -> bool {
+        match self.reads() {
+            true => method == Method::GET || method == Method::HEAD,
+            false => method == Method::POST,
+        }
+    }
+}
+
+fn wrong_method(route: Route) -> Response<Body> {
+    let detail = "this path has another method; /v1/openapi.json describes all";
+    let mut response = *failed(StatusCode::METHOD_NOT_ALLOWED, detail);
+    let methods = if route.reads() { "GET,HEAD" } else { "POST" };
+    let methods = HeaderValue::from_static(methods);
+    response.headers_mut().insert(ALLOW, methods);
     response
 }
 
@@ -281,7 +291,7 @@ async fn looked_at(decider: &Decider, request: Request<Body>) -> Reply {
     let uri = request.uri();
     let status = status_of(uri)?;
     let path = uri.path();
-    let key = decoded(path.strip_prefix(BUDGETS).unwrap_or(path));
+    let key = decoded(path.strip_prefix(Route::BUDGETS).unwrap_or(path));
     let mapped = caller.budget_key(&key).map_err(|error| wrong(&error))?;
     let ask = Ask {
         key: mapped.key,

@@ -27,7 +27,6 @@ use std::fmt;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-use tower::ServiceExt;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
@@ -109,8 +108,8 @@ impl Ear {
 async fn ask(decider: &Decider, path: &str, body: &Value) -> (Response<Body>, Value) {
     let request = Request::post(path).header("content-type", "application/json");
     let request = request.body(Body::from(body.to_string())).unwrap();
-    let answer = http_face::service(decider.clone()).oneshot(request);
-    let (parts, body) = answer.await.unwrap().into_parts();
+    let answer = http_face::answer(decider, request).await;
+    let (parts, body) = answer.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     let said = serde_json::from_slice(&bytes).unwrap();
     (Response::from_parts(parts, Body::empty()), said)

@@ -251,9 +251,9 @@ impl Connection {
             }
             match status.code() {
                 Code::Unavailable => tried.push(format!("{address}: {}", status.message())),
-                // The port of something else, or a node that is older than the others.
+                // The endpoint is another service, or an older node.
                 Code::Unimplemented => tried.push(format!("{address}: {NO_NODE}")),
-                // Or the answer is none of gRPC. A change is not repeated, since a node may have failed in the middle of it.
+                // A service that does not speak gRPC, or a node with a defect. Changes end here: the node may have made them.
                 Code::Internal if effect == Effect::Read => {
                     tried.push(format!("{address}: {}", status.message()));
                 }

@@ -88,7 +88,7 @@ impl Peers {
             if let Some((peer, records)) = self.handle(event, context) {
                 arrived.extend(records.into_iter().map(|record| (peer, record)));
             }
-            true
+            !context.slice_is_over()
         });
         context.counts.records += arrived.len() as u64;
         arrived.retain(|(_, record)| self.book.is_latest(record.value().head));

@@ -233,6 +233,25 @@ mod tests {
         assert!(waiting.is_empty() && waiting.sessions.is_empty());
     }
 
+    /// The session was resumed on another stream: what came on the former one is not for the new one to replace.
+    #[test]
+    fn a_report_replaces_none_of_another_stream() {
+        let mut waiting = WaitingReports::default();
+        let long = WaitingReports::LONG;
+        waiting.push(report(1, 1, long));
+        waiting.push(Event::Gone { caller: caller(1) });
+        let Event::Report { caller, report } = report(1, 2, long) else {
+            unreachable!("a report")
+        };
+        let caller = Caller {
+            stream: StreamId::new(9),
+            ..caller
+        };
+        waiting.push(Event::Report { caller, report });
+        assert_eq!(waiting.len(), 3);
+        assert_eq!(unrenewed(&mut waiting), [(1, 1), (1, 2)]);
+    }
+
     #[test]
     fn events_are_read_while_fewer_than_the_maximum_wait() {
         let mut waiting = WaitingReports::default();

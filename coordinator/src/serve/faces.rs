@@ -9,7 +9,7 @@ use crate::api::metrics::FaceFigures;
 use crate::api::tls::{TlsError, TlsFiles};
 use crate::config::{FaceAddress, FacesConfig, face_setting};
 use crate::session::STREAMS_PER_CONNECTION_MAX;
-use aliquot_faces::{Decider, Face, Rlqs, Uncovered, grpc, resp};
+use aliquot_faces::{Decider, Face, Rlqs, Uncovered, grpc, http as http_face, resp};
 use axum::body::Body;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -92,7 +92,7 @@ impl FaceListeners {
             let decider = decider.of_face(face);
             tasks.push(match face {
                 Face::Http => {
-                    let service = guarded(aliquot_faces::http::service(decider), guard);
+                    let service = guarded(decider, guard);
                     let protocol = Protocol::Http { tls };
                     tokio::spawn(port::serve(
                         listener,
@@ -181,9 +181,9 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Puts a guard before the HTTP face.
-fn guarded<S>(
-    face: S,
+/// Returns the service of the HTTP face behind its guard.
+fn guarded(
+    decider: Decider,
     guard: FaceGuard,
 ) -> impl Service<
     Request<tonic::body::Body>,
@@ -193,21 +193,17 @@ fn guarded<S>(
 > + Clone
 + Send
 + Sync
-+ 'static
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
-    S: Clone + Send + Sync + 'static,
-    S::Future: Send,
-{
++ 'static {
+    let decider = Arc::new(decider);
     service_fn(move |request: Request<tonic::body::Body>| {
-        let (face, mut guard) = (face.clone(), guard.clone());
+        let (decider, mut guard) = (Arc::clone(&decider), guard.clone());
         async move {
             let is_head = request.method() == Method::HEAD;
-            match admitted(&mut guard, request.map(Body::new)) {
-                Ok(request) => face.oneshot(request).await,
-                Err(status) if is_head => Ok(aliquot_faces::http::without_body(denied(&status))),
-                Err(status) => Ok(denied(&status)),
-            }
+            Ok(match admitted(&mut guard, request.map(Body::new)) {
+                Ok(request) => http_face::answer(&decider, request).await,
+                Err(status) if is_head => http_face::without_body(denied(&status)),
+                Err(status) => denied(&status),
+            })
         }
     })
 }

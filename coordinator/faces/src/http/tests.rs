@@ -1,7 +1,6 @@
 use super::*;
 use crate::decider::testing::{self, decider};
 use http_body_util::BodyExt;
-use tower::ServiceExt;
 
 struct Told {
     status: u16,
@@ -10,10 +9,7 @@ struct Told {
 }
 
 async fn call(decider: &Decider, request: Request<Body>) -> Told {
-    let response = service(decider.clone())
-        .oneshot(request)
-        .await
-        .expect("infallible");
+    let response = answer(decider, request).await;
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.expect("a body").to_bytes();
     Told {
@@ -179,8 +175,8 @@ async fn the_head_of_an_answer_is_told_without_its_body() {
     let (decider, _) = decider(64);
     let ask = async |request: http::request::Builder| {
         let request = request.uri("/v1/budgets/a").body(Body::empty());
-        let response = service(decider.clone()).oneshot(request.expect("a request"));
-        let (parts, body) = response.await.expect("infallible").into_parts();
+        let response = answer(&decider, request.expect("a request")).await;
+        let (parts, body) = response.into_parts();
         (
             parts,
             body.collect().await.expect("a body").to_bytes().len(),
@@ -315,8 +311,7 @@ async fn the_state_of_a_key_is_told_and_nothing_is_taken() {
         ("/v2", 404),
     ] {
         let request = Request::head(path).body(Body::empty()).expect("a request");
-        let response = service(decider.clone()).oneshot(request).await;
-        let response = response.expect("an answer");
+        let response = answer(&decider, request).await;
         assert_eq!(response.status().as_u16(), status, "{path}");
         let length = &response.headers()[CONTENT_LENGTH];
         assert_ne!(length, "0", "{path}");

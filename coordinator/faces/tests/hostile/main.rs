@@ -136,13 +136,13 @@ fn request(input: &[u8]) -> Option<Request<Body>> {
 #[test]
 fn http_answers_with_json_and_blames_no_server() {
     let runtime = runtime();
-    let service = http_face::service(decider(&[]));
+    let decider = decider(&[]);
     attack("http", |input| {
         let Some(request) = request(input) else {
             return;
         };
         let answer = runtime.block_on(async {
-            let answer = service.clone().oneshot(request).await.unwrap();
+            let answer = http_face::answer(&decider, request).await;
             let (parts, body) = answer.into_parts();
             (parts, body.collect().await.unwrap().to_bytes())
         });

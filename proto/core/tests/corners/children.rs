@@ -413,14 +413,7 @@ fn a_client_with_a_part_of_permits_holds_permits_and_one_with_a_rate_does_not() 
     for round in 5..10 {
         let now = at(round * 100);
         let _ = client.try_permit_at(B, now);
-        let report = client.report(now, 0).expect("a report");
-        node.handle_report(&report, now);
-        node.tick(now);
-        for output in node.poll_outputs() {
-            if let NodeOutput::Answer(answer) = output {
-                client.handle_answer(&answer, now);
-            }
-        }
+        exchange(&mut node, &mut client, now);
     }
     assert!(!node.account(B).expect("a book").holding(session).is_zero());
     assert!(node.holds_permits(session));

@@ -168,14 +168,19 @@ pub(crate) fn node_with_client(budget: &Budget, whole: Vector) -> (Node, Client)
     for round in 0..5 {
         let now = at(round * 100);
         admits(&mut client, budget, now);
-        let report = client.report(now, 0).expect("a report");
-        node.handle_report(&report, now);
-        node.tick(now);
-        for output in node.poll_outputs() {
-            if let NodeOutput::Answer(answer) = output {
-                client.handle_answer(&answer, now);
-            }
-        }
+        exchange(&mut node, &mut client, now);
     }
     (node, client)
+}
+
+/// Gives a node the client's report, and the client what the node answers.
+pub(crate) fn exchange(node: &mut Node, client: &mut Client, now: Tick) {
+    let report = client.report(now, 0).expect("a report");
+    node.handle_report(&report, now);
+    node.tick(now);
+    for output in node.poll_outputs() {
+        if let NodeOutput::Answer(answer) = output {
+            client.handle_answer(&answer, now);
+        }
+    }
 }

@@ -218,7 +218,7 @@ fn the_home_node_tells_what_is_left_and_when_the_period_ends() {
     // Repeated without a question, with the same wait.
     let again = limiter.decide_within(9, Duration::MAX).now_or_never();
     assert_eq!(again.and_then(|again| again.retry_after()), rest);
-    // One that no period has is not told to be asked again.
+    // A cost above the quota is refused for good.
     let never = limiter.decide_within(1_001, Duration::MAX).now_or_never();
     let never = never.expect("nothing is asked");
     assert!(never.refused().is_some_and(Refused::is_never), "{never:?}");
