@@ -25,7 +25,7 @@ use crate::raft::Status;
 use crate::session::{self, Event};
 use crate::timer;
 use aliquot_core::message::{Answer, Report};
-use aliquot_core::node::{Node, NodeOutput};
+use aliquot_core::node::NodeOutput;
 use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{BudgetId, Tick};
 use aliquot_wire::gossip::{Record, Topic};
@@ -172,19 +172,15 @@ impl Actor {
     /// Returns the time until the loop must act even if no input arrives: for the next tick, a round
     /// that clients wait for, this node's report, or work on sessions and their long reports.
     fn next_due(&self) -> Duration {
-        let now = self.context.now;
-        let round = self.leadership.machine().urgent_at();
-        let report = self
-            .reporting
-            .urgent_at()
-            .filter(|_| self.own.machine().is_some());
-        let owes_answers = self.own.machine().is_some_and(Node::owes_answers);
-        let waiting = (owes_answers || !self.waiting_reports.is_empty()).then_some(now);
-        let urgent = [round, report, waiting, self.sessions.due(now)];
-        let due = urgent
-            .into_iter()
-            .flatten()
-            .fold(self.next_tick(), Tick::min);
+        let (now, node) = (self.context.now, self.own.machine());
+        let due = [
+            self.leadership.machine().poll_timeout(now),
+            node.and_then(|node| node.poll_timeout(now)),
+            node.and_then(|_| self.reporting.urgent_at()),
+            (!self.waiting_reports.is_empty()).then_some(now),
+            self.sessions.due(now),
+        ];
+        let due = due.into_iter().flatten().fold(self.next_tick(), Tick::min);
         Duration::from_nanos(due.since(now).nanos())
     }
 
@@ -194,9 +190,9 @@ impl Actor {
 
     /// Returns true while nothing is pending.
     fn rests(&self) -> bool {
-        let node = self.own.machine();
-        node.is_some_and(|node| node.is_at_rest(self.context.now))
-            && self.leadership.machine().is_at_rest()
+        let (now, node) = (self.context.now, self.own.machine());
+        node.is_some_and(|node| node.poll_timeout(now).is_none())
+            && self.leadership.machine().poll_timeout(now).is_none()
             && self.sessions.names.is_empty()
             && !self.leaving.has_begun()
     }
@@ -515,8 +511,9 @@ impl Actor {
         self.settle_node();
         self.report_if_due();
         // This node's own report may just have asked the leader for urgent work.
-        let urgent = self.leadership.machine().urgent_at();
-        if urgent.is_some_and(|at| at <= self.context.now) {
+        let now = self.context.now;
+        let due = self.leadership.machine().poll_timeout(now);
+        if due.is_some_and(|at| at <= now) {
             self.settle_leader();
             self.settle_node();
         }

@@ -1,5 +1,6 @@
 //! Ticks of the actor's loop, which do the work that depends on time alone.
 
+use aliquot_core::node::Node;
 use aliquot_core::unit::{Span, Tick};
 
 /// The time of the last tick, and of the last overload.
@@ -11,12 +12,6 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// Time between two ticks.
-    const EVERY: Span = Span::from_millis(20);
-
-    /// Time between two ticks while nothing is pending.
-    const AT_REST: Span = Span::from_millis(100);
-
     /// A tick that is later than this shows that the node is overloaded.
     const LATE: Span = Span::from_millis(300);
 
@@ -34,8 +29,8 @@ impl Ticks {
     /// Returns the time of the next tick. `rests` is true while nothing is pending.
     pub(super) fn next(&self, rests: bool) -> Tick {
         self.last.after(match rests {
-            true => Self::AT_REST,
-            false => Self::EVERY,
+            true => Node::TICK_AT_REST,
+            false => Node::TICK,
         })
     }
 

@@ -24,6 +24,7 @@ use crate::leadership::{Barrier, Leadership};
 use crate::lease::{child_span, longest_reading};
 use crate::ledger::{Child, Ledger, ReportError};
 use crate::message::{Answer, AnswerLine, FloorRelease, PeriodRest, Report, Terms};
+use crate::node::Node;
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::state::{Generation, State};
@@ -101,8 +102,7 @@ struct Unused {
 /// - **Time and outputs**: [`tick`](Self::tick) returns barriers and rounds,
 ///   [`poll_answers`](Self::poll_answers) the answers to nodes whose holdings changed.
 /// - **Queries** change nothing: [`is_ready`](Self::is_ready), [`term`](Self::term),
-///   [`urgent_at`](Self::urgent_at), [`is_at_rest`](Self::is_at_rest), [`ledger`](Self::ledger) and
-///   [`pool`](Self::pool).
+///   [`poll_timeout`](Self::poll_timeout), [`ledger`](Self::ledger) and [`pool`](Self::pool).
 ///
 /// # One turn of the shell
 ///
@@ -119,7 +119,7 @@ struct Unused {
 /// 4. `tick`. For [`LeaderOutput::Barrier`] the shell starts a quorum read after this call. For
 ///    [`LeaderOutput::Propose`] it appends the command.
 /// 5. `poll_answers`, and sends the answers.
-/// 6. The node's part of the turn: see [`Node`](crate::node::Node). If that made `urgent_at` due, steps 4 and
+/// 6. The node's part of the turn: see [`Node`](crate::node::Node). If that made `poll_timeout` due, steps 4 and
 ///    5 once more.
 #[derive(Debug, Hash)]
 pub struct Leader {
@@ -432,19 +432,24 @@ impl Leader {
             .answer(child, now, last_confirmed.seq, last_confirmed.lease, &books)
     }
 
-    /// Returns the time at which [`Leader::tick`] should be called at the latest, if a node waits for a
-    /// round.
+    /// Returns the time at which [`Leader::tick`] must be called at the latest if no input arrives:
+    ///
+    /// - that of the next urgent round if a node waits for one;
+    /// - [`Node::TICK`] after `now` if there is something to plan, to propose or to answer;
+    /// - `None` if time alone changes nothing soon.
     #[must_use]
-    pub fn urgent_at(&self) -> Option<Tick> {
+    pub fn poll_timeout(&self, now: Tick) -> Option<Tick> {
+        self.urgent_at()
+            .or_else(|| (!self.is_at_rest()).then(|| now.after(Node::TICK)))
+    }
+
+    fn urgent_at(&self) -> Option<Tick> {
         let due = self.left_over || self.ledger.is_urgent();
         let waits = due && self.is_ready() && self.proposed.is_none();
         waits.then(|| self.last_round.after(self.pace.urgent))
     }
 
-    /// Returns true if nothing is to be planned, proposed or answered. [`Leader::tick`] may then be called
-    /// rarely.
-    #[must_use]
-    pub fn is_at_rest(&self) -> bool {
+    fn is_at_rest(&self) -> bool {
         let planned = self.proposed.is_none() && self.ledger.is_at_rest();
         let done = !self.left_over && self.changed.is_empty();
         let idle = planned && done && self.notify_set.is_empty() && self.floors.is_empty();

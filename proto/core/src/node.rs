@@ -106,8 +106,7 @@ pub enum NodeOutput {
 /// - **Work** that follows from inputs: [`flush_urgent`](Self::flush_urgent) plans urgent budgets and makes answers.
 /// - **Outputs** are drained: [`poll_outputs`](Self::poll_outputs), [`take_report_urgent`](Self::take_report_urgent) and
 ///   [`report`](Self::report).
-/// - **Queries** change nothing: [`is_leased`](Self::is_leased), [`is_at_rest`](Self::is_at_rest),
-///   [`owes_answers`](Self::owes_answers),
+/// - **Queries** change nothing: [`is_leased`](Self::is_leased), [`poll_timeout`](Self::poll_timeout),
 ///   [`has_left`](Self::has_left), [`incarnation`](Self::incarnation), [`holder`](Self::holder), [`ledger`](Self::ledger),
 ///   [`account`](Self::account), [`undealt`](Self::undealt), [`central_permits`](Self::central_permits) and
 ///   [`remembered`](Self::remembered).
@@ -118,7 +117,7 @@ pub enum NodeOutput {
 /// never go back.
 ///
 /// 1. Inputs: any number of the calls above, in the order of arrival. If the turn was woken by the clock
-///    (every 20 ms, or every 100 ms while `is_at_rest`) instead: `clock_jumped`, only if boot clock and wall
+///    (every 20 ms, or every 100 ms while `poll_timeout` is `None`) instead: `clock_jumped`, only if boot clock and wall
 ///    clock disagree; then `tick`, or `tick_behind` while client reports may still be unread.
 /// 2. If this node leads, the leader's part of the turn: see [`Leader`](crate::leader::Leader). Its answers
 ///    to this node go to `handle_answer_but`.
@@ -129,8 +128,8 @@ pub enum NodeOutput {
 ///    hands it to the leader's machine directly if this node leads.
 /// 6. If that report made the leader urgent, steps 2 to 4 once more.
 ///
-/// Between turns the shell sleeps until an input arrives or the next tick, report or round is due, and does not
-/// sleep while the node `owes_answers`.
+/// Between turns the shell sleeps until an input arrives, the next tick or report is due, or the time of
+/// `poll_timeout` of either machine has come.
 #[derive(Debug, Hash)]
 pub struct Node {
     holder: Holder,

@@ -9,6 +9,7 @@ use aliquot_core::budget::{Budget, BudgetDraft};
 use aliquot_core::command::{Changes, Command};
 use aliquot_core::leader::{Leader, LeaderOutput, Pace};
 use aliquot_core::message::{Heard, Intent, Report};
+use aliquot_core::node::Node;
 use aliquot_core::state::State;
 use aliquot_core::unit::{Edge, Incarnation, NodeId, RequestId, Seq, Term, Tick};
 use aliquot_wire::limits::INSTANTIATE_MAX;
@@ -138,7 +139,8 @@ impl Cluster {
                 self.report();
             }
             self.tick();
-            let urgent = self.leader.urgent_at().is_some();
+            let due = self.leader.poll_timeout(self.now());
+            let urgent = due.is_some_and(|due| due < self.now().after(Node::TICK));
             self.millis += if urgent { 2 } else { 100 };
         }
     }

@@ -1,9 +1,15 @@
 //! Scheduling: the work that is done as time passes and as inputs arrive.
 
 use super::Node;
-use crate::unit::Tick;
+use crate::unit::{Span, Tick};
 
 impl Node {
+    /// Time between two ticks while something is pending.
+    pub const TICK: Span = Span::from_millis(20);
+
+    /// Time between two ticks while nothing is pending.
+    pub const TICK_AT_REST: Span = Span::from_millis(100);
+
     /// Advances time to `now`: checks the node's lease, closes silent sessions, frees what was kept of closed
     /// sessions, plans changed budgets, and makes answers.
     pub fn tick(&mut self, now: Tick) {
@@ -44,17 +50,22 @@ impl Node {
         self.push_answers(now);
     }
 
-    /// Returns true if reports were not answered yet, because long answers are made a few at a time. Then
-    /// [`Node::flush_urgent`] goes on with them.
+    /// Returns the time at which the node must be called at the latest if no input arrives:
+    ///
+    /// - `now` if reports were not answered yet, because long answers are made a few at a time:
+    ///   [`Node::flush_urgent`] goes on with them;
+    /// - [`Node::TICK`] after `now` if [`Node::tick`] may have something to do;
+    /// - `None` if time alone changes nothing soon: nothing is to be planned or answered, no client waits, and
+    ///   nothing of closed sessions is kept. Then it is enough to call `tick` every [`Node::TICK_AT_REST`].
     #[must_use]
-    pub fn owes_answers(&self) -> bool {
-        !self.reply_set.is_empty()
+    pub fn poll_timeout(&self, now: Tick) -> Option<Tick> {
+        if !self.reply_set.is_empty() {
+            return Some(now);
+        }
+        (!self.is_at_rest(now)).then(|| now.after(Self::TICK))
     }
 
-    /// Returns true if time alone changes nothing soon: nothing is to be planned or answered, no client
-    /// waits, and nothing of closed sessions is kept. [`Node::tick`] may then be called rarely.
-    #[must_use]
-    pub fn is_at_rest(&self, now: Tick) -> bool {
+    fn is_at_rest(&self, now: Tick) -> bool {
         let answered =
             self.reply_set.is_empty() && self.notify_set.is_empty() && self.outputs.is_empty();
         let kept = !self.kept_until.is_empty() || self.memory.booked().next().is_some();

@@ -69,7 +69,7 @@ fn short_answers_come_first_and_long_ones_a_few_at_a_time() {
     }
     let mut long = Vec::new();
     for call in 0..4 {
-        assert!(node.owes_answers(), "before call {call}");
+        assert_eq!(node.poll_timeout(at(1)), Some(at(1)), "before call {call}");
         let answers = flush(&mut node, at(1));
         let (more, short): (Vec<_>, Vec<_>) = answers
             .into_iter()
@@ -80,7 +80,29 @@ fn short_answers_come_first_and_long_ones_a_few_at_a_time() {
         long.extend(more.iter().map(|answer| answer.edge.child.get()));
     }
     assert_eq!(long, [1, 3, 5, 7]);
-    assert!(!node.owes_answers() && flush(&mut node, at(1)).is_empty());
+    assert_eq!(node.poll_timeout(at(1)), Some(at(1).after(Node::TICK)));
+    assert!(flush(&mut node, at(1)).is_empty());
+}
+
+#[test]
+fn a_node_is_called_at_once_for_answers_soon_for_changes_and_seldom_at_rest() {
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    assert_eq!(node.poll_timeout(at(0)), Some(at(0).after(Node::TICK)));
+    assert!(node.report(at(0), DAWN).is_some());
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let mut leased = answer(edge(0, 1), 1, &budget, 0, given(&budget, [0; 4]));
+    (leased.lease, leased.lines) = (Span::from_secs(3), Vec::new());
+    node.handle_answer(&leased, at(0));
+    node.tick(at(0));
+    assert_eq!(node.poll_timeout(at(0)), None);
+    let mut client = open(&mut node);
+    node.handle_report(&report(&mut client, 0, at(1)), at(1));
+    assert_eq!(node.poll_timeout(at(1)), Some(at(1)));
+    assert_eq!(flush(&mut node, at(1)).len(), 1);
+    assert_eq!(node.poll_timeout(at(1)), None);
+    // Without a lease there is a new one to ask for.
+    let late = at(3_001);
+    assert_eq!(node.poll_timeout(late), Some(late.after(Node::TICK)));
 }
 
 #[test]

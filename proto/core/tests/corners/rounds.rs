@@ -2,6 +2,7 @@
 
 use super::leader_host::LeaderHost;
 use super::setup::*;
+use aliquot_core::node::Node;
 use aliquot_core::state::Snapshot;
 use std::collections::BTreeMap;
 
@@ -73,7 +74,8 @@ impl Fleet {
                 self.report();
             }
             rounds.extend(self.tick());
-            let urgent = self.host.leader.urgent_at().is_some();
+            let due = self.host.leader.poll_timeout(at(self.now));
+            let urgent = due.is_some_and(|due| due < at(self.now).after(Node::TICK));
             self.now += if urgent { 2 } else { 100 };
         }
         rounds
