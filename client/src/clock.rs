@@ -9,6 +9,7 @@ pub(crate) mod prefetch;
 mod source;
 pub(crate) mod sync;
 
+#[doc(inline)]
 pub use aliquot_core::unit::{Span, Tick};
 pub use counter::CounterClock;
 pub use manual::ManualClock;

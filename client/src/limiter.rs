@@ -1,5 +1,6 @@
 //! The handle that decides requests of one key.
 
+mod allotment;
 mod central;
 mod combine;
 pub mod combined;
@@ -26,7 +27,9 @@ pub(crate) mod snapshot;
 mod watched;
 
 pub use crate::bucket::described::LimitInfo;
+#[doc(inline)]
 pub use aliquot_core::share::Kind;
+pub use allotment::Allotment;
 pub use decision::Decision;
 pub use refused::Excess;
 pub use reservation::{Reservation, Settled};
@@ -41,8 +44,7 @@ use crate::limiter::permit::Permit;
 use crate::limiter::refused::{Admission, Refused};
 use crate::limiter::shared::{ClockPolicy, Handle};
 use aliquot_core::central::RetryPolicy;
-use aliquot_core::share::Share;
-use aliquot_core::unit::{PeriodId, Rate, Tick, Tokens};
+use aliquot_core::unit::{PeriodId, Tick};
 use own::Own;
 use std::sync::Arc;
 use std::time::Duration;
@@ -466,22 +468,22 @@ impl Limiter {
     /// Returns the part of the budget that this process may use now, in the budget's own grains and rounded
     /// down.
     ///
-    /// The shares of all processes can be added up to check a fleet against its budget. Returns
-    /// [`Share::EMPTY`] if nothing may be used, and if there is no limit.
+    /// The allotments of all processes can be added up to check a fleet against its budget. All amounts are
+    /// zero if nothing may be used, and if there is no limit.
     #[must_use]
-    pub fn share(&self) -> Share {
+    pub fn allotment(&self) -> Allotment {
         let used = matches!(
             self.peek().right,
             LimiterState::Leased | LimiterState::Floor | LimiterState::Forever
         );
         if !used {
-            return Share::EMPTY;
+            return Allotment::default();
         }
         let view = self.key_state.bucket.view(self.now());
-        Share {
-            rate: Rate::from_grains(view.slot.rate_grains()),
-            burst: Tokens::from_grains(view.slot.grains(view.slot.burst)),
-            tokens: Tokens::from_grains(view.level),
+        Allotment {
+            rate: view.slot.rate_grains(),
+            burst: view.slot.grains(view.slot.burst),
+            tokens: view.level,
         }
     }
 }

@@ -6,7 +6,7 @@ pub(crate) mod switch;
 pub(crate) mod switched;
 pub(crate) mod watch;
 
-pub use crate::limiter::shared::Status;
+pub use crate::limiter::shared::{SessionId, Status};
 pub use counters::Waits;
 pub use switch::{Mode, ModeStats};
 pub use switched::Switched;

@@ -36,7 +36,7 @@ pub(crate) mod transport;
 
 use crate::bucket::BucketDecider;
 use crate::limiter::session_requests::SessionRequest;
-use crate::limiter::shared::{Command, Shared, Status};
+use crate::limiter::shared::{Command, SessionId, Shared, Status};
 use crate::local::debounce::{Debounce, Last, Rules};
 use crate::session::config::{Config, REPORT_EVERY};
 use crate::session::transport::{Dialer, Event, Link};
@@ -420,7 +420,7 @@ impl Session {
         self.mirror_lease(now);
         self.shared.set_status(Status {
             node: self.link().map(|link| link.address.clone()),
-            edge: self.machine.edge(),
+            session: self.machine.edge().map(SessionId::of),
             failure: self.failure.clone(),
             messages: self.messages,
             reports: self.reports,

@@ -17,6 +17,7 @@ pub mod openings;
 pub mod prose;
 pub mod pure;
 pub mod retired;
+pub mod signatures;
 pub mod size;
 pub mod source;
 pub mod tree;

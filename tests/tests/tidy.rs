@@ -3,7 +3,7 @@
 
 use aliquot_tests::tidy::{
     Allowed, Finding, Tree, assert_none, banned, circles, counts, dead, floors, glossary, modules,
-    openings, pure, retired, size, words,
+    openings, pure, retired, signatures, size, words,
 };
 use std::env;
 use std::fs;
@@ -113,6 +113,11 @@ fn no_file_is_empty() {
 #[test]
 fn the_map_names_every_crate_and_every_module_of_the_core() {
     holds(dead::the_map_names_every_part);
+}
+
+#[test]
+fn the_client_names_its_own_types() {
+    holds(signatures::the_client_names_its_own_types);
 }
 
 #[test]

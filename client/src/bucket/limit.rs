@@ -35,13 +35,13 @@ pub struct Limit {
 pub enum LimitError {
     /// The rate is out of range.
     #[error(
-        "rate: {tokens} tokens per {per} are not between one in ten days and 10¹² a second (nor 0)"
+        "rate: {tokens} tokens per {per:?} are not between one in ten days and 10¹² a second (nor 0)"
     )]
     Rate {
         /// Tokens per span.
         tokens: u64,
-        /// Span in which they are made.
-        per: Span,
+        /// Time in which they are made.
+        per: Duration,
     },
     /// The rate is negative, too large, or not a number.
     #[error("rate: {per_sec} a second is no rate; 0 to 10¹² are allowed")]
@@ -105,6 +105,13 @@ pub enum LimitError {
         /// The limit that was to be changed.
         what: &'static str,
     },
+}
+
+impl LimitError {
+    fn rate(tokens: u64, per: Span) -> Self {
+        let per = Duration::from_nanos(per.nanos());
+        Self::Rate { tokens, per }
+    }
 }
 
 /// A limit in fixed point.
@@ -218,7 +225,7 @@ impl Limit {
         let frequency = match self.rate {
             None | Some((0, _)) => Frequency::ZERO,
             Some((tokens, per)) => {
-                Frequency::new(tokens, per).map_err(|_| LimitError::Rate { tokens, per })?
+                Frequency::new(tokens, per).map_err(|_| LimitError::rate(tokens, per))?
             }
         };
         if let Some(kept) = now.and_then(|scale| Fitted::keep(scale, frequency, burst)) {
@@ -243,7 +250,7 @@ impl Limit {
             return Ok(fitted);
         }
         let frequency = Frequency::new(tokens, per);
-        let frequency = frequency.map_err(|_| LimitError::Rate { tokens, per })?;
+        let frequency = frequency.map_err(|_| LimitError::rate(tokens, per))?;
         Fitted::coarse(frequency, burst)
     }
 }
@@ -325,12 +332,4 @@ const fn gcd(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b % a, a);
     }
     b
-}
-
-impl From<Frequency> for Limit {
-    fn from(frequency: Frequency) -> Self {
-        Self {
-            rate: Some((frequency.tokens(), frequency.per())),
-        }
-    }
 }

@@ -1,18 +1,16 @@
 //! Reasons why a key has no limiter.
 
-use aliquot_core::budget::KeyError;
-
 /// The client has no limiter for a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyRefused {
     /// The text is not a valid key.
-    #[error("key {key:?}: it {error}")]
+    #[error("key {key:?}: it {reason}")]
     Invalid {
         /// Text that was given, cut to the maximum length of a key.
         key: String,
-        /// Reason why it is invalid.
-        error: KeyError,
+        /// Rule that it breaks, such as "must have at least one segment".
+        reason: String,
     },
     /// The client has its maximum number of keys, and all of them are in use.
     #[error("the client has {most} keys, all of them needed, and no room for another")]

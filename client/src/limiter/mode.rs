@@ -5,7 +5,7 @@ use crate::bucket::No;
 use crate::bucket::reserve::BucketCharge;
 use crate::limiter::refused::Admission;
 use crate::observe::switch::{Mode, ModeStats};
-use aliquot_core::unit::{PeriodId, Tick};
+use aliquot_core::unit::Tick;
 
 impl Limiter {
     /// Returns the mode in force: the client's unless that is [`Mode::Enforce`], else the limiter's own, else that of
@@ -85,7 +85,7 @@ impl Limiter {
             tokens: n,
             asked_at: now,
             decided_at: now,
-            period: PeriodId::new(0),
+            period: 0,
         }
     }
 

@@ -21,8 +21,9 @@ pub struct Admission {
     /// The decision lies between the two readings, both included. A check of admissions against a limit must
     /// count each of them somewhere in between.
     pub decided_at: Tick,
-    /// Period of the quota that the tokens belong to; zero for other kinds.
-    pub period: PeriodId,
+    /// Number of the quota's period that the tokens belong to; zero for other kinds. Later periods have higher
+    /// numbers.
+    pub period: u64,
 }
 
 impl Admission {
@@ -33,7 +34,7 @@ impl Admission {
             tokens,
             asked_at: at,
             decided_at: at,
-            period,
+            period: period.get(),
         }
     }
 
@@ -43,7 +44,7 @@ impl Admission {
             tokens,
             asked_at: charge.at,
             decided_at: charge.act_at,
-            period: charge.period,
+            period: charge.period.get(),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::bucket::reserve::BucketCharge;
 use crate::limiter::refused::{Admission, Refused};
 use crate::limiter::session_requests::Grant;
 use aliquot_core::central::RetryPolicy;
-use aliquot_core::unit::{PeriodId, Span, Tick};
+use aliquot_core::unit::{Span, Tick};
 use std::time::Duration;
 
 /// Tokens that were taken: use them from [`Reservation::act_at`] on, settle them, or put them back.
@@ -287,10 +287,10 @@ impl Reservation {
         self.charge.act_at
     }
 
-    /// Returns the period of the quota that the tokens belong to; zero for other kinds.
+    /// Returns the number of the quota's period that the tokens belong to; zero for other kinds.
     #[must_use]
-    pub const fn period(&self) -> PeriodId {
-        self.charge.period
+    pub const fn period(&self) -> u64 {
+        self.charge.period.get()
     }
 
     /// Returns the reservation as an admission, to check it against a limit: it counts at some time between

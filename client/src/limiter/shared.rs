@@ -82,8 +82,8 @@ pub(crate) struct Shared {
 pub struct Status {
     /// Address of the node that the client talks to, if it is connected.
     pub node: Option<String>,
-    /// The edge under which the client holds its allotments.
-    pub edge: Option<Edge>,
+    /// Session under which the client holds its allotments. It may outlive the connection that opened it.
+    pub session: Option<SessionId>,
     /// Time until the lease ends; zero without a lease.
     pub lease: Duration,
     /// Reason why the last connection failed or ended, after the address of its node. `None` once a node has
@@ -95,6 +95,24 @@ pub struct Status {
     pub messages: u64,
     /// Reports among these. Each one has an answer, so this is the number of round trips.
     pub reports: u64,
+}
+
+/// The identity of a session. No two sessions of a cluster have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId {
+    /// Run of the node that opened the session: a restarted node has another number.
+    pub node: u64,
+    /// Number of the session at that node.
+    pub client: u64,
+}
+
+impl SessionId {
+    pub(crate) const fn of(edge: Edge) -> Self {
+        Self {
+            node: edge.parent.get(),
+            client: edge.child.get(),
+        }
+    }
 }
 
 /// A request of a handle to the session.
@@ -277,7 +295,7 @@ impl Shared {
     fn new_key_state(&self, text: &str) -> Result<Arc<KeyState>, KeyRefused> {
         let key = Key::try_from(text).map_err(|error| KeyRefused::Invalid {
             key: text.chars().take(Key::BYTES_MAX).collect(),
-            error,
+            reason: error.to_string(),
         })?;
         let now = self.registry_now();
         let mut registry = write(&self.registry);

@@ -6,6 +6,7 @@ use aliquot_client::http::key;
 use aliquot_client::limiter::LimiterState;
 use aliquot_client::{Client, DefaultRule, KeyRefused, Limit, RateLimitLayer, Reason};
 use aliquot_core::budget::Budget;
+use aliquot_core::unit::Incarnation;
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
@@ -167,7 +168,7 @@ async fn a_session_with_many_forgotten_keys_renews_its_edge() {
     let client = client(&node, 512);
     let limiter = client.limiter("a").expect("a key");
     limiter.acquire(1).await.expect("a token");
-    let former = client.status().edge.expect("an edge");
+    let former = client.status().session.expect("an edge");
     for round in 0..6 {
         let strangers: Vec<_> = (0..500)
             .map(|at| {
@@ -183,13 +184,14 @@ async fn a_session_with_many_forgotten_keys_renews_its_edge() {
         })
         .await;
     }
-    until("another edge", || client.status().edge != Some(former)).await;
+    until("another edge", || client.status().session != Some(former)).await;
     assert_eq!(client.status().node, Some(node.address.clone()));
     // Between the two nothing is held.
     until("its part", || limiter.peek().right == LimiterState::Leased).await;
     limiter.acquire(1).await.expect("a token under it");
     until("the former session is over", || {
-        node.with(|inner| inner.node.ledger().child(former.child).is_none())
+        let child = Incarnation::new(former.client);
+        node.with(|inner| inner.node.ledger().child(child).is_none())
     })
     .await;
     let refused = client.limiter("stranger/0/0").expect("room").try_acquire(1);

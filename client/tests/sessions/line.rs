@@ -113,7 +113,7 @@ async fn a_waiter_is_served_after_the_client_moves() {
             false => (&second, &first),
         };
         let served = served_in_spite_of_a_move(&limiter, used, other).await;
-        until("it has moved", || client.status().edge != status.edge).await;
+        until("it has moved", || client.status().session != status.session).await;
         assert_eq!(served, 8);
     }
 }

@@ -16,6 +16,7 @@ mod silence;
 mod steady;
 
 use aliquot_client::limiter::{Kind, LimiterState};
+use aliquot_client::observe::SessionId;
 use aliquot_client::{BuildError, Client, KeyRefused, Reason};
 use aliquot_core::budget::{ExpiryDraft, PartDraft};
 use aliquot_core::unit::Span;
@@ -39,6 +40,15 @@ fn client(nodes: &[&FakeNode]) -> Client {
         .seed(1)
         .connect()
         .expect("a client")
+}
+
+/// Returns the session that the client named when it connected for the second time.
+fn resumed(node: &FakeNode) -> Option<SessionId> {
+    let edge = node.with(|inner| inner.opens[1].resume);
+    edge.map(|edge| SessionId {
+        node: edge.parent.get(),
+        client: edge.child.get(),
+    })
 }
 
 fn policy(key: &str, expiry: ExpiryDraft) -> aliquot_core::budget::Budget {
@@ -212,12 +222,12 @@ async fn a_lost_connection_is_taken_up_again_with_nothing_lost() {
     let client = client(&[&node]);
     let limiter = client.limiter("a").expect("a key");
     until("a share", || limiter.try_acquire(1).is_ok()).await;
-    let edge = client.status().edge;
+    let edge = client.status().session;
     node.cut(false);
     until("a new stream", || node.with(|inner| inner.opens.len() > 1)).await;
     until("a node", || client.status().node.is_some()).await;
-    assert_eq!(node.with(|inner| inner.opens[1].resume), edge);
-    assert_eq!(client.status().edge, edge);
+    assert_eq!(resumed(&node), edge);
+    assert_eq!(client.status().session, edge);
     limiter.try_acquire(1).expect("it was never out of use");
 }
 
@@ -232,17 +242,17 @@ async fn a_client_whose_node_dies_uses_its_lease_to_the_end_and_goes_on_with_ano
         true => (first, second),
         false => (second, first),
     };
-    let former = client.status().edge;
+    let former = client.status().session;
     dead.cut(true);
     until("the other node opens", || {
         other.with(|inner| !inner.opens.is_empty())
     })
     .await;
     if client.status().lease > Duration::from_millis(300) {
-        assert_eq!(client.status().edge, former, "a lease that runs is used");
+        assert_eq!(client.status().session, former, "a lease that runs is used");
         limiter.acquire(1).await.expect("the share under it");
     }
-    until("the other node", || client.status().edge != former).await;
+    until("the other node", || client.status().session != former).await;
     until("another share", || limiter.try_acquire(1).is_ok()).await;
     assert_eq!(client.status().node, Some(other.address));
 }
@@ -264,8 +274,11 @@ async fn a_client_that_is_sent_away_hands_back_first_and_goes() {
         first.with(|inner| inner.leaves) > 0,
         "it said that it leaves"
     );
-    let edge = second.with(|inner| inner.node.incarnation());
-    assert_eq!(client.status().edge.map(|edge| edge.parent), Some(edge));
+    let run = second.with(|inner| inner.node.incarnation());
+    assert_eq!(
+        client.status().session.map(|session| session.node),
+        Some(run.get())
+    );
 }
 
 /// A part that a client does not return when it leaves is idle until the lease of its session ends.
@@ -381,7 +394,7 @@ async fn a_quota_is_spent_once_and_reported() {
     until("five", || {
         if let Ok(admission) = limiter.try_acquire(1) {
             admitted += 1;
-            assert_eq!(admission.period.get(), 1, "the node's first");
+            assert_eq!(admission.period, 1, "the node's first");
         }
         admitted == 5
     })

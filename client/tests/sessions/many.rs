@@ -63,7 +63,7 @@ async fn a_client_with_all_the_keys_there_may_be_refuses_another_and_goes_on() {
     let client = client(&node);
     let held = client.limiter("a").expect("a key");
     held.acquire(1).await.expect("a token");
-    let edge = client.status().edge;
+    let edge = client.status().session;
     let mut others = limiters(&client, KEYS_MAX - 1);
     let no = client.limiter("one/more").err();
     assert_eq!(no, Some(KeyRefused::TooMany { most: KEYS_MAX }));
@@ -73,7 +73,7 @@ async fn a_client_with_all_the_keys_there_may_be_refuses_another_and_goes_on() {
     })
     .await;
     held.acquire(1).await.expect("what is held goes on");
-    assert_eq!(client.status().edge, edge, "under the same edge");
+    assert_eq!(client.status().session, edge, "under the same edge");
     others.truncate(KEYS_MAX / 2);
     until("there is room again", || client.limiter("one/more").is_ok()).await;
     held.acquire(1).await.expect("what is held goes on");
@@ -85,7 +85,7 @@ async fn a_key_is_refused(by: KeyRefusal, state: LimiterState, reason: Reason) {
     let client = client(&node);
     let held = client.limiter("a").expect("a key");
     held.acquire(1).await.expect("a token");
-    let edge = client.status().edge;
+    let edge = client.status().session;
     node.with(|inner| inner.refuses = Some(by));
     let other = client.limiter("b").expect("a key");
     until("there is no room", || other.peek().right == state).await;
@@ -93,7 +93,7 @@ async fn a_key_is_refused(by: KeyRefusal, state: LimiterState, reason: Reason) {
     assert_eq!(refused.reason, reason);
     assert_eq!(refused.retry_after, Some(Duration::from_secs(5)));
     held.acquire(1).await.expect("what is held goes on");
-    assert_eq!(client.status().edge, edge, "under the same edge");
+    assert_eq!(client.status().session, edge, "under the same edge");
     node.with(|inner| inner.refuses = None);
     until("there is room again", || {
         other.peek().right == LimiterState::Leased

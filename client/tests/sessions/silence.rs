@@ -1,7 +1,7 @@
 //! A node that stops answering: another one is tried, and the first is not left before the other is of use.
 
 use super::node::{FakeNode, rate};
-use super::{client, until};
+use super::{client, resumed, until};
 use aliquot_client::clock::{HostClock, Span};
 use aliquot_client::{Client, Clock, Limiter};
 use aliquot_core::unit::Tick;
@@ -55,9 +55,9 @@ fn sessions(node: &FakeNode) -> usize {
 #[tokio::test]
 async fn a_client_whose_node_answers_again_stays_and_leaves_nothing_elsewhere() {
     let pair = Pair::start().await;
-    let edge = pair.client.status().edge;
+    let edge = pair.client.status().session;
     pair.fall_silent().await;
-    assert_eq!(pair.client.status().edge, edge, "the lease runs");
+    assert_eq!(pair.client.status().session, edge, "the lease runs");
     pair.limiter.acquire(1).await.expect("the share under it");
     let reports = pair.used.with(|inner| inner.reports);
     until("it goes on reporting", || {
@@ -72,7 +72,7 @@ async fn a_client_whose_node_answers_again_stays_and_leaves_nothing_elsewhere() 
     let said = pair.other.with(|inner| (inner.reports, inner.leaves));
     assert_eq!(said, (1, 1), "it sent only a closing report");
     let status = pair.client.status();
-    assert_eq!(status.edge, edge);
+    assert_eq!(status.session, edge);
     assert_eq!(status.node, Some(pair.used.address.clone()));
     pair.limiter.acquire(1).await.expect("never out of use");
 }
@@ -80,20 +80,20 @@ async fn a_client_whose_node_answers_again_stays_and_leaves_nothing_elsewhere() 
 #[tokio::test]
 async fn after_a_switch_the_new_share_is_used_only_after_the_old() {
     let pair = Pair::start().await;
-    let former = pair.client.status().edge;
+    let former = pair.client.status().session;
     pair.fall_silent().await;
     let mut ends = Tick::from_nanos(0);
     until("it has gone over", || {
         let said = pair.other.with(|inner| inner.reports);
         let (now, status) = (HostClock.now(), pair.client.status());
-        if status.edge == former {
+        if status.session == former {
             assert_eq!(
                 said, 0,
                 "what is there is not asked for while the lease runs"
             );
             ends = ends.max(now.after(Span::from_nanos(status.lease.as_nanos() as u64)));
         }
-        status.edge != former
+        status.session != former
     })
     .await;
     assert!(HostClock.now() >= ends, "the old lease is over");
@@ -128,7 +128,7 @@ async fn a_redirect_to_the_node_being_dialled_is_followed_at_once() {
     until("it was handed back", || sessions(&pair.used) == 0).await;
     assert!(pair.used.with(|inner| inner.leaves) > 0);
     assert_eq!(pair.other.with(|inner| inner.opens.len()), 1);
-    assert_ne!(pair.client.status().edge, former.edge);
+    assert_ne!(pair.client.status().session, former.session);
     until("a share there", || pair.limiter.try_acquire(1).is_ok()).await;
 }
 
@@ -171,19 +171,19 @@ async fn a_client_with_one_node_redials_it_and_keeps_its_edge() {
     let client = client(&[&node]);
     let limiter = client.limiter("a").expect("a key");
     until("a share", || limiter.try_acquire(1).is_ok()).await;
-    let edge = client.status().edge;
+    let edge = client.status().session;
     node.with(|inner| inner.mute = true);
     until("another connection", || {
         node.with(|inner| inner.opens.len() > 1)
     })
     .await;
     node.with(|inner| inner.mute = false);
-    assert_eq!(node.with(|inner| inner.opens[1].resume), edge);
+    assert_eq!(resumed(&node), edge);
     let reports = node.with(|inner| inner.reports);
     until("it reports by it", || {
         node.with(|inner| inner.reports) > reports
     })
     .await;
-    assert_eq!(client.status().edge, edge);
+    assert_eq!(client.status().session, edge);
     assert_eq!(sessions(&node), 1);
 }

@@ -35,17 +35,17 @@ async fn a_steady_client_says_that_it_lives_and_nothing_of_the_keys_it_holds() {
     let (said, _, bytes) = last(&node);
     assert!(bytes <= 64, "{bytes} bytes");
     // On another stream the same session continues, with as little to report.
-    let edge = client.status().edge;
+    let edge = client.status().session;
     node.cut(false);
     until("a report on another stream", || {
         node.with(|inner| inner.opens.len() == 2) && last(&node).0 > said
     })
     .await;
     assert_eq!(last(&node).1, Some(0));
-    assert_eq!(client.status().edge, edge);
+    assert_eq!(client.status().session, edge);
     limiters[0].try_acquire(1).expect("it was never out of use");
     until("a line of the key in use", || last(&node).1 == Some(1)).await;
     let (_, _, bytes) = last(&node);
     assert!(bytes <= 64 + 64, "{bytes} bytes");
-    assert_eq!(client.status().edge, edge);
+    assert_eq!(client.status().session, edge);
 }

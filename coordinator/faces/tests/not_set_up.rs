@@ -8,7 +8,6 @@
 )]
 
 use aliquot_client::{KeyRefused, Limiter};
-use aliquot_core::budget::Key;
 use aliquot_faces::decider::{Limiters, Options};
 use aliquot_faces::resp::{Caller, Server};
 use aliquot_faces::rls::Rls;
@@ -42,7 +41,7 @@ impl Limiters for Unfit {
         }
         Err(KeyRefused::Invalid {
             key: key.to_owned(),
-            error: Key::try_from("").unwrap_err(),
+            reason: "must have at least one segment".into(),
         })
     }
 }

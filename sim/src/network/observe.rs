@@ -1,6 +1,6 @@
 //! Inspects all hosts and reports their state to the observer.
 
-use super::service::{Session, is_booked};
+use super::service::{Session, is_booked, share_of};
 use super::{LOOK_EVERY, Network};
 use crate::clock::SEC;
 use crate::mark::Mark;
@@ -19,7 +19,7 @@ impl Network<'_> {
             if let Some((budget, _)) = self.budget_of(client) {
                 let limiter = self.client_hosts[client].lock().limiter.clone();
                 let booked = limiter.filter(|limiter| is_booked(limiter.peek().right));
-                parts.extend(booked.map(|limiter| (budget, limiter.share())));
+                parts.extend(booked.map(|limiter| (budget, share_of(&limiter))));
             }
         }
         self.observer.believed(now, &self.state, parts);

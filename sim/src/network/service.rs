@@ -9,8 +9,8 @@ use crate::scenario::{Group, Shape, Verb};
 use crate::world::host::Callers;
 use aliquot_client::limiter::LimiterState;
 use aliquot_client::{Client, Limiter, Permit, Refused};
-use aliquot_core::share::Kind;
-use aliquot_core::unit::{Edge, PeriodId, Span};
+use aliquot_core::share::{Kind, Share};
+use aliquot_core::unit::{Edge, Incarnation, PeriodId, Rate, Span, Tokens};
 use futures_util::FutureExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -129,7 +129,11 @@ impl ClientHost {
         let status = session.as_ref().map(Client::status);
         let nanos = |lease: Duration| u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX);
         status.map_or((None, Span::ZERO), |status| {
-            (status.edge, Span::from_nanos(nanos(status.lease)))
+            let edge = status.session.map(|id| Edge {
+                parent: Incarnation::new(id.node),
+                child: Incarnation::new(id.client),
+            });
+            (edge, Span::from_nanos(nanos(status.lease)))
         })
     }
 
@@ -387,7 +391,7 @@ impl Request {
             .write(self.process, What::Refused(self.client_host.group.cost));
     }
 
-    fn told(&self, outcome: Result<(bool, PeriodId), Refused>) {
+    fn told(&self, outcome: Result<(bool, u64), Refused>) {
         let cost = self.client_host.group.cost;
         let what = match outcome {
             Err(refused) => return self.refused(&refused),
@@ -396,9 +400,9 @@ impl Request {
                 let (edge, lease) = self.client_host.edge();
                 What::Admitted(Admitted {
                     cost,
-                    period,
+                    period: PeriodId::new(period),
                     state: self.limiter.peek().right,
-                    share: self.limiter.share(),
+                    share: share_of(&self.limiter),
                     edge,
                     lease,
                 })
@@ -442,4 +446,14 @@ impl Request {
 /// Returns true if an admission has the right of a lease or of a floor.
 pub(super) const fn is_booked(state: LimiterState) -> bool {
     matches!(state, LimiterState::Leased | LimiterState::Floor)
+}
+
+/// Returns the part that a limiter may use, as the oracle counts it.
+pub(super) fn share_of(limiter: &Limiter) -> Share {
+    let part = limiter.allotment();
+    Share {
+        rate: Rate::from_grains(part.rate),
+        burst: Tokens::from_grains(part.burst),
+        tokens: Tokens::from_grains(part.tokens),
+    }
 }

@@ -245,7 +245,7 @@ async fn silent_connections_keep_no_session_and_no_operator_out() {
         limiter.acquire(1).await.ok()
     })
     .await;
-    let session = client.status().edge;
+    let session = client.status().session;
     let node = &fleet.nodes()[0];
     let mut silent = Vec::new();
     for address in [&node.listen, &node.peer_listen, &node.metrics_listen] {
@@ -256,7 +256,7 @@ async fn silent_connections_keep_no_session_and_no_operator_out() {
     still_serves(&fleet).await;
     let status = client.status();
     assert!(limiter.acquire(1).await.is_ok() && !status.lease.is_zero());
-    assert_eq!(status.edge, session, "the session goes on");
+    assert_eq!(status.session, session, "the session goes on");
     let displaced = |port: &str| {
         format!("aliquot_connections_refused_total{{port=\"{port}\",cause=\"displaced\"}}")
     };

@@ -4,7 +4,6 @@ use crate::limiter::decision::Decision;
 use crate::limiter::permit::Permit;
 use crate::limiter::refused::Admission;
 use crate::limiter::{Limiter, Reservation};
-use aliquot_core::unit::PeriodId;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ impl Acquired {
                 tokens: 1,
                 asked_at: permit.asked_at(),
                 decided_at: permit.decided_at(),
-                period: PeriodId::new(0),
+                period: 0,
             },
         }
     }

@@ -165,7 +165,7 @@ pub(super) fn no_key<A: Answers<R>, R>(parts: &Parts, refused: &KeyRefused) -> R
     };
     // Text from the request is not echoed.
     let detail = match refused {
-        KeyRefused::Invalid { error, .. } => format!("the key {error}"),
+        KeyRefused::Invalid { reason, .. } => format!("the key {reason}"),
         KeyRefused::TooMany { .. } | KeyRefused::Closed => refused.to_string(),
     };
     let problem = Problem {

@@ -9,7 +9,6 @@ use crate::rlqs::pb::rate_limit_strategy::{BlanketRule, Strategy};
 use crate::rlqs::pb::{BucketId, TokenBucket};
 use crate::rules::KeyRules;
 use aliquot_client::{KeyRefused, Limit, Limiter, ManualClock};
-use aliquot_core::budget::Key;
 use std::io;
 use tokio::time::sleep;
 use tokio_stream::StreamExt;
@@ -27,7 +26,7 @@ impl Limiters for Local {
         if key.starts_with("none") {
             return Err(KeyRefused::Invalid {
                 key: key.to_owned(),
-                error: Key::try_from("").unwrap_err(),
+                reason: "must have at least one segment".into(),
             });
         }
         if key.starts_with("permits") {
