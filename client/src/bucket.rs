@@ -61,7 +61,7 @@ use aliquot_core::planted::{self, Bug};
 use aliquot_core::share::Kind;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use exhausted_until::ExhaustedUntil;
-use step::{DebtWord, Next, update};
+use step::{AtomicWord, Next, update};
 use thread_cache::ThreadCaches;
 use wheel::Wheel;
 
@@ -430,7 +430,7 @@ const fn short(kind: Kind, no: No) -> No {
     }
 }
 
-impl DebtWord for Bucket {
+impl AtomicWord for Bucket {
     #[inline(always)]
     fn see(&self) -> u64 {
         self.hot.word.load(Ordering::Acquire)

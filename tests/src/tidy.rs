@@ -6,6 +6,7 @@
 //! entry states the difference; the list can only shrink.
 
 pub mod allowed;
+pub mod atomics;
 pub mod banned;
 pub mod circles;
 pub mod counts;

@@ -2,8 +2,8 @@
 //! rule can fail.
 
 use aliquot_tests::tidy::{
-    Allowed, Finding, Tree, assert_none, banned, circles, counts, dead, floors, glossary, modules,
-    openings, pure, retired, signatures, size, words,
+    Allowed, Finding, Tree, assert_none, atomics, banned, circles, counts, dead, floors, glossary,
+    modules, openings, pure, retired, signatures, size, words,
 };
 use std::env;
 use std::fs;
@@ -118,6 +118,11 @@ fn the_map_names_every_crate_and_every_module_of_the_core() {
 #[test]
 fn the_client_names_its_own_types() {
     holds(signatures::the_client_names_its_own_types);
+}
+
+#[test]
+fn decisions_share_one_loop() {
+    holds(atomics::decisions_share_one_loop);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //!
 //! The pair (word, tick) is guarded by a seqlock: `turn` is odd while a thread writes.
 
+use super::step::AtomicWord;
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 use aliquot_core::unit::Tick;
 
@@ -46,14 +47,8 @@ impl ExhaustedUntil {
     /// Records that `word` refuses until `until`; does nothing while another thread records.
     pub(super) fn note(&self, word: u64, until: Tick) {
         let turn = self.turn.load(Ordering::Relaxed);
-        let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
         let free = turn & 1 == 0;
-        if !free
-            || self
-                .turn
-                .compare_exchange(turn, turn + 1, done, found)
-                .is_err()
-        {
+        if !free || !self.turn.try_swap(turn, turn + 1) {
             return;
         }
         // A thread that reads any of these stores also sees that `turn` has changed.

@@ -29,7 +29,7 @@
 //! that a refund of that debt finds another era or fails its swap. It changes again after that epoch has begun,
 //! and is odd in between. What is taken in an odd era may be of either epoch, and is never put back.
 
-use super::step::{Next, update};
+use super::step::{AtomicWord, Next, update};
 use super::view::{View, WordView};
 use super::{AdmissionMode, Bucket, Need, No, Word};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
@@ -325,10 +325,8 @@ impl Bucket {
             }
             // Added to `back` before the swap: a concurrent refund may find less room, never more.
             let grains = slot.grains(units);
-            let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
-            let after = back.wrapping_add(grains);
-            let recorded = self.cold.back.compare_exchange(back, after, done, found);
-            if recorded.is_err() && !sync::planted(Bug::OthersUnseen) {
+            let recorded = self.cold.back.try_swap(back, back.wrapping_add(grains));
+            if !recorded && !sync::planted(Bug::OthersUnseen) {
                 return Next::Again;
             }
             // In vain unless the swap succeeds.

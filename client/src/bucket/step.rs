@@ -1,4 +1,4 @@
-//! The GCRA step and the compare-and-swap loop of every decision on a token bucket.
+//! The GCRA step of every decision on a token bucket, and the compare-and-swap loop of every decision.
 //!
 //! # In terms of GCRA
 //!
@@ -20,7 +20,8 @@
 //! # The loop
 //!
 //! A decision loads the debt, computes the step, and swaps the debt if it is unchanged: [`update`]. Limiters keep
-//! the debt in the word of a [`Bucket`](super::Bucket), keyed stores in the line of a key.
+//! the debt in the word of a [`Bucket`](super::Bucket), keyed stores in the line of a key. Windows, permits, pacers
+//! and breakers have words of other contents and steps of their own, and the same loop.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -94,13 +95,13 @@ impl<T> Next<T> {
     }
 }
 
-/// An atomic word with a debt, which other threads change as well.
-pub(crate) trait DebtWord {
+/// An atomic word that other threads change as well.
+pub(crate) trait AtomicWord {
     /// Returns the word (`Acquire`).
     fn see(&self) -> u64;
 
     /// Swaps `seen` for `next` (`AcqRel`). Returns false if another thread was first, or if the word does not
-    /// belong to the bucket any more.
+    /// belong to the same limit any more.
     fn try_swap(&self, seen: u64, next: u64) -> bool;
 
     /// Returns true if all that was read since `seen` was loaded belongs to it.
@@ -110,7 +111,7 @@ pub(crate) trait DebtWord {
 /// Looks at a word until what `look` makes of it takes effect: by a swap of the very word that was seen, or
 /// without one if what it read belonged together.
 #[inline(always)]
-pub(crate) fn update<T>(word: &impl DebtWord, mut look: impl FnMut(u64) -> Next<T>) -> T {
+pub(crate) fn update<T>(word: &impl AtomicWord, mut look: impl FnMut(u64) -> Next<T>) -> T {
     loop {
         let seen = word.see();
         match look(seen) {
@@ -121,8 +122,8 @@ pub(crate) fn update<T>(word: &impl DebtWord, mut look: impl FnMut(u64) -> Next<
     }
 }
 
-/// A word that is always of the same bucket.
-impl DebtWord for AtomicU64 {
+/// A word that is always of the same limit.
+impl AtomicWord for AtomicU64 {
     #[inline(always)]
     fn see(&self) -> u64 {
         self.load(Ordering::Acquire)

@@ -49,6 +49,7 @@ mod spending;
 
 pub(super) use content::Content;
 
+use super::step::AtomicWord;
 use crate::clock::native::PowerOfTwoSlice;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::{Span, Tick};
@@ -240,20 +241,17 @@ impl ThreadCaches {
             self.held.fetch_add(capacity, Ordering::AcqRel);
         }
         let next = u64::from(thread) << THREAD | owner & GENERATIONS | capacity;
-        let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
-        let opened = cache.owner.compare_exchange(owner, next, done, found);
-        if opened.is_err() {
+        let opened = cache.owner.try_swap(owner, next);
+        if !opened {
             self.held.fetch_sub(capacity, Ordering::AcqRel);
         }
-        opened.is_ok()
+        opened
     }
 
     /// Ends the ownership of a cache. Its capacity stays reserved.
     fn close(cache: &ThreadCache, owner: u64) -> bool {
         let next = owner.wrapping_add(GENERATION) & GENERATIONS;
-        let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
-        let closed = cache.owner.compare_exchange(owner, next, done, found);
-        closed.is_ok()
+        cache.owner.try_swap(owner, next)
     }
 
     /// Returns the capacity of closed caches that is to be released.
@@ -264,9 +262,7 @@ impl ThreadCaches {
 
     /// Claims the release of this much retired capacity. Returns false if another thread did.
     pub(super) fn claim_retired(&self, capacity: u64) -> bool {
-        let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
-        let claimed = self.retired.compare_exchange(capacity, 0, done, found);
-        claimed.is_ok()
+        self.retired.try_swap(capacity, 0)
     }
 
     /// Returns the capacity of a closed cache to the word.

@@ -10,6 +10,7 @@
 //! before the word that opens the slot (`Release`), and read after the word (`Acquire`). GCRA is not
 //! involved: permits are not replenished by time.
 
+use super::step::{AtomicWord, Next, update};
 use crate::sync::{AtomicU64, Ordering};
 use aliquot_core::unit::{Span, Tick};
 use std::sync::OnceLock;
@@ -96,27 +97,20 @@ impl Wheel {
     /// permit is counted that became void before [`Wheel::clear`].
     pub(crate) fn acquire(&self, now: Tick, is_void: impl Fn() -> bool) -> Option<PermitSlot> {
         let slots = self.slots.get()?;
-        loop {
-            let index = self.current.load(Ordering::Acquire) as usize % Self::SLOTS;
-            let slot = &slots[index];
-            let seen = slot.word.load(Ordering::Acquire);
+        let index = self.current.load(Ordering::Acquire) as usize % Self::SLOTS;
+        let slot = &slots[index];
+        update(&slot.word, |seen| {
             let (tag, count) = unpack(seen);
             if count >= CLOSED - 1 {
-                return None;
+                return Next::Keep(None);
             }
             let until = Tick::from_nanos(slot.until.load(Ordering::Relaxed));
             // The permit would expire at once, and its end would wake callers that wait for exactly that.
             if now >= until || is_void() {
-                return None;
+                return Next::Keep(None);
             }
-            let next = pack(tag, count + 1);
-            let swapped =
-                slot.word
-                    .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire);
-            if swapped.is_ok() {
-                return Some(PermitSlot { index, tag, until });
-            }
-        }
+            Next::Swap(pack(tag, count + 1), Some(PermitSlot { index, tag, until }))
+        })
     }
 
     /// Releases a permit. Returns false if it no longer counted, because it was cancelled.
@@ -124,22 +118,13 @@ impl Wheel {
         let Some(slots) = self.slots.get() else {
             return false;
         };
-        let slot = &slots[permit.index];
-        let mut seen = slot.word.load(Ordering::Acquire);
-        loop {
+        update(&slots[permit.index].word, |seen| {
             let (tag, count) = unpack(seen);
-            if tag != permit.tag || count == CLOSED || count == 0 {
-                return false;
+            match tag != permit.tag || count == CLOSED || count == 0 {
+                true => Next::Keep(false),
+                false => Next::Swap(pack(tag, count - 1), true),
             }
-            let next = pack(tag, count - 1);
-            match slot
-                .word
-                .compare_exchange(seen, next, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return true,
-                Err(found) => seen = found,
-            }
-        }
+        })
     }
 
     /// Cancels permits that were held for too long, and opens the next slot when it is time. Called by the
@@ -188,12 +173,7 @@ impl Wheel {
         let seen = slot.word.load(Ordering::Acquire);
         let (tag, count) = unpack(seen);
         // A late caller may still count a permit in an old slot, which must then be left alone.
-        let free = count == CLOSED
-            || (count == 0
-                && slot
-                    .word
-                    .compare_exchange(seen, pack(tag, CLOSED), Ordering::AcqRel, Ordering::Acquire)
-                    .is_ok());
+        let free = count == CLOSED || (count == 0 && slot.word.try_swap(seen, pack(tag, CLOSED)));
         if !free {
             return;
         }
@@ -207,20 +187,8 @@ impl Wheel {
 
 /// Closes a slot and returns the number of permits in it.
 fn close(slot: &SlotCount) -> u64 {
-    let mut seen = slot.word.load(Ordering::Acquire);
-    loop {
-        let (tag, count) = unpack(seen);
-        if count == CLOSED {
-            return 0;
-        }
-        match slot.word.compare_exchange(
-            seen,
-            pack(tag, CLOSED),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
-            Ok(_) => return count.into(),
-            Err(found) => seen = found,
-        }
-    }
+    update(&slot.word, |seen| match unpack(seen) {
+        (_, CLOSED) => Next::Keep(0),
+        (tag, count) => Next::Swap(pack(tag, CLOSED), count.into()),
+    })
 }

@@ -5,6 +5,7 @@ pub(crate) mod parts;
 pub(crate) mod touch;
 pub(crate) mod waiting;
 
+use crate::bucket::step::{AtomicWord, Next, update};
 use crate::bucket::{AdmissionMode, Bucket};
 use crate::limiter::refused::Excess;
 use crate::observe::counters::Counters;
@@ -148,9 +149,8 @@ impl KeyState {
 
     /// Records that the first caller in line waits for capacity that only a node can bring.
     pub(crate) fn first_waits_for_capacity(&self, now: Tick) {
-        let (done, found) = (Ordering::Release, Ordering::Relaxed);
         // The time of the first such record counts.
-        let _since = self.short.compare_exchange(0, now.nanos(), done, found);
+        let _was_first = self.short.try_swap(0, now.nanos());
     }
 
     /// Returns the time since which the first caller in line waits for capacity, or zero.
@@ -342,19 +342,11 @@ impl Home {
             0 => asked,
             largest => largest,
         };
-        let mut owed = self.owed.load(Ordering::Acquire);
-        loop {
-            let tokens = owed.min(most);
-            if tokens == 0 {
-                return None;
-            }
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            let left = owed - tokens;
-            match self.owed.compare_exchange(owed, left, done, found) {
-                Ok(_) => return Some(Debt { home: self, tokens }),
-                Err(seen) => owed = seen,
-            }
-        }
+        let tokens = update(&self.owed, |owed| match owed.min(most) {
+            0 => Next::Keep(0),
+            tokens => Next::Swap(owed - tokens, tokens),
+        });
+        (tokens > 0).then(|| Debt { home: self, tokens })
     }
 
     /// Takes all owed tokens, to be charged elsewhere.
@@ -385,13 +377,10 @@ impl Home {
     /// at a time, and none while earlier ones still do.
     pub(crate) fn served_by_time(&self, cost: u64, others_wait: bool, now: Tick) {
         self.vain.store(cost, Ordering::Relaxed);
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
         match others_wait {
             // Each of them would let one more in, and the line would never get shorter.
             true => {
-                let _known = self
-                    .vain_until
-                    .compare_exchange(0, now.nanos(), done, found);
+                let _was_first = self.vain_until.try_swap(0, now.nanos());
             }
             false => self.vain_until.store(now.nanos(), Ordering::Release),
         }
@@ -418,12 +407,8 @@ impl Home {
             true => 0,
             false => now.after(wait).nanos(),
         };
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let won = self.vain_until.compare_exchange(until, next, done, found);
-        if next == 0 {
-            return None;
-        }
-        won.is_err().then_some(wait)
+        let won = self.vain_until.try_swap(until, next);
+        (next != 0 && !won).then_some(wait)
     }
 
     /// Records that a cost was refused, to be asked for again after `retry`.

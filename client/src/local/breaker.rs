@@ -2,6 +2,7 @@
 
 mod mode;
 
+use crate::bucket::step::{AtomicWord, Next, update};
 use crate::clock::{CounterClock, SharedClock};
 use crate::limiter::refused::{Reason, Refused};
 use crate::observe::mode_guard::ModeGuard;
@@ -203,31 +204,30 @@ impl Breaker {
         self.shared.guard.check_frozen(1)?;
         // Before the word: a call that sees the breaker closed began before any later opening.
         let openings = self.shared.openings.load(Ordering::Acquire);
-        let mut seen = self.shared.word.load(Ordering::Acquire);
-        loop {
+        let trial = update(&self.shared.word, |seen| {
             let word = Word::unpack(seen);
             if word.state == State::Closed {
-                return Ok(self.leave(None, openings));
+                return Next::Keep(Ok(None));
             }
             let opens = self.opens_at(word);
             if now < opens {
-                let refused = Refused {
-                    retry_after: Some(Duration::from_nanos(opens.since(now).nanos())),
-                    ..Refused::from(Reason::Broken)
-                };
-                let applied = self.shared.guard.apply(1, refused);
-                return applied.map(|()| self.leave(None, openings));
+                return Next::Keep(Err(opens.since(now)));
             }
             let trial = Word {
                 state: State::Trying,
                 at: Self::unit_of(now),
                 ..word
             };
-            match self.swap(seen, trial) {
-                Ok(()) => return Ok(self.leave(Some(trial), openings)),
-                Err(found) => seen = found,
-            }
-        }
+            Next::Swap(trial.pack(), Ok(Some(trial)))
+        });
+        let trial = trial.or_else(|wait| {
+            let refused = Refused {
+                retry_after: Some(Duration::from_nanos(wait.nanos())),
+                ..Refused::from(Reason::Broken)
+            };
+            self.shared.guard.apply(1, refused).map(|()| None)
+        });
+        trial.map(|trial| self.leave(trial, openings))
     }
 
     /// Returns the present state.
@@ -296,15 +296,6 @@ impl Breaker {
         units
     }
 
-    fn swap(&self, seen: u64, next: Word) -> Result<(), u64> {
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let swapped = self
-            .shared
-            .word
-            .compare_exchange(seen, next.pack(), done, found);
-        swapped.map(|_| ())
-    }
-
     fn open(&self, openings: u16, now: Tick) -> Word {
         let count = openings.saturating_add(1).min(Word::COUNT_MAX);
         Word {
@@ -322,13 +313,12 @@ impl Breaker {
             None => Word::unpack(seen).state == State::Closed && seen != Word::CLOSED.pack(),
         };
         if counts {
-            let _ = self.swap(seen, Word::CLOSED);
+            let _was_first = self.shared.word.try_swap(seen, Word::CLOSED.pack());
         }
     }
 
     fn failed(&self, trial: Option<Word>, now: Tick) {
-        let mut seen = self.shared.word.load(Ordering::Acquire);
-        loop {
+        let opened = update(&self.shared.word, |seen| {
             let word = Word::unpack(seen);
             let next = match (trial, word.state) {
                 (Some(trial), State::Trying) if trial == word => self.open(word.count, now),
@@ -339,16 +329,12 @@ impl Breaker {
                     count: word.count + 1,
                     ..word
                 },
-                _ => return,
+                _ => return Next::Keep(false),
             };
-            match self.swap(seen, next) {
-                Ok(()) if next.state == State::Open => {
-                    self.shared.openings.fetch_add(1, Ordering::AcqRel);
-                    return;
-                }
-                Ok(()) => return,
-                Err(found) => seen = found,
-            }
+            Next::Swap(next.pack(), next.state == State::Open)
+        });
+        if opened {
+            self.shared.openings.fetch_add(1, Ordering::AcqRel);
         }
     }
 }
@@ -384,7 +370,8 @@ impl Drop for Attempt {
                 ..trial
             };
             // Fails, as it should, if the outcome was reported.
-            let _ = self.breaker.swap(trial.pack(), again);
+            let word = &self.breaker.shared.word;
+            let _was_first = word.try_swap(trial.pack(), again.pack());
         }
     }
 }

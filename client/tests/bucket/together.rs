@@ -3,7 +3,7 @@
 
 use super::KeyState;
 use super::bucket::reserve::BucketCharge;
-use super::bucket::step::DebtWord;
+use super::bucket::step::AtomicWord;
 use super::bucket::{AdmissionMode, BucketDecider, Need, Word};
 use super::sync::AtomicU64;
 use aliquot_core::share::{Kind, Share};

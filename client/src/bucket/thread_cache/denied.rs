@@ -1,5 +1,6 @@
 //! Refusals of one token, counted per thread next to a thread cache, which may belong to another thread.
 
+use super::super::step::AtomicWord;
 use super::ThreadCache;
 use crate::sync::{self, Ordering};
 
@@ -21,12 +22,7 @@ impl ThreadCache {
 
     #[cold]
     fn count_for(&self, thread: u32) -> bool {
-        let (done, found) = (Ordering::AcqRel, Ordering::Relaxed);
-        thread != sync::NO_THREAD
-            && self
-                .denier
-                .compare_exchange(0, thread.into(), done, found)
-                .is_ok()
+        thread != sync::NO_THREAD && self.denier.try_swap(0, thread.into())
     }
 
     /// Returns the refusals since the last call. If there were none, another thread may take the counter

@@ -30,6 +30,7 @@ mod line;
 
 use super::name::{Maker, Spelled};
 use super::tags::Tags;
+use crate::bucket::step::AtomicWord;
 use crate::clock::native;
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::Tick;
@@ -261,9 +262,8 @@ impl Table {
             self.forget(since);
             // Swap the debt that was seen for that of a full bucket. If this fails, another thread charged
             // the key in the meantime.
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            let emptied = line.debt.compare_exchange(debt, start, done, found);
-            if emptied.is_err() && !sync::planted(Bug::DebtUnseen) {
+            let emptied = line.debt.try_swap(debt, start);
+            if !emptied && !sync::planted(Bug::DebtUnseen) {
                 line.owner.store(owner, Ordering::Release);
                 continue;
             }

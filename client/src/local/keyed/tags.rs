@@ -3,6 +3,7 @@
 
 mod lanes;
 
+use crate::bucket::step::{Next, update};
 use crate::clock::prefetch::fetch;
 use crate::sync::{self, AtomicU64, Ordering};
 
@@ -72,14 +73,9 @@ impl Tags {
     pub(super) fn set(&self, place: usize, tag: u64) {
         let word = &self.0[place / Self::PART][place % Self::PART / lanes::LANES];
         let at = place % lanes::LANES * (u64::BITS as usize / lanes::LANES);
-        let mut seen = word.load(Ordering::Acquire);
-        loop {
-            let next = seen & !(lanes::MASK << at) | tag << at;
-            match word.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return,
-                Err(found) => seen = found,
-            }
-        }
+        update(word, |seen| {
+            Next::Swap(seen & !(lanes::MASK << at) | tag << at, ())
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 use super::amount::Amount;
 use super::{ShapeError, limit_of, span_of, take_what_is_left};
 use crate::bucket::described::LimitInfo;
+use crate::bucket::step::{AtomicWord, Next, update};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
@@ -179,8 +180,7 @@ impl SlidingCounter {
                     over: true,
                     ..count
                 };
-                let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-                let _ = word.compare_exchange(seen, over.pack(), done, found);
+                let _marked = word.try_swap(seen, over.pack());
                 continue;
             }
             let seen = self.words[present as usize].load(Ordering::Acquire);
@@ -253,9 +253,7 @@ impl SlidingCounter {
                 used,
             };
             let word = &self.words[(look.index & 1) as usize];
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            let swapped = word.compare_exchange_weak(look.seen, next.pack(), done, found);
-            if swapped.is_ok() {
+            if word.try_swap(look.seen, next.pack()) {
                 return (Ok(look.index), Look { used, ..look });
             }
         }
@@ -323,23 +321,17 @@ impl Combine for SlidingCounter {
         let Some(index) = receipt.window() else {
             return 0;
         };
-        let word = &self.words[(index & 1) as usize];
-        let mut seen = word.load(Ordering::Acquire);
-        loop {
+        update(&self.words[(index & 1) as usize], |seen| {
             let count = Count::unpack(seen);
             let back = n.min(receipt.tokens()).min(count.used);
             if count.index != index || back == 0 {
-                return 0;
+                return Next::Keep(0);
             }
             let next = Count {
                 used: count.used - back,
                 ..count
             };
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            match word.compare_exchange_weak(seen, next.pack(), done, found) {
-                Ok(_) => return back,
-                Err(found) => seen = found,
-            }
-        }
+            Next::Swap(next.pack(), back)
+        })
     }
 }

@@ -3,6 +3,7 @@
 use super::amount::Amount;
 use super::{ShapeError, limit_of, span_of, take_what_is_left};
 use crate::bucket::described::LimitInfo;
+use crate::bucket::step::{Next, update};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
@@ -163,17 +164,13 @@ impl FixedWindow {
 
     /// Takes `n`. Returns the window's number, and that number and the use of the window as this left or found it.
     fn take_and_look(&self, n: u64, now: Tick) -> (Result<u64, Refused>, (u64, u64)) {
-        let mut seen = self.word.load(Ordering::Acquire);
-        loop {
-            let (index, used) = match self.step(seen, n, now) {
-                Ok(step) => step,
-                Err(refused) => return (Err(refused), self.look(seen, now)),
-            };
-            match self.swap(seen, index << Self::USED_BITS | used) {
-                Ok(_) => return (Ok(index), (index, used)),
-                Err(found) => seen = found,
+        update(&self.word, |seen| match self.step(seen, n, now) {
+            Ok((index, used)) => {
+                let next = index << Self::USED_BITS | used;
+                Next::Swap(next, (Ok(index), (index, used)))
             }
-        }
+            Err(refused) => Next::Keep((Err(refused), self.look(seen, now))),
+        })
     }
 
     fn describe(&self, (index, used): (u64, u64), now: Tick) -> Option<LimitInfo> {
@@ -186,11 +183,6 @@ impl FixedWindow {
         let length = Span::from_nanos(self.length);
         let limit = self.limit.at(now).ok()?;
         Some(LimitInfo::of_window(limit, length, used, reset))
-    }
-
-    fn swap(&self, seen: u64, next: u64) -> Result<u64, u64> {
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        self.word.compare_exchange_weak(seen, next, done, found)
     }
 }
 
@@ -244,17 +236,13 @@ impl Combine for FixedWindow {
         let Some(taken_in) = receipt.window() else {
             return 0;
         };
-        let mut seen = self.word.load(Ordering::Acquire);
-        loop {
+        update(&self.word, |seen| {
             let (index, used) = self.look(seen, now);
             let back = n.min(receipt.tokens()).min(used);
-            if index != taken_in || back == 0 {
-                return 0;
+            match index != taken_in || back == 0 {
+                true => Next::Keep(0),
+                false => Next::Swap(index << Self::USED_BITS | (used - back), back),
             }
-            match self.swap(seen, index << Self::USED_BITS | (used - back)) {
-                Ok(_) => return back,
-                Err(found) => seen = found,
-            }
-        }
+        })
     }
 }

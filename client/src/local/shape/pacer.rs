@@ -2,6 +2,7 @@
 
 use super::{ShapeError, span_of};
 use crate::bucket::described::LimitInfo;
+use crate::bucket::step::{AtomicWord, Next, update};
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::Limiter;
 use crate::limiter::combined::combine::{Combine, Receipt};
@@ -218,16 +219,12 @@ impl Pacer {
 
     /// Books `n` turns, one after the other. Returns the tick of the first, and the first tick after them.
     fn turns(&self, n: u64, queue: u64, now: Tick) -> Result<(Tick, u64), Refused> {
-        let next = &self.state.next;
-        let mut seen = next.load(Ordering::Acquire);
-        loop {
-            let (at, end) = self.room(seen, (n, queue), now)?;
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            match next.compare_exchange_weak(seen, end, done, found) {
-                Ok(_) => return Ok((at, end)),
-                Err(found) => seen = found,
+        update(&self.state.next, |seen| {
+            match self.room(seen, (n, queue), now) {
+                Ok((at, end)) => Next::Swap(end, Ok((at, end))),
+                Err(refused) => Next::Keep(Err(refused)),
             }
-        }
+        })
     }
 
     /// Returns what [`Pacer::turns`] would, where `seen` is the first tick that is free.
@@ -342,10 +339,13 @@ impl Pacer {
     /// Moves the first free tick, and the turns in line that no booked turn follows, from one interval to another.
     fn retime(&self, line: &mut Line, former: u64, interval: u64) {
         let now = self.state.clock.now().nanos();
-        let next = &self.state.next;
-        let mut seen = next.load(Ordering::Acquire);
-        // Without a turn so far there is nothing to move.
-        while seen > 0 {
+        let end =
+            |first: u64, turns: usize| first.saturating_add(interval.saturating_mul(turns as u64));
+        let moved = update(&self.state.next, |seen| {
+            // Without a turn so far there is nothing to move.
+            if seen == 0 {
+                return Next::Keep(None);
+            }
             // Each of these turns ends where the next one begins.
             let mut first = seen;
             let moved = line.turns.values().rev().take_while(|turn| {
@@ -356,18 +356,12 @@ impl Pacer {
             let moved = moved.count();
             first = first.saturating_sub(former).saturating_add(interval);
             first = if moved > 0 { first.max(now) } else { first };
-            let after = |turns: usize| first.saturating_add(interval.saturating_mul(turns as u64));
-            let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-            match next.compare_exchange(seen, after(moved), done, found) {
-                Ok(_) => {
-                    let turns = line.turns.values_mut().rev().take(moved);
-                    for (turn, nth) in turns.zip((0..moved).rev()) {
-                        (turn.at, turn.end) = (Tick::from_nanos(after(nth)), after(nth + 1));
-                    }
-                    return;
-                }
-                Err(found) => seen = found,
-            }
+            Next::Swap(end(first, moved), Some((first, moved)))
+        });
+        let (first, moved) = moved.unwrap_or_default();
+        let turns = line.turns.values_mut().rev().take(moved);
+        for (turn, nth) in turns.zip((0..moved).rev()) {
+            (turn.at, turn.end) = (Tick::from_nanos(end(first, nth)), end(first, nth + 1));
         }
     }
 
@@ -456,9 +450,7 @@ impl Pacer {
 
     /// Frees the turn from `at` to `end` if it is the last one. Returns true if it was.
     fn free(&self, at: Tick, end: u64) -> bool {
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let next = &self.state.next;
-        next.compare_exchange(end, at.nanos(), done, found).is_ok()
+        self.state.next.try_swap(end, at.nanos())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Counts of the last two minutes.
 
+use crate::bucket::step::{Next, update};
 use aliquot_core::unit::{Span, Tick};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,8 +58,7 @@ impl History {
     pub(super) fn add(&self, now: Tick, more: Count) {
         let index = Self::index(now);
         let part = &self.parts[index as usize % Self::PARTS];
-        let mut seen = part.load(Ordering::Relaxed);
-        loop {
+        update(part, |seen| {
             let (of, count) = Count::unpack(seen);
             let count = match of == index {
                 true => count,
@@ -72,14 +72,10 @@ impl History {
                 accepts: count.accepts + more.accepts,
             };
             if next.requests > Count::MOST || next.accepts > Count::MOST {
-                return;
+                return Next::Keep(());
             }
-            let (done, found) = (Ordering::Relaxed, Ordering::Relaxed);
-            match part.compare_exchange_weak(seen, next.pack(index), done, found) {
-                Ok(_) => return,
-                Err(found) => seen = found,
-            }
-        }
+            Next::Swap(next.pack(index), ())
+        });
     }
 
     pub(super) fn sum(&self, now: Tick) -> Count {

@@ -1,7 +1,7 @@
 //! The slot of one key.
 
 use super::super::name::{Name, Spelled, WORDS};
-use crate::bucket::step::{DebtWord, Next, update};
+use crate::bucket::step::{AtomicWord, Next, update};
 use crate::clock::prefetch::fetch;
 use crate::sync::{self, AtomicU64, Bug, Ordering, fence};
 
@@ -51,9 +51,7 @@ impl Line {
     /// owner first.
     pub(super) fn make_busy(&self, owner: u64) -> bool {
         let busy = (owner & !READY) | BUSY;
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let made = self.owner.compare_exchange(owner, busy, done, found);
-        made.is_ok()
+        self.owner.try_swap(owner, busy)
     }
 
     /// Returns the owner of the slot, after any change in progress.
@@ -165,7 +163,7 @@ impl Found<'_> {
     }
 }
 
-impl DebtWord for Found<'_> {
+impl AtomicWord for Found<'_> {
     #[inline(always)]
     fn see(&self) -> u64 {
         self.debt()

@@ -32,6 +32,7 @@
 //! `Release`) and loaded after it (`Acquire`). `latest` is raised before the word is loaded, and loaded again
 //! after it.
 
+use crate::bucket::step::{AtomicWord, Next, update};
 use crate::sync::{self, AtomicU64, Bug, Ordering};
 use aliquot_core::unit::Span;
 use std::sync::{Mutex, PoisonError};
@@ -112,28 +113,22 @@ impl Ring {
         limit: impl Fn(u64) -> Result<u64, E>,
     ) -> Result<(u64, u64), Short<E>> {
         self.latest.fetch_max(now, Ordering::AcqRel);
-        loop {
-            let word = self.word.load(Ordering::Acquire);
+        let (at, head) = update(self, |word| {
             // At least the time of every thread that moved the count before.
             let at = self.latest.load(Ordering::Acquire);
             let head = word & Self::COUNT;
-            let room = self.room(head, n, (now, at), &limit);
-            if room.is_err() && self.word.load(Ordering::Acquire) != word {
-                continue;
+            match self.room(head, n, (now, at), &limit) {
+                Ok(()) => Next::Swap(word & !Self::COUNT | self.after(head, n), Ok((at, head))),
+                Err(short) => Next::Keep(Err(short)),
             }
-            room?;
-            let next = word & !Self::COUNT | self.after(head, n);
-            if !self.swap(word, next) {
-                continue;
-            }
-            for number in (0..n).map(|step| self.after(head, step)) {
-                let slot = self.slot(number);
-                // A thread that reads this also sees that the count has moved.
-                slot.at.store(at, Ordering::Release);
-                slot.number.store(number + 1, Ordering::Release);
-            }
-            return Ok((at, self.after(head, n)));
+        })?;
+        for number in (0..n).map(|step| self.after(head, step)) {
+            let slot = self.slot(number);
+            // A thread that reads this also sees that the count has moved.
+            slot.at.store(at, Ordering::Release);
+            slot.number.store(number + 1, Ordering::Release);
         }
+        Ok((at, self.after(head, n)))
     }
 
     /// Returns what [`Ring::take`] would; takes nothing.
@@ -231,9 +226,7 @@ impl Ring {
         let Some((first, n)) = self.find(at, n) else {
             return 0;
         };
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        let number = &self.slot(first).number;
-        if number.compare_exchange(first + 1, 0, done, found).is_err() {
+        if !self.slot(first).number.try_swap(first + 1, 0) {
             return 0;
         }
         let mut word = match sync::planted(Bug::TurnUnchanged) {
@@ -258,7 +251,7 @@ impl Ring {
             let top = || (0..n).map(|step| self.after(to, step));
             top().for_each(|number| self.number(number, BACK | (number + 1)));
             let next = (word & !Self::COUNT).wrapping_add(Self::TURN) | to;
-            if self.swap(word, next) {
+            if self.word.try_swap(word, next) {
                 break;
             }
             // Another thread was admitted behind them meanwhile, so they are no longer the last.
@@ -336,11 +329,6 @@ impl Ring {
         slot.at.load(Ordering::Acquire)
     }
 
-    fn swap(&self, word: u64, next: u64) -> bool {
-        let (done, found) = (Ordering::AcqRel, Ordering::Acquire);
-        self.word.compare_exchange(word, next, done, found).is_ok()
-    }
-
     fn slot(&self, number: u64) -> &Slot {
         &self.slots[(number % self.slots()) as usize]
     }
@@ -356,5 +344,20 @@ impl Ring {
     /// Returns the distance from one count to a later one.
     const fn between(&self, from: u64, to: u64) -> u64 {
         self.before(to, from)
+    }
+}
+
+impl AtomicWord for Ring {
+    fn see(&self) -> u64 {
+        self.word.load(Ordering::Acquire)
+    }
+
+    fn try_swap(&self, seen: u64, next: u64) -> bool {
+        self.word.try_swap(seen, next)
+    }
+
+    /// The slots were read after the word, so they belong to it if it is unchanged.
+    fn is_current(&self, seen: u64) -> bool {
+        self.see() == seen
     }
 }
