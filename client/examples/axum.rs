@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let client = client.clone();
         move || async move {
             let health = client.health();
-            let status = match health.is_well() {
+            let status = match health.is_healthy() {
                 true => StatusCode::OK,
                 false => StatusCode::SERVICE_UNAVAILABLE,
             };

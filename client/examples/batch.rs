@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Write after 50 ms without a result, after half a second at the latest, and at 100 results.
     let rules = Rules::quiet(Duration::from_millis(50))
         .at_most_every(Duration::from_millis(500))
-        .most(100);
+        .max_batch(100);
     let results = Debouncer::spawn(rules, async |batch: Vec<u64>| {
         println!("{} written", batch.len())
     });

@@ -18,9 +18,9 @@ mod proxies;
 mod retry;
 
 pub use layer::{
-    Answers, Fields, Limited, Misconfigured, NoKey, PermitBody, PermitLayer, Permitted, Plain,
-    Problems, RequestLimits, RequestLimitsError, Reset,
+    Answers, Fields, Misconfigured, NoKey, PermitBody, PermitLayer, PermitService, Plain, Problems,
+    RateLimitService, RequestLimits, RequestLimitsError, Reset,
 };
-pub use outgoing::{Answered, Obeying, Outgoing, OutgoingError, RetryAfterLayer};
+pub use outgoing::{Answered, Outgoing, OutgoingError, RetryAfterLayer, RetryAfterService};
 pub use proxies::{CidrError, Proxies};
 pub use retry::retry_after;

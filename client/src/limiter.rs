@@ -426,14 +426,14 @@ impl Limiter {
     pub fn peek(&self) -> Snapshot {
         let now = self.now();
         let view = self.key_state.bucket.view(now);
-        let (right, remaining) = self.right_in(&view, now);
+        let (state, remaining) = self.right_in(&view, now);
         let cached = self.key_state.bucket.cached_tokens();
         Snapshot {
             kind: view.slot.kind,
             rate: view.tokens(view.slot.rate_grains()),
             burst: view.tokens(view.slot.grains(view.slot.burst)),
             level: view.tokens(view.level).saturating_add(cached),
-            right,
+            state,
             remaining,
         }
     }
@@ -473,7 +473,7 @@ impl Limiter {
     #[must_use]
     pub fn allotment(&self) -> Allotment {
         let used = matches!(
-            self.peek().right,
+            self.peek().state,
             LimiterState::Leased | LimiterState::Floor | LimiterState::Forever
         );
         if !used {

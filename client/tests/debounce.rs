@@ -108,11 +108,11 @@ fn a_flurry_fires_by_its_edges() {
         ],
     );
     check(
-        quiet().most(2),
+        quiet().max_batch(2),
         &[0, 10, 20],
         &[(10, &[0, 10]), (120, &[20])],
     );
-    check(quiet().most(0), &[0, 10], &[(0, &[0]), (10, &[10])]);
+    check(quiet().max_batch(0), &[0, 10], &[(0, &[0]), (10, &[10])]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn values_are_batched_as_the_batch_type_says() {
     assert_eq!(last, [(120, Last(7))]);
     let last = fired::<Last<u64>>(quiet(), &pushes[..2]);
     assert_eq!(last, [(110, Last(8))]);
-    let mut by_key = Debounce::<BTreeMap<u64, &str>>::new(quiet().most(2));
+    let mut by_key = Debounce::<BTreeMap<u64, &str>>::new(quiet().max_batch(2));
     by_key.push((1, "a"), at(0)).expect("room");
     by_key.push((1, "b"), at(1)).expect("it replaces");
     assert_eq!(by_key.poll(at(1)), None);
@@ -204,7 +204,7 @@ proptest! {
 
     #[test]
     fn flurries_keep_the_laws((edge, every, most) in rules(), pushes in pushes()) {
-        let mut rules = quiet().edge(edge).most(most);
+        let mut rules = quiet().edge(edge).max_batch(most);
         if let Some(every) = every {
             rules = rules.at_most_every(Duration::from_millis(every));
         }
@@ -343,7 +343,7 @@ async fn a_flush_during_the_action_waits_for_the_next_action() {
 
 #[tokio::test]
 async fn a_push_waits_for_room_and_can_be_cancelled() {
-    let mut bench = Bench::new(quiet().most(1));
+    let mut bench = Bench::new(quiet().max_batch(1));
     bench.shut();
     let push = |value| bench.debouncer.try_push(value);
     push(1).expect("room");

@@ -169,10 +169,10 @@ fn components(watch: &Watch) -> (Breaker, Throttle) {
     let clock = Arc::new(ManualClock::new());
     let breaker = Breaker::with_clock(1, Duration::from_secs(1), clock.clone());
     watch.register("search", &breaker);
-    breaker.try_now().expect("it is closed").failure();
-    assert!(breaker.try_now().is_err());
+    breaker.try_call().expect("it is closed").failure();
+    assert!(breaker.try_call().is_err());
 
-    let throttle = Throttle::builder().clock(clock.clone()).make();
+    let throttle = Throttle::builder().clock(clock.clone()).build();
     watch.register("index", &throttle);
     for draw in [u64::MAX, u64::MAX, 0] {
         let _ = throttle.attempt_at(Criticality::Sheddable, clock.now(), draw);
@@ -240,7 +240,7 @@ fn every_component_with_a_mode_is_published() {
     book.says("aliquot_limiters{limit=window,mode=dry_run}", 1.0);
     book.says("aliquot_let_through_total{limit=window}", 2.0);
     breaker.set_mode(Mode::Bypass);
-    assert!(breaker.try_now().is_ok());
+    assert!(breaker.try_call().is_ok());
     throttle.set_mode(Mode::Freeze);
     assert!(throttle.attempt(Criticality::Critical).is_err());
     breaker.reset();

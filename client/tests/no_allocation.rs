@@ -113,12 +113,12 @@ fn modes_watches_and_breakers_allocate_nothing() {
     check("watched", || watched.try_acquire(1).is_ok());
     let breaker = Breaker::new(50, SECOND);
     check("breaker", || {
-        let tried = breaker.try_now();
+        let tried = breaker.try_call();
         let leave = tried.is_ok();
         tried.into_iter().for_each(Attempt::failure);
         leave
     });
-    let throttle = Throttle::builder().seed(1).make();
+    let throttle = Throttle::builder().seed(1).build();
     check("throttle", || {
         throttle.attempt(Criticality::Sheddable).is_ok()
     });

@@ -277,7 +277,7 @@ fn a_local_rule_makes_its_rate_and_no_more() {
         let limiter = client.limiter("a").expect("a key");
         let other = client.limiter("b").expect("a key");
         limiter.check(3).await.expect("a full bucket");
-        assert_eq!(limiter.peek().right, LimiterState::Forever);
+        assert_eq!(limiter.peek().state, LimiterState::Forever);
         let began = Instant::now();
         limiter.acquire(2).await.expect("two seconds make two");
         let took = began.elapsed();

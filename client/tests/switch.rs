@@ -113,7 +113,7 @@ fn frozen_is_frozen_whatever_is_there() {
         assert_eq!(reason(limiter.try_acquire(1)), Some(Reason::Frozen));
         assert_eq!(reason(limiter.reserve(1)), Some(Reason::Frozen));
         assert_eq!(reason(limiter.would_admit(1)), Some(Reason::Frozen));
-        assert_eq!(limiter.peek().right, LimiterState::Frozen);
+        assert_eq!(limiter.peek().state, LimiterState::Frozen);
         assert_eq!(limiter.mode_stats().frozen, 3);
         limiter.set_mode(Mode::Enforce);
         assert!(limiter.try_acquire(1).is_ok());

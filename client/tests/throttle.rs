@@ -24,7 +24,7 @@ proptest! {
     fn it_is_the_formula(requests in 0..1_500_u64, part in 0..=100_u64, percent in 100..400_u32) {
         let criticality = Criticality::Critical;
         let builder = Throttle::builder().multiplier(criticality, percent).expect("in range");
-        let throttle = builder.make();
+        let throttle = builder.build();
         let accepts = requests * part / 100;
         for index in 0..requests {
             // The largest draw is not rejected by any probability below one.
@@ -33,7 +33,7 @@ proptest! {
                 attempt.accepted_at(at(index));
             }
         }
-        let shown = throttle.shown_at(criticality, at(requests));
+        let shown = throttle.stats_at(criticality, at(requests));
         prop_assert_eq!((shown.requests, shown.accepts), (requests, accepts));
         let p = formula(requests, accepts, f64::from(percent) / 100.0);
         let rejected = shown.rejected as f64 / 4_294_967_296.0;
@@ -43,7 +43,7 @@ proptest! {
         if let Some(below) = shown.rejected.checked_sub(1) {
             prop_assert_eq!(draw(below).expect_err("below").reason, Reason::Shed);
         }
-        let shown = throttle.shown_at(criticality, at(requests));
+        let shown = throttle.stats_at(criticality, at(requests));
         prop_assert!(draw(shown.rejected).is_ok());
     }
 }
@@ -55,9 +55,9 @@ fn calls_two_minutes_old_are_forgotten() {
     for second in 0..300 {
         let _ = throttle.attempt_at(of, at(second * 1_000), u64::MAX);
     }
-    let known = throttle.shown_at(of, at(299_000)).requests;
+    let known = throttle.stats_at(of, at(299_000)).requests;
     assert!((115..=120).contains(&known), "{known}");
-    assert_eq!(throttle.shown_at(of, at(299_000 + 120_000)).requests, 0);
+    assert_eq!(throttle.stats_at(of, at(299_000 + 120_000)).requests, 0);
 }
 
 /// For each criticality, offers `each` calls a second to a backend of this capacity. Returns how many reached
@@ -103,7 +103,7 @@ fn critical_calls_are_not_throttled_for_sheddable_ones() {
 
 #[test]
 fn a_backend_that_takes_nothing_hears_of_one_now_and_then_and_recovers() {
-    let throttle = Throttle::builder().seed(1).make();
+    let throttle = Throttle::builder().seed(1).build();
     let of = Criticality::Critical;
     let mut rng = Pcg64::seed_from_u64(3);
     let mut second = 0;
@@ -134,12 +134,12 @@ fn a_backend_that_takes_nothing_hears_of_one_now_and_then_and_recovers() {
 
 #[test]
 fn its_own_draws_are_even_and_its_settings_checked() {
-    let throttle = Throttle::builder().seed(5).make();
+    let throttle = Throttle::builder().seed(5).build();
     let of = Criticality::SheddablePlus;
     let passed = (0..2_000).filter(|_| throttle.attempt(of).is_ok()).count();
     // Nothing is ever accepted: p = n ÷ (n + 1), so about the logarithm of n pass.
     assert!((2..30).contains(&passed), "{passed}");
-    assert_eq!(throttle.shown(of).requests, 2_000);
+    assert_eq!(throttle.stats(of).requests, 2_000);
     for percent in [0, 99, 10_001] {
         let built = Throttle::builder().multiplier(of, percent);
         assert_eq!(built.err(), Some(LimitError::Multiplier { percent }));
@@ -158,7 +158,7 @@ fn a_throttles_mode_overrides_it_and_a_freeze_is_no_failure() {
         rejected(&throttle).map(|no| no.reason),
         Some(Reason::Frozen)
     );
-    assert_eq!(throttle.shown_at(of, at(1)).requests, 2);
+    assert_eq!(throttle.stats_at(of, at(1)).requests, 2);
     throttle.set_mode(Mode::DryRun);
     for _ in 0..9 {
         let attempt = throttle
@@ -167,7 +167,7 @@ fn a_throttles_mode_overrides_it_and_a_freeze_is_no_failure() {
         attempt.accepted_at(at(1));
     }
     // The throttle learns from the calls that were let through.
-    let shown = throttle.shown_at(of, at(1));
+    let shown = throttle.stats_at(of, at(1));
     assert_eq!((shown.requests, shown.accepts, shown.rejected), (11, 9, 0));
     let mode_stats = throttle.mode_stats();
     assert_eq!(mode_stats.frozen, 1);

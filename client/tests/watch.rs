@@ -160,11 +160,11 @@ async fn a_client_says_how_it_does() {
     assert_eq!(keys, ["a".into(), Box::<str>::from("b")]);
     client.set_mode(Mode::Bypass);
     assert_eq!(client.health(), Health::Overridden(Mode::Bypass));
-    assert!(!client.health().is_well());
+    assert!(!client.health().is_healthy());
     client.close().await;
     assert_eq!(client.health(), Health::Closed);
     let idle = Client::connect(["127.0.0.1:9"]).expect("a client");
-    assert!(idle.health().is_well());
+    assert!(idle.health().is_healthy());
 }
 
 #[tokio::test]
@@ -185,14 +185,14 @@ async fn a_clients_breaker_is_watched_with_it() {
     assert_eq!(circuit(), (Mode::Enforce, Circuit::Closed, 0, Vec::new()));
     let breaker = client.breaker();
     breaker.set_mode(Mode::Freeze);
-    assert!(breaker.try_now().is_err());
+    assert!(breaker.try_call().is_err());
     let (mode, _, _, reasons) = circuit();
     assert_eq!(
         (mode, &reasons[..]),
         (Mode::Freeze, &[(Reason::Frozen, 1)][..])
     );
     breaker.set_mode(Mode::Enforce);
-    while let Ok(tried) = breaker.try_now() {
+    while let Ok(tried) = breaker.try_call() {
         tried.failure();
     }
     let (_, open, openings, _) = circuit();
@@ -209,10 +209,10 @@ fn a_breaker_is_a_row_of_its_own() {
     let clock = Arc::new(ManualClock::new());
     let breaker = Breaker::with_clock(1, Duration::from_secs(1), clock.clone());
     watch.register("search", &breaker);
-    breaker.try_now().expect("it is closed").failure();
-    assert!(breaker.try_now().is_err());
+    breaker.try_call().expect("it is closed").failure();
+    assert!(breaker.try_call().is_err());
     breaker.set_mode(Mode::DryRun);
-    assert!(breaker.try_now().is_ok());
+    assert!(breaker.try_call().is_ok());
     let component = &watch.components()[0];
     assert_eq!(
         (

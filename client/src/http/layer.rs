@@ -25,7 +25,7 @@ mod request_limits;
 pub use answer::{Answers, Plain, Problems};
 pub use body::PermitBody;
 pub use options::{Fields, Misconfigured, NoKey, Reset};
-pub use permits::{PermitLayer, Permitted};
+pub use permits::{PermitLayer, PermitService};
 pub use request_limits::{RequestLimits, RequestLimitsError};
 
 use crate::clock::SharedClock;
@@ -282,10 +282,10 @@ impl<A> RateLimitLayer<A> {
 }
 
 impl<A, S> Layer<S> for RateLimitLayer<A> {
-    type Service = Limited<S, A>;
+    type Service = RateLimitService<S, A>;
 
-    fn layer(&self, inner: S) -> Limited<S, A> {
-        Limited {
+    fn layer(&self, inner: S) -> RateLimitService<S, A> {
+        RateLimitService {
             inner,
             rules: Arc::clone(&self.rules),
             answers: PhantomData,
@@ -294,13 +294,13 @@ impl<A, S> Layer<S> for RateLimitLayer<A> {
 }
 
 /// The service behind a [`RateLimitLayer`].
-pub struct Limited<S, A = Plain> {
+pub struct RateLimitService<S, A = Plain> {
     inner: S,
     rules: Arc<Rules>,
     answers: PhantomData<fn() -> A>,
 }
 
-impl<S: Clone, A> Clone for Limited<S, A> {
+impl<S: Clone, A> Clone for RateLimitService<S, A> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
@@ -310,15 +310,15 @@ impl<S: Clone, A> Clone for Limited<S, A> {
     }
 }
 
-impl<S: fmt::Debug, A> fmt::Debug for Limited<S, A> {
+impl<S: fmt::Debug, A> fmt::Debug for RateLimitService<S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limited")
+        f.debug_struct("RateLimitService")
             .field("inner", &self.inner)
             .finish_non_exhaustive()
     }
 }
 
-impl<S, A, B, R> Service<Request<B>> for Limited<S, A>
+impl<S, A, B, R> Service<Request<B>> for RateLimitService<S, A>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,

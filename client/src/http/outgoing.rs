@@ -57,7 +57,7 @@ struct Held {
 
 /// The client behind a [`RetryAfterLayer`].
 #[derive(Clone, Debug)]
-pub struct Obeying<S> {
+pub struct RetryAfterService<S> {
     inner: S,
     manners: Manners,
     held: Arc<Held>,
@@ -78,14 +78,14 @@ pub enum OutgoingError<E> {
     Inner(E),
 }
 
-/// A request that can be sent through [`Obeying`].
+/// A request that can be sent through [`RetryAfterService`].
 pub trait Outgoing {
     /// Returns the host, with its port if the request names one, in upper or lower case. `None` if all
     /// requests go to one server, as on a tonic channel.
     fn host(&self) -> Option<&str>;
 }
 
-/// An answer that [`Obeying`] can read.
+/// An answer that [`RetryAfterService`] can read.
 pub trait Answered {
     /// Returns the status.
     fn status(&self) -> StatusCode;
@@ -163,7 +163,7 @@ impl RetryAfterLayer {
     /// Sets the maximum time for which a server is believed. A server that asks for more is called again
     /// after this time.
     #[must_use]
-    pub const fn most(mut self, most: Duration) -> Self {
+    pub const fn max_retry_after(mut self, most: Duration) -> Self {
         self.manners.most = most;
         self
     }
@@ -185,10 +185,10 @@ impl RetryAfterLayer {
 }
 
 impl<S> Layer<S> for RetryAfterLayer {
-    type Service = Obeying<S>;
+    type Service = RetryAfterService<S>;
 
-    fn layer(&self, inner: S) -> Obeying<S> {
-        Obeying {
+    fn layer(&self, inner: S) -> RetryAfterService<S> {
+        RetryAfterService {
             inner,
             manners: self.manners.clone(),
             held: Arc::clone(&self.held),
@@ -288,7 +288,7 @@ impl Manners {
 
 type Answering<T, E> = Pin<Box<dyn Future<Output = Result<T, OutgoingError<E>>> + Send>>;
 
-impl<S, Q> Service<Q> for Obeying<S>
+impl<S, Q> Service<Q> for RetryAfterService<S>
 where
     S: Service<Q> + Clone + Send + 'static,
     S::Response: Answered,

@@ -314,7 +314,7 @@ impl Limiter {
         // A question needs a cost.
         let cost = NonZeroU64::new(n).ok_or(Refused::of(No::Empty))?;
         let shared = &self.handle.shared;
-        let trial = shared.breaker.try_now().map_err(|open| Refused {
+        let trial = shared.breaker.try_call().map_err(|open| Refused {
             retry_after: open.retry_after.or(Refused::undecided().retry_after),
             ..Refused::undecided()
         })?;

@@ -165,7 +165,7 @@ impl Reason {
 
     /// Returns the reason as one word, as in metrics and headers.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoBudget => "no_budget",
             Self::Cold => "cold",

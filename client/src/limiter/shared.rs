@@ -194,7 +194,7 @@ impl Shared {
             cold_wait,
             keys_max,
             requests,
-            breaker: breaker.longest(Self::COOL_DOWN_MAX),
+            breaker: breaker.max_cool_down(Self::COOL_DOWN_MAX),
             unanswered_since: UnansweredSince::default(),
             room: Arc::new(Semaphore::new(DecisionRequests::PENDING_MAX)),
             tickets: AtomicU64::new(1),

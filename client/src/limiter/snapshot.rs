@@ -16,8 +16,8 @@ pub struct Snapshot {
     /// Tokens or permits that are available now, rounded down.
     pub level: u64,
     /// Right by which the limiter admits.
-    pub right: LimiterState,
-    /// Time that remains of that right: of the lease or of the floor. Zero after its end; [`Duration::MAX`] if
+    pub state: LimiterState,
+    /// Time that remains of it: of the lease or of the floor. Zero after its end; [`Duration::MAX`] if
     /// it has no end.
     pub remaining: Duration,
 }
@@ -51,7 +51,7 @@ pub enum LimiterState {
 }
 
 impl LimiterState {
-    /// All rights, in order.
+    /// All states, in order.
     pub const ALL: [Self; 11] = [
         Self::Cold,
         Self::Leased,
@@ -66,9 +66,9 @@ impl LimiterState {
         Self::Frozen,
     ];
 
-    /// Returns the right as one word, as in metrics.
+    /// Returns the state as one word, as in metrics.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cold => "cold",
             Self::Leased => "leased",

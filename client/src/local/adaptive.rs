@@ -77,7 +77,7 @@ pub use rate::{
     AdaptiveRate, AdaptiveRateBuilder, RateAimd, RateBounds, RateCall, RateController,
     RateGradient, RateVegas, Window,
 };
-pub use throttle::{Attempt, Criticality, Shown, Throttle, ThrottleBuilder};
+pub use throttle::{Attempt, Criticality, Throttle, ThrottleBuilder, ThrottleStats};
 
 use crate::bucket::limit::LimitError;
 use crate::clock::{CounterClock, SharedClock};

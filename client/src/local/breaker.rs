@@ -17,7 +17,7 @@ use std::time::Duration;
 ///
 /// ```text
 ///            failures in a row                 the cool-down is over
-///   closed ────────────────────► open ────────────────────────────────► trying
+///   closed ────────────────────► open ────────────────────────────────► half-open
 ///     ▲                           ▲                                       │  │
 ///     │                           └─ it failed: twice as long a cool-down ┘  │
 ///     └────────────────────────────────── it went well ──────────────────────┘
@@ -36,11 +36,11 @@ use std::time::Duration;
 /// let breaker = Breaker::new(2, Duration::from_secs(1));
 /// let at = |ms: u64| Tick::from_nanos(ms * 1_000_000);
 /// for ms in [0, 1] {
-///     breaker.try_at(at(ms)).expect("it is closed").failure_at(at(ms));
+///     breaker.try_call_at(at(ms)).expect("it is closed").failure_at(at(ms));
 /// }
-/// assert_eq!(breaker.try_at(at(2)).unwrap_err().retry_after, Some(Duration::from_millis(999)));
-/// breaker.try_at(at(1_001)).expect("one may try").success();
-/// assert!(breaker.try_at(at(1_003)).is_ok());
+/// assert_eq!(breaker.try_call_at(at(2)).unwrap_err().retry_after, Some(Duration::from_millis(999)));
+/// breaker.try_call_at(at(1_001)).expect("one may try").success();
+/// assert!(breaker.try_call_at(at(1_003)).is_ok());
 /// ```
 #[derive(Clone, Debug)]
 pub struct Breaker {
@@ -71,8 +71,8 @@ pub enum Circuit {
     Closed,
     /// No call may be made, for this long.
     Open(Duration),
-    /// Half-open: a trial call is being made, and no other may be.
-    Trying,
+    /// A trial call is being made, and no other may be.
+    HalfOpen,
 }
 
 /// Permission to make a call. Report the outcome. If it is dropped the outcome is unknown; a trial then
@@ -90,9 +90,9 @@ pub struct Attempt {
 /// State of a breaker, as one word:
 ///
 /// ```text
-/// closed   0 │ failures in a row (14 bits) │ 0
-/// open     1 │ openings in a row           │ its end, in units
-/// trying   2 │ openings in a row           │ its beginning, in units
+/// closed     0 │ failures in a row (14 bits) │ 0
+/// open       1 │ openings in a row           │ its end, in units
+/// half-open  2 │ openings in a row           │ the trial's beginning, in units
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
@@ -105,7 +105,7 @@ struct Word {
 enum State {
     Closed = 0,
     Open = 1,
-    Trying = 2,
+    HalfOpen = 2,
 }
 
 impl Word {
@@ -127,7 +127,7 @@ impl Word {
             state: match word >> 62 {
                 0 => State::Closed,
                 1 => State::Open,
-                _ => State::Trying,
+                _ => State::HalfOpen,
             },
             count: (word >> 48) as u16 & Self::COUNT_MAX,
             at: word & Self::AT_MAX,
@@ -143,7 +143,7 @@ impl Breaker {
     const LONGEST: u64 = 64;
 
     /// Returns a breaker that opens after `failures` in a row (1 to 16,383), for a cool-down that doubles
-    /// with each failed trial, up to 64-fold ([`Breaker::longest`]). Uses the [`CounterClock`].
+    /// with each failed trial, up to 64-fold ([`Breaker::max_cool_down`]). Uses the [`CounterClock`].
     #[must_use]
     pub fn new(failures: u16, cool_down: Duration) -> Self {
         Self::with_clock(failures, cool_down, Arc::new(CounterClock))
@@ -164,7 +164,7 @@ impl Breaker {
     /// Returns a new, closed breaker with the same settings but with this maximum cool-down, or the first
     /// cool-down if that is longer.
     #[must_use]
-    pub fn longest(self, longest: Duration) -> Self {
+    pub fn max_cool_down(self, longest: Duration) -> Self {
         let nanos = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         let rules = Rules {
             longest: Span::from_nanos(nanos).max(self.shared.rules.cool_down),
@@ -191,16 +191,16 @@ impl Breaker {
     /// # Errors
     ///
     /// [`Reason::Broken`] with the rest of the cool-down, or [`Reason::Frozen`] if the mode says so.
-    pub fn try_now(&self) -> Result<Attempt, Refused> {
-        self.try_at(self.shared.clock.now())
+    pub fn try_call(&self) -> Result<Attempt, Refused> {
+        self.try_call_at(self.shared.clock.now())
     }
 
-    /// Like [`Breaker::try_now`], at a reading of its clock.
+    /// Like [`Breaker::try_call`], at a reading of its clock.
     ///
     /// # Errors
     ///
-    /// As [`Breaker::try_now`].
-    pub fn try_at(&self, now: Tick) -> Result<Attempt, Refused> {
+    /// As [`Breaker::try_call`].
+    pub fn try_call_at(&self, now: Tick) -> Result<Attempt, Refused> {
         self.shared.guard.check_frozen(1)?;
         // Before the word: a call that sees the breaker closed began before any later opening.
         let openings = self.shared.openings.load(Ordering::Acquire);
@@ -214,7 +214,7 @@ impl Breaker {
                 return Next::Keep(Err(opens.since(now)));
             }
             let trial = Word {
-                state: State::Trying,
+                state: State::HalfOpen,
                 at: Self::unit_of(now),
                 ..word
             };
@@ -242,7 +242,7 @@ impl Breaker {
         let word = Word::unpack(self.shared.word.load(Ordering::Acquire));
         match word.state {
             State::Closed => Circuit::Closed,
-            State::Trying => Circuit::Trying,
+            State::HalfOpen => Circuit::HalfOpen,
             State::Open => {
                 let left = self.opens_at(word).since(now);
                 Circuit::Open(Duration::from_nanos(left.nanos()))
@@ -275,7 +275,7 @@ impl Breaker {
     fn opens_at(&self, word: Word) -> Tick {
         let at = Tick::from_nanos(word.at.saturating_mul(Self::UNIT));
         match word.state {
-            State::Trying => at.after(self.cool_down(word.count)),
+            State::HalfOpen => at.after(self.cool_down(word.count)),
             State::Open | State::Closed => at,
         }
     }
@@ -321,7 +321,7 @@ impl Breaker {
         let opened = update(&self.shared.word, |seen| {
             let word = Word::unpack(seen);
             let next = match (trial, word.state) {
-                (Some(trial), State::Trying) if trial == word => self.open(word.count, now),
+                (Some(trial), State::HalfOpen) if trial == word => self.open(word.count, now),
                 (None, State::Closed) if word.count + 1 >= self.shared.rules.failures => {
                     self.open(0, now)
                 }

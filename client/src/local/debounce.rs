@@ -11,7 +11,7 @@
 //!
 //! With [`Rules::at_most_every`], a flurry that does not end also fires that long after it began, or after it
 //! last fired. Values are collected in a [`Batch`]: [`Last`] keeps the last value, a `Vec` all values, a
-//! `BTreeMap` the last value of each key. A batch of [`Rules::most`] values fires at once.
+//! `BTreeMap` the last value of each key. A batch of [`Rules::max_batch`] values fires at once.
 //!
 //! Except for flushes and full batches:
 //!

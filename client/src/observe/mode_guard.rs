@@ -77,7 +77,7 @@ impl Counters {
         tracing::info!(
             limit = &*self.name,
             key,
-            reason = refused.reason.word(),
+            reason = refused.reason.as_str(),
             tokens = n,
             retry_after_ms = refused.retry_after.map(|wait| wait.as_millis() as u64),
             one_of = of,

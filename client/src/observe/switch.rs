@@ -46,7 +46,7 @@ impl Mode {
 
     /// Returns the mode as one word, as in metrics.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
             Self::DryRun => "dry_run",
@@ -71,7 +71,7 @@ impl Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 

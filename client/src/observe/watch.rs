@@ -138,18 +138,18 @@ impl Health {
     /// fleet. A service that is not well still decides, by the policies of its budgets. A liveness check
     /// should not use it.
     #[must_use]
-    pub const fn is_well(self) -> bool {
+    pub const fn is_healthy(self) -> bool {
         matches!(self, Self::Leased | Self::Idle)
     }
 
     /// Returns the health as one word, as in metrics.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Leased => "leased",
             Self::Idle => "idle",
             Self::Unleased => "unleased",
-            Self::Overridden(mode) => mode.word(),
+            Self::Overridden(mode) => mode.as_str(),
             Self::Closed => "closed",
         }
     }
@@ -157,7 +157,7 @@ impl Health {
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+        f.write_str(self.as_str())
     }
 }
 
@@ -329,7 +329,7 @@ impl Entry {
             return None;
         }
         let lines = self.lines();
-        let count = |right| lines.iter().filter(|line| line.held.right == right).count();
+        let count = |right| lines.iter().filter(|line| line.held.state == right).count();
         // Totals include keys that were forgotten.
         let past = match &self.what {
             #[cfg(feature = "cluster")]

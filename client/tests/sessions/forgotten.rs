@@ -128,7 +128,7 @@ async fn a_rule_of_ones_own_is_not_full_again_for_being_forgotten() {
         .expect("a client");
     for key in ["a", "b"] {
         let limiter = client.limiter(key).expect("room");
-        until("the rule", || limiter.peek().right == LimiterState::Forever).await;
+        until("the rule", || limiter.peek().state == LimiterState::Forever).await;
         assert!(limiter.try_acquire(1).is_ok());
     }
     let most = 2;
@@ -180,14 +180,14 @@ async fn a_session_with_many_forgotten_keys_renews_its_edge() {
         until("they are known not to be", || {
             strangers
                 .iter()
-                .all(|limiter| limiter.peek().right == LimiterState::NoBudget)
+                .all(|limiter| limiter.peek().state == LimiterState::NoBudget)
         })
         .await;
     }
     until("another edge", || client.status().session != Some(former)).await;
     assert_eq!(client.status().node, Some(node.address.clone()));
     // Between the two nothing is held.
-    until("its part", || limiter.peek().right == LimiterState::Leased).await;
+    until("its part", || limiter.peek().state == LimiterState::Leased).await;
     limiter.acquire(1).await.expect("a token under it");
     until("the former session is over", || {
         let child = Incarnation::new(former.client);

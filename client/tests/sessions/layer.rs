@@ -138,7 +138,7 @@ async fn a_budget_that_is_not_there_or_of_another_kind_is_no_excess() {
     for (key, reason) in [("none", "no_budget")] {
         let limiter = client.limiter(key).expect("a key");
         until("its terms are known", || {
-            limiter.peek().right != LimiterState::Cold
+            limiter.peek().state != LimiterState::Cold
         })
         .await;
         let one = RateLimitLayer::by_key(&client, move |_| Some(key.into()));
@@ -165,7 +165,7 @@ async fn a_budget_that_is_not_there_or_of_another_kind_is_no_excess() {
     for key in ["none", "a"] {
         let limiter = client.limiter(key).expect("a key");
         until("its terms are known", || {
-            limiter.peek().right != LimiterState::Cold
+            limiter.peek().state != LimiterState::Cold
         })
         .await;
         for wait in [Duration::ZERO, Duration::from_millis(50)] {
@@ -233,7 +233,7 @@ async fn a_layer_waits_for_a_quota_that_was_not_dealt_here_yet() {
     for fresh in 0..10 {
         let client = client(&[&node]);
         let limiter = client.limiter("a").expect("a key");
-        let known = || limiter.peek().right == LimiterState::Leased;
+        let known = || limiter.peek().state == LimiterState::Leased;
         until("its terms are known", known).await;
         assert_eq!(limiter.peek().level, 0, "no caller wanted any");
         let layer = RateLimitLayer::by_key(&client, |_| Some("a".into())).problems();

@@ -66,7 +66,7 @@ fn waiters_are_served_in_order_when_some_leave() {
             .connect()
             .expect("a client");
         let limiter = client.limiter("a").expect("a key");
-        until("the rule", || limiter.peek().right == LimiterState::Forever).await;
+        until("the rule", || limiter.peek().state == LimiterState::Forever).await;
         limiter
     });
     let lines = (

@@ -81,7 +81,7 @@ async fn a_cold_key_is_admitted_as_soon_as_the_node_has_answered() {
     let admission = limiter.acquire(1).await.expect("a token");
     assert_eq!(admission.tokens, 1);
     let held = limiter.peek();
-    assert_eq!((held.kind, held.right), (Kind::Rate, LimiterState::Leased));
+    assert_eq!((held.kind, held.state), (Kind::Rate, LimiterState::Leased));
     assert!(held.rate > 0 && held.rate <= 1_000, "{held:?}");
 }
 
@@ -99,7 +99,7 @@ async fn a_key_that_no_rule_names_is_refused_as_that() {
     let client = client(&[&node]);
     let limiter = client.limiter("no/budget").expect("a key");
     until("no budget", || {
-        limiter.peek().right == LimiterState::NoBudget
+        limiter.peek().state == LimiterState::NoBudget
     })
     .await;
     let refused = limiter.try_acquire(1).expect_err("no rule");
@@ -175,7 +175,7 @@ async fn after_the_lease(expiry: ExpiryDraft) -> (Client, aliquot_client::Limite
     .await;
     node.cut(true);
     until("the lease is over", || {
-        let right = limiter.peek().right;
+        let right = limiter.peek().state;
         right != LimiterState::Leased && client.status().lease.is_zero()
     })
     .await;
@@ -194,7 +194,7 @@ async fn deny_refuses_once_the_lease_is_over() {
 #[tokio::test]
 async fn keep_goes_on_with_the_last_share() {
     let (_client, limiter) = after_the_lease(ExpiryDraft::Word("keep".into())).await;
-    until("kept", || limiter.peek().right == LimiterState::Forever).await;
+    until("kept", || limiter.peek().state == LimiterState::Forever).await;
     assert!(limiter.peek().rate >= 990);
     limiter.acquire(5).await.expect("the last share");
 }
@@ -202,14 +202,14 @@ async fn keep_goes_on_with_the_last_share() {
 #[tokio::test]
 async fn open_admits_everything() {
     let (_client, limiter) = after_the_lease(ExpiryDraft::Word("open".into())).await;
-    until("open", || limiter.peek().right == LimiterState::Open).await;
+    until("open", || limiter.peek().state == LimiterState::Open).await;
     limiter.try_acquire(1_000_000).expect("everything");
 }
 
 #[tokio::test]
 async fn floor_goes_on_with_the_floor() {
     let (_client, limiter) = after_the_lease(ExpiryDraft::Word("floor".into())).await;
-    until("a floor", || limiter.peek().right == LimiterState::Floor).await;
+    until("a floor", || limiter.peek().state == LimiterState::Floor).await;
     let floor = limiter.peek();
     assert_eq!((floor.rate, floor.burst), (10, 10));
     assert!(floor.level <= 10);
@@ -458,7 +458,7 @@ async fn the_default_rule_decides_for_keys_that_no_rule_names() {
         .connect()
         .expect("a client");
     let limiter = client.limiter("a").expect("a key");
-    until("the rule", || limiter.peek().right == LimiterState::Forever).await;
+    until("the rule", || limiter.peek().state == LimiterState::Forever).await;
     assert_eq!((0..9).filter(|_| limiter.try_acquire(1).is_ok()).count(), 3);
     let refused = limiter.acquire(4).await.expect_err("never");
     assert_eq!(refused.reason, Reason::ExceedsBurst);

@@ -48,7 +48,7 @@ async fn new_keys_are_asked_for_some_at_a_time_and_none_is_left_out() {
     let before = client.status().reports;
     node.with(|inner| inner.unmade = false);
     until("all are known", || {
-        let known = |limiter: &Limiter| limiter.peek().right == LimiterState::Leased;
+        let known = |limiter: &Limiter| limiter.peek().state == LimiterState::Leased;
         limiters.iter().all(known)
     })
     .await;
@@ -68,7 +68,7 @@ async fn a_client_with_all_the_keys_there_may_be_refuses_another_and_goes_on() {
     let no = client.limiter("one/more").err();
     assert_eq!(no, Some(KeyRefused::TooMany { most: KEYS_MAX }));
     until("all are known not to be", || {
-        let known = |limiter: &Limiter| limiter.peek().right == LimiterState::NoBudget;
+        let known = |limiter: &Limiter| limiter.peek().state == LimiterState::NoBudget;
         others.iter().all(known)
     })
     .await;
@@ -88,7 +88,7 @@ async fn a_key_is_refused(by: KeyRefusal, state: LimiterState, reason: Reason) {
     let edge = client.status().session;
     node.with(|inner| inner.refuses = Some(by));
     let other = client.limiter("b").expect("a key");
-    until("there is no room", || other.peek().right == state).await;
+    until("there is no room", || other.peek().state == state).await;
     let refused = other.try_acquire(1).expect_err("no room");
     assert_eq!(refused.reason, reason);
     assert_eq!(refused.retry_after, Some(Duration::from_secs(5)));
@@ -96,7 +96,7 @@ async fn a_key_is_refused(by: KeyRefusal, state: LimiterState, reason: Reason) {
     assert_eq!(client.status().session, edge, "under the same edge");
     node.with(|inner| inner.refuses = None);
     until("there is room again", || {
-        other.peek().right == LimiterState::Leased
+        other.peek().state == LimiterState::Leased
     })
     .await;
     other.acquire(1).await.expect("a token");

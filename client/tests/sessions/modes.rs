@@ -16,7 +16,7 @@ async fn a_leased_limit_freezes_and_thaws() {
     until("all of it", || limiter.peek().burst == 20).await;
     limiter.set_mode(Mode::Freeze);
     until("it freezes", || {
-        limiter.peek().right == LimiterState::Frozen
+        limiter.peek().state == LimiterState::Frozen
     })
     .await;
     let refused = limiter.acquire(1).await.expect_err("it is frozen");
@@ -25,10 +25,10 @@ async fn a_leased_limit_freezes_and_thaws() {
         (Reason::Frozen, None)
     );
     limiter.set_mode(Mode::Enforce);
-    until("it thaws", || limiter.peek().right == LimiterState::Leased).await;
+    until("it thaws", || limiter.peek().state == LimiterState::Leased).await;
     client.set_mode(Mode::Freeze);
     until("all freezes", || {
-        limiter.peek().right == LimiterState::Frozen
+        limiter.peek().state == LimiterState::Frozen
     })
     .await;
     client.set_mode(Mode::Enforce);
@@ -45,7 +45,7 @@ async fn a_freeze_that_is_ending_is_not_reported_as_closed() {
     let window = FixedWindow::over(&limiter, Duration::from_millis(10)).expect("a window");
     limiter.set_mode(Mode::Freeze);
     until("it freezes", || {
-        limiter.peek().right == LimiterState::Frozen
+        limiter.peek().state == LimiterState::Frozen
     })
     .await;
     limiter.set_mode(Mode::Enforce);
@@ -61,7 +61,7 @@ async fn a_freeze_that_is_ending_is_not_reported_as_closed() {
         [Err(Reason::Frozen); 4]
     );
     assert_eq!(limiter.mode_stats().frozen, before + 3);
-    assert_eq!(limiter.peek().right, LimiterState::Frozen);
+    assert_eq!(limiter.peek().state, LimiterState::Frozen);
     // A mode that lets requests through does so at once.
     limiter.set_mode(Mode::Bypass);
     assert!(limiter.try_acquire(1).is_ok());
@@ -75,7 +75,7 @@ async fn a_freeze_that_is_ending_is_not_reported_as_closed() {
     limiter.set_mode(Mode::Bypass);
     let refused = limiter.try_acquire(1).expect_err("it is closed");
     assert_eq!(refused.reason, Reason::Closed);
-    assert_eq!(limiter.peek().right, LimiterState::Closed);
+    assert_eq!(limiter.peek().state, LimiterState::Closed);
 }
 
 #[tokio::test]
@@ -121,12 +121,12 @@ async fn shapes_over_a_share_obey_the_client() {
     client.set_mode(Mode::Freeze);
     assert_eq!(reasons(), [Err(Reason::Frozen); 2]);
     until("it freezes", || {
-        limiter.peek().right == LimiterState::Frozen
+        limiter.peek().state == LimiterState::Frozen
     })
     .await;
     assert_eq!(reasons(), [Err(Reason::Frozen); 2]);
     client.set_mode(Mode::Enforce);
-    until("it thaws", || limiter.peek().right == LimiterState::Leased).await;
+    until("it thaws", || limiter.peek().state == LimiterState::Leased).await;
     assert_eq!(reasons(), enforced);
 }
 

@@ -35,7 +35,7 @@ async fn until(what: &str, mut so: impl FnMut() -> bool) {
 /// Checks that the rule admits far more than the budget.
 async fn goes_by_the_rule(limiter: &Limiter) {
     limiter.check(1).await.expect("by the rule");
-    assert_eq!(limiter.peek().right, LimiterState::Open);
+    assert_eq!(limiter.peek().state, LimiterState::Open);
     limiter.try_acquire(1_000_000).expect("by the rule");
 }
 
@@ -56,9 +56,9 @@ fn the_rule_ends_with_the_first_lease_and_does_not_return() {
         assert!(free.iter().all(Result::is_ok), "{free:?}");
         world.node.cut(false);
         until("a lease", || !client.status().lease.is_zero()).await;
-        assert_ne!(limiter.peek().right, LimiterState::Open);
+        assert_ne!(limiter.peek().state, LimiterState::Open);
         limiter.check(1).await.expect("of the budget");
-        assert_eq!(limiter.peek().right, LimiterState::Leased);
+        assert_eq!(limiter.peek().state, LimiterState::Leased);
         let refused = limiter.try_acquire(101).expect_err("more than the budget");
         assert_eq!(refused.reason, Reason::ExceedsBurst);
         // Those of the outage are not permits of the budget.
@@ -66,7 +66,7 @@ fn the_rule_ends_with_the_first_lease_and_does_not_return() {
         let held: Vec<_> = [permits.permit().await, permits.permit().await].into();
         assert!(held.iter().all(Result::is_ok), "{held:?}");
         assert!(permits.peek().burst <= 3);
-        until("no budget", || other.peek().right == LimiterState::NoBudget).await;
+        until("no budget", || other.peek().state == LimiterState::NoBudget).await;
         // A later outage is up to the budget's policy, which is to refuse.
         world.node.cut(true);
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -98,7 +98,7 @@ fn the_rule_applies_while_nodes_answer_and_give_no_lease() {
             world.node.with(|node| node.renewing = true);
             until("a lease", || !client.status().lease.is_zero()).await;
             limiter.check(1).await.expect("of the budget");
-            assert_eq!(limiter.peek().right, LimiterState::Leased);
+            assert_eq!(limiter.peek().state, LimiterState::Leased);
             assert!(limiter.try_acquire(101).is_err(), "more than the budget");
         });
     }
@@ -111,10 +111,10 @@ fn a_process_that_starts_in_calm_never_goes_by_the_rule() {
         let client = process(&world, Duration::from_secs(1));
         let limiter = client.limiter("rate").expect("a key");
         for _ in 0..3_000 {
-            assert_ne!(limiter.peek().right, LimiterState::Open);
+            assert_ne!(limiter.peek().state, LimiterState::Open);
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        assert_eq!(limiter.peek().right, LimiterState::Leased);
+        assert_eq!(limiter.peek().state, LimiterState::Leased);
     });
 }
 
@@ -136,14 +136,14 @@ fn a_key_that_is_refused_before_it_is_claimed_leaves_the_rule() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.node.cut(false);
         until("no budget", || {
-            limiter.peek().right == LimiterState::NoBudget
+            limiter.peek().state == LimiterState::NoBudget
         })
         .await;
         assert!(limiter.try_acquire(1).is_err());
         world
             .node
             .with(|node| (node.refuses, node.renewing) = (None, true));
-        until("a lease", || limiter.peek().right == LimiterState::Leased).await;
+        until("a lease", || limiter.peek().state == LimiterState::Leased).await;
         assert!(limiter.try_acquire(101).is_err(), "more than the budget");
     });
 }

@@ -73,7 +73,7 @@ async fn a_lease_that_lapses_and_is_renewed_admits_no_more_than_the_budget() {
         node.with(|inner| inner.renewing = false);
         until("no lease", || {
             drain(&limiter, &mut admitted);
-            limiter.peek().right == LimiterState::Lapsed
+            limiter.peek().state == LimiterState::Lapsed
         })
         .await;
         node.with(|inner| inner.renewing = true);

@@ -28,7 +28,7 @@ async fn a_steady_client_says_that_it_lives_and_nothing_of_the_keys_it_holds() {
         .collect();
     until("a share of each", || {
         let mut all = limiters.iter();
-        all.all(|limiter| limiter.peek().right == LimiterState::Leased && limiter.peek().rate > 0)
+        all.all(|limiter| limiter.peek().state == LimiterState::Leased && limiter.peek().rate > 0)
     })
     .await;
     until("a report of nothing", || last(&node).1 == Some(0)).await;

@@ -1,7 +1,7 @@
 //! Outgoing calls that wait when a server asks for it.
 
 use super::one;
-use aliquot_client::http::{Obeying, OutgoingError, RetryAfterLayer};
+use aliquot_client::http::{OutgoingError, RetryAfterLayer, RetryAfterService};
 use aliquot_client::{Clock, Limiter, ManualClock, Reason};
 use http::{HeaderValue, Request, Response, StatusCode};
 use std::convert::Infallible;
@@ -82,10 +82,11 @@ async fn a_wait_that_is_too_long_fails_at_once_and_no_server_is_believed_forever
     let layer = RetryAfterLayer::new()
         .clock(Arc::new(clock.clone()))
         .wait(Duration::from_secs(10))
-        .most(Duration::from_secs(60));
+        .max_retry_after(Duration::from_secs(60));
     let mut service = layer.layer(moody("86400"));
-    let call =
-        async |service: &mut Obeying<_>| service.ready().await.expect("ready").call(to("a")).await;
+    let call = async |service: &mut RetryAfterService<_>| {
+        service.ready().await.expect("ready").call(to("a")).await
+    };
     assert!(call(&mut service).await.is_ok());
     let held = call(&mut service)
         .await

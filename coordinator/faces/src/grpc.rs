@@ -264,7 +264,7 @@ fn reply(answer: &Answer) -> pb::CheckReply {
         .into(),
         reason: answer
             .reason
-            .map_or_else(String::new, |reason| reason.word().to_owned()),
+            .map_or_else(String::new, |reason| reason.as_str().to_owned()),
         limit: answer.limit,
         window_s: answer.window.map(|window| window.as_secs()),
         remaining: answer.remaining,

@@ -159,7 +159,7 @@ impl Args {
             "admitted": outcome.is_ok(),
         });
         if let Err(refused) = outcome {
-            json["reason"] = refused.reason.word().into();
+            json["reason"] = refused.reason.as_str().into();
             let wait = refused.retry_after.map(|wait| wait.as_secs_f64());
             json["retry_after_s"] = wait.into();
             json["excess"] = refused.excess.map_or(serde_json::Value::Null, |excess| {
@@ -183,7 +183,7 @@ impl Args {
                     let (cost, burst) = (excess.cost(), excess.burst());
                     format!(": the cost is {cost}, and the burst {burst}")
                 });
-                let (word, reason) = (refused.reason.word(), refused.reason);
+                let (word, reason) = (refused.reason.as_str(), refused.reason);
                 format!("{key}: refused, {word} ({reason}{excess}){when}")
             }
         }
@@ -219,7 +219,7 @@ async fn known(client: &Client, limiter: &Limiter) {
     loop {
         looks.tick().await;
         let leased = !client.status().lease.is_zero();
-        match limiter.peek().right {
+        match limiter.peek().state {
             LimiterState::NoBudget | LimiterState::NoRoom | LimiterState::MaxKeys => return,
             LimiterState::Cold => {}
             _ if leased => return,

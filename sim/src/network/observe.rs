@@ -18,7 +18,7 @@ impl Network<'_> {
         for client in 0..self.client_hosts.len() {
             if let Some((budget, _)) = self.budget_of(client) {
                 let limiter = self.client_hosts[client].lock().limiter.clone();
-                let booked = limiter.filter(|limiter| is_booked(limiter.peek().right));
+                let booked = limiter.filter(|limiter| is_booked(limiter.peek().state));
                 parts.extend(booked.map(|limiter| (budget, share_of(&limiter))));
             }
         }

@@ -401,7 +401,7 @@ impl Request {
                 What::Admitted(Admitted {
                     cost,
                     period: PeriodId::new(period),
-                    state: self.limiter.peek().right,
+                    state: self.limiter.peek().state,
                     share: share_of(&self.limiter),
                     edge,
                     lease,

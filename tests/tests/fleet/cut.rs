@@ -53,7 +53,7 @@ impl Scene {
         until("the client holds a part of each", SOON, async || {
             scene.ask_all(millis(100)).await;
             let holds = |limiter: &Limiter| {
-                limiter.peek().right == LimiterState::Leased && limiter.peek().rate >= 200
+                limiter.peek().state == LimiterState::Leased && limiter.peek().rate >= 200
             };
             scene.limiters.values().all(holds).then_some(())
         })
@@ -127,7 +127,7 @@ async fn follows_each_policy(cut: Cut) {
     let over = began.after(LEASE);
     let late = record(&before["deny"], over);
     assert_eq!(late.admitted, [], "admitted after the lease");
-    let rights = |key: &str| scene.limiters[key].peek().right;
+    let rights = |key: &str| scene.limiters[key].peek().state;
     assert_eq!(rights("deny"), LimiterState::Lapsed);
     assert_eq!(rights("floor"), LimiterState::Floor);
     assert_eq!(rights("keep"), LimiterState::Forever);
@@ -149,7 +149,7 @@ async fn follows_each_policy(cut: Cut) {
     scene.fleet.net().heal();
     until("the client is leased again", SOON, async || {
         scene.ask_all(millis(50)).await;
-        let leased = |limiter: &Limiter| limiter.peek().right == LimiterState::Leased;
+        let leased = |limiter: &Limiter| limiter.peek().state == LimiterState::Leased;
         scene.limiters.values().all(leased).then_some(())
     })
     .await;
@@ -219,7 +219,7 @@ async fn goes_elsewhere(cut: Cut) {
             ask_both(&other, &mut record).await;
             let status = client.status();
             let moved = status.node.is_some() && status.node != address;
-            (moved && limiter.peek().right == LimiterState::Leased && limiter.peek().rate > 100)
+            (moved && limiter.peek().state == LimiterState::Leased && limiter.peek().rate > 100)
                 .then_some(())
         },
     )

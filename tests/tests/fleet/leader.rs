@@ -116,7 +116,7 @@ async fn a_stopped_leader_is_deposed_and_renews_nothing_when_it_wakes_up() {
     let client = only_at(&fleet.nodes()[old].client);
     let limiter = client.limiter("shared").unwrap();
     until("the leader's client is leased", SOON, async || {
-        (limiter.peek().right == LimiterState::Leased && limiter.peek().rate > 0).then_some(())
+        (limiter.peek().state == LimiterState::Leased && limiter.peek().rate > 0).then_some(())
     })
     .await;
     let rest: Vec<String> = others

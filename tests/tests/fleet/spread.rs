@@ -71,7 +71,7 @@ async fn a_client_of_one_address_outlives_its_node() {
     let limiters = [&client, &bound].map(|client| client.limiter("shared").unwrap());
     let is_served = |limiter: &Limiter| {
         let _ = limiter.try_acquire(1);
-        limiter.peek().right == LimiterState::Leased && limiter.peek().rate > 0
+        limiter.peek().state == LimiterState::Leased && limiter.peek().rate > 0
     };
     until("both are served", SOON, async || {
         limiters.iter().all(is_served).then_some(())
@@ -87,7 +87,7 @@ async fn a_client_of_one_address_outlives_its_node() {
     assert!(fleet.addresses().contains(&node), "{node}");
     until("the other client has lost its lease", SOON, async || {
         let _ = limiters[1].try_acquire(1);
-        (limiters[1].peek().right != LimiterState::Leased).then_some(())
+        (limiters[1].peek().state != LimiterState::Leased).then_some(())
     })
     .await;
     assert_eq!(bound.status().node, None);

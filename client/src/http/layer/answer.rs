@@ -106,7 +106,7 @@ impl Refusal<'_> {
         let problem = Problem {
             status,
             grpc,
-            word: reason.word(),
+            word: reason.as_str(),
             detail: self.refused.cause(),
             layer: self.name,
             wait: wait.map(|wait| options.spread(wait)),
@@ -160,7 +160,7 @@ pub(super) fn no_key<A: Answers<R>, R>(parts: &Parts, refused: &KeyRefused) -> R
         KeyRefused::Closed => (
             StatusCode::SERVICE_UNAVAILABLE,
             Grpc::Unavailable,
-            Reason::Closed.word(),
+            Reason::Closed.as_str(),
         ),
     };
     // Text from the request is not echoed.
@@ -359,7 +359,7 @@ fn a_wait_that_grpc_has_no_number_for_is_the_longest_that_it_has() {
         let problem = Problem {
             status: StatusCode::TOO_MANY_REQUESTS,
             grpc: Grpc::ResourceExhausted,
-            word: Reason::Throttled.word(),
+            word: Reason::Throttled.as_str(),
             detail: String::new(),
             layer: None,
             wait,

@@ -96,10 +96,10 @@ impl<A> PermitLayer<A> {
 }
 
 impl<A, S> Layer<S> for PermitLayer<A> {
-    type Service = Permitted<S, A>;
+    type Service = PermitService<S, A>;
 
-    fn layer(&self, inner: S) -> Permitted<S, A> {
-        Permitted {
+    fn layer(&self, inner: S) -> PermitService<S, A> {
+        PermitService {
             inner,
             rules: Arc::clone(&self.rules),
             answers: PhantomData,
@@ -108,13 +108,13 @@ impl<A, S> Layer<S> for PermitLayer<A> {
 }
 
 /// The service behind a [`PermitLayer`].
-pub struct Permitted<S, A = Plain> {
+pub struct PermitService<S, A = Plain> {
     inner: S,
     rules: Arc<Rules>,
     answers: PhantomData<fn() -> A>,
 }
 
-impl<S: Clone, A> Clone for Permitted<S, A> {
+impl<S: Clone, A> Clone for PermitService<S, A> {
     fn clone(&self) -> Self {
         Self {
             inner: self.inner.clone(),
@@ -124,9 +124,9 @@ impl<S: Clone, A> Clone for Permitted<S, A> {
     }
 }
 
-impl<S: fmt::Debug, A> fmt::Debug for Permitted<S, A> {
+impl<S: fmt::Debug, A> fmt::Debug for PermitService<S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Permitted");
+        let mut shown = f.debug_struct("PermitService");
         shown.field("inner", &self.inner).finish_non_exhaustive()
     }
 }
@@ -159,7 +159,7 @@ impl Rules {
     }
 }
 
-impl<S, A, B, R> Service<Request<B>> for Permitted<S, A>
+impl<S, A, B, R> Service<Request<B>> for PermitService<S, A>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,

@@ -38,7 +38,7 @@ impl Criticality {
 
     /// Returns a name for metrics.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sheddable => "sheddable",
             Self::SheddablePlus => "sheddable_plus",
@@ -110,7 +110,7 @@ pub struct Attempt {
 
 /// State of a throttle for one criticality.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct ThrottleStats {
     /// Calls attempted in the last two minutes.
     pub requests: u64,
     /// Calls among them that the backend accepted.
@@ -119,7 +119,7 @@ pub struct Shown {
     pub rejected: u64,
 }
 
-impl Shown {
+impl ThrottleStats {
     /// Returns the part of all calls that is rejected at present.
     #[must_use]
     pub fn rejected_part(&self) -> f64 {
@@ -140,7 +140,7 @@ impl Throttle {
     /// Returns a throttle with `K` = 2, which uses the [`CounterClock`].
     #[must_use]
     pub fn new() -> Self {
-        ThrottleBuilder::default().make()
+        ThrottleBuilder::default().build()
     }
 
     /// Returns a builder.
@@ -172,9 +172,9 @@ impl Throttle {
         drawn: u64,
     ) -> Result<Attempt, Refused> {
         self.inner.guard.check_frozen(1)?;
-        let shown = self.shown_at(criticality, now);
+        let stats = self.stats_at(criticality, now);
         self.history(criticality).add(now, Count::REQUEST);
-        if drawn >> 32 < shown.rejected {
+        if drawn >> 32 < stats.rejected {
             self.inner.guard.apply(1, Refused::from(Reason::Shed))?;
         }
         Ok(Attempt {
@@ -185,13 +185,13 @@ impl Throttle {
 
     /// Returns the state for a criticality at a reading of its clock.
     #[must_use]
-    pub fn shown_at(&self, criticality: Criticality, now: Tick) -> Shown {
+    pub fn stats_at(&self, criticality: Criticality, now: Tick) -> ThrottleStats {
         let Count { requests, accepts } = self.history(criticality).sum(now);
         let multiplier = self.inner.multipliers[criticality as usize];
         let asked = u128::from(requests) * 100;
         let excess = asked.saturating_sub(u128::from(accepts) * u128::from(multiplier));
         let rejected = excess * u128::from(Self::WHOLE) / (u128::from(requests + 1) * 100);
-        Shown {
+        ThrottleStats {
             requests,
             accepts,
             // Less than `WHOLE`, since the excess is at most `requests`.
@@ -199,10 +199,10 @@ impl Throttle {
         }
     }
 
-    /// Returns [`Throttle::shown_at`] for the present time.
+    /// Returns [`Throttle::stats_at`] for the present time.
     #[must_use]
-    pub fn shown(&self, criticality: Criticality) -> Shown {
-        self.shown_at(criticality, self.inner.clock.now())
+    pub fn stats(&self, criticality: Criticality) -> ThrottleStats {
+        self.stats_at(criticality, self.inner.clock.now())
     }
 
     /// Returns the mode in force.
@@ -292,7 +292,7 @@ impl ThrottleBuilder {
 
     /// Builds the throttle.
     #[must_use]
-    pub fn make(self) -> Throttle {
+    pub fn build(self) -> Throttle {
         let seed = self.seed.unwrap_or_else(|| rand::rng().random());
         let inner = Inner {
             histories: std::array::from_fn(|_| History::default()),

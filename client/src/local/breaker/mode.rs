@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 impl Circuit {
     /// All names of states.
-    pub const WORDS: [&str; 3] = ["closed", "open", "trying"];
+    pub const NAMES: [&str; 3] = ["closed", "open", "half_open"];
 
     /// Returns a name for metrics.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
             Self::Open(_) => "open",
-            Self::Trying => "trying",
+            Self::HalfOpen => "half_open",
         }
     }
 }
@@ -41,12 +41,12 @@ impl Breaker {
     /// use std::time::Duration;
     ///
     /// let breaker = Breaker::new(1, Duration::from_secs(1));
-    /// breaker.try_now().expect("it is closed").failure();
-    /// assert!(breaker.try_now().is_err());
+    /// breaker.try_call().expect("it is closed").failure();
+    /// assert!(breaker.try_call().is_err());
     /// breaker.set_mode(Mode::Bypass);
-    /// assert!(breaker.try_now().is_ok());
+    /// assert!(breaker.try_call().is_ok());
     /// breaker.set_mode(Mode::Freeze);
-    /// assert!(breaker.try_now().is_err());
+    /// assert!(breaker.try_call().is_err());
     /// ```
     pub fn set_mode(&self, mode: Mode) {
         self.shared.guard.set_mode(mode);

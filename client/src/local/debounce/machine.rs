@@ -37,7 +37,7 @@ pub struct Rules {
 
 impl Rules {
     /// Default maximum number of values in a batch.
-    pub const MOST: usize = 1_024;
+    pub const MAX_BATCH: usize = 1_024;
 
     /// Returns rules by which a flurry ends, and fires, after this long without a value.
     #[must_use]
@@ -46,7 +46,7 @@ impl Rules {
             quiet: span(quiet),
             edge: Edge::Trailing,
             every: None,
-            most: Self::MOST,
+            most: Self::MAX_BATCH,
         }
     }
 
@@ -74,7 +74,7 @@ impl Rules {
     /// Sets the number of values, at least one, at which a batch fires at once. Until it is taken, a full
     /// batch accepts only values that replace others in it.
     #[must_use]
-    pub const fn most(mut self, most: usize) -> Self {
+    pub const fn max_batch(mut self, most: usize) -> Self {
         self.most = if most == 0 { 1 } else { most };
         self
     }

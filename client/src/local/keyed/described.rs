@@ -16,7 +16,7 @@ impl Keyed {
             rate: held.map_or(0, |held| held.rate),
             burst: held.map_or(0, |held| held.burst),
             level: held.map_or(0, |held| held.level),
-            right: match held {
+            state: match held {
                 Some(_) => LimiterState::Forever,
                 None => LimiterState::Open,
             },

@@ -3,7 +3,7 @@
 use super::{Watch, What};
 use crate::bucket::limit::Limit;
 use crate::limiter::refused::Reason;
-use crate::local::adaptive::{Adaptive, AdaptiveRate, Criticality, Shown, Throttle};
+use crate::local::adaptive::{Adaptive, AdaptiveRate, Criticality, Throttle, ThrottleStats};
 use crate::local::breaker::{Breaker, Circuit};
 use crate::local::shape::Pacer;
 use crate::observe::counters::Counters;
@@ -66,7 +66,7 @@ pub enum ComponentState {
         openings: u64,
     },
     /// A throttle: its figures for each criticality, in the order of [`Criticality::ALL`].
-    Throttle([Shown; 4]),
+    Throttle([ThrottleStats; 4]),
     /// A controller of concurrency.
     Adaptive {
         /// Maximum number of calls in flight.
@@ -169,8 +169,8 @@ impl Component {
                 (breaker.mode(), breaker.mode_stats(), state)
             }
             Kind::Throttle(throttle) => {
-                let shown = Criticality::ALL.map(|criticality| throttle.shown(criticality));
-                let state = ComponentState::Throttle(shown);
+                let stats = Criticality::ALL.map(|criticality| throttle.stats(criticality));
+                let state = ComponentState::Throttle(stats);
                 (throttle.mode(), throttle.mode_stats(), state)
             }
             Kind::Adaptive(adaptive) => {
@@ -220,11 +220,11 @@ impl fmt::Display for ComponentState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Breaker { circuit, openings } => {
-                write!(f, "{}, {openings} openings", circuit.word())
+                write!(f, "{}, {openings} openings", circuit.as_str())
             }
-            Self::Throttle(shown) => {
-                let requests: u64 = shown.iter().map(|shown| shown.requests).sum();
-                let accepts: u64 = shown.iter().map(|shown| shown.accepts).sum();
+            Self::Throttle(stats) => {
+                let requests: u64 = stats.iter().map(|stats| stats.requests).sum();
+                let accepts: u64 = stats.iter().map(|stats| stats.accepts).sum();
                 write!(f, "{accepts} of {requests} accepted")
             }
             Self::Adaptive { limit } => write!(f, "limit {limit}"),

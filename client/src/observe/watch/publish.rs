@@ -2,7 +2,7 @@
 
 use super::{ComponentState, ComponentStatus, Figures, Watch};
 use crate::limiter::refused::Reason;
-use crate::local::adaptive::{Criticality, Shown};
+use crate::local::adaptive::{Criticality, ThrottleStats};
 use crate::local::breaker::Circuit;
 use crate::observe::switch::{Mode, ModeStats};
 use metrics::{counter, gauge};
@@ -23,7 +23,7 @@ impl Watch {
     /// | `aliquot_waiting_tokens` | gauge | `limit` | tokens that callers are waiting for |
     /// | `aliquot_wait_seconds` | histogram | `limit` | waiting times of callers that were served; recorded when they are served |
     /// | `aliquot_lease_seconds` | gauge | `limit` | time that remains of a client's lease |
-    /// | `aliquot_well` | gauge | `limit` | 1 if a client [is well](super::Health::is_well), else 0 |
+    /// | `aliquot_well` | gauge | `limit` | 1 if a client [is well](super::Health::is_healthy), else 0 |
     /// | `aliquot_circuit` | gauge | `limit`, `circuit` | 1 for the state of a breaker, whatever its mode, else 0 |
     /// | `aliquot_circuit_openings_total` | counter | `limit` | number of times that a breaker opened |
     /// | `aliquot_throttle_requests` | gauge | `limit`, `criticality` | calls asked for in the last two minutes |
@@ -42,11 +42,11 @@ impl Watch {
             let limit = figures.name.to_string();
             for mode in Mode::ALL {
                 let limiters = own.clone().filter(|line| line.mode == mode).count();
-                gauge!("aliquot_limiters", "limit" => limit.clone(), "mode" => mode.word())
+                gauge!("aliquot_limiters", "limit" => limit.clone(), "mode" => mode.as_str())
                     .set(limiters as f64);
             }
             for (right, limiters) in figures.states {
-                gauge!("aliquot_standing_limiters", "limit" => limit.clone(), "right" => right.word())
+                gauge!("aliquot_standing_limiters", "limit" => limit.clone(), "right" => right.as_str())
                     .set(limiters as f64);
             }
             let waiting: u64 = own.map(|line| line.waiting).sum();
@@ -63,7 +63,7 @@ impl Watch {
             let (limit, health) = (name.to_string(), client.health());
             let lease = client.status().lease.as_secs_f64();
             gauge!("aliquot_lease_seconds", "limit" => limit.clone()).set(lease);
-            gauge!("aliquot_well", "limit" => limit).set(f64::from(u8::from(health.is_well())));
+            gauge!("aliquot_well", "limit" => limit).set(f64::from(u8::from(health.is_healthy())));
         }
     }
 }
@@ -78,7 +78,7 @@ fn count(figures: &Figures) {
 fn count_refusals(name: &str, reasons: &[(Reason, u64)], mode_stats: ModeStats) {
     let limit = || name.to_string();
     for &(reason, count) in reasons {
-        counter!("aliquot_refusals_total", "limit" => limit(), "reason" => reason.word())
+        counter!("aliquot_refusals_total", "limit" => limit(), "reason" => reason.as_str())
             .absolute(count);
     }
     counter!("aliquot_let_through_total", "limit" => limit()).absolute(mode_stats.let_through);
@@ -89,20 +89,20 @@ fn tell(component: &ComponentStatus) {
     count_refusals(&component.name, &component.reasons, component.mode_stats);
     let limit = || component.name.to_string();
     for mode in Mode::ALL {
-        gauge!("aliquot_limiters", "limit" => limit(), "mode" => mode.word())
+        gauge!("aliquot_limiters", "limit" => limit(), "mode" => mode.as_str())
             .set(f64::from(u8::from(mode == component.mode)));
     }
     match &component.state {
         ComponentState::Breaker { circuit, openings } => {
-            for word in Circuit::WORDS {
+            for word in Circuit::NAMES {
                 gauge!("aliquot_circuit", "limit" => limit(), "circuit" => word)
-                    .set(f64::from(u8::from(word == circuit.word())));
+                    .set(f64::from(u8::from(word == circuit.as_str())));
             }
             counter!("aliquot_circuit_openings_total", "limit" => limit()).absolute(*openings);
         }
-        ComponentState::Throttle(shown) => {
-            for (of, shown) in Criticality::ALL.iter().zip(shown) {
-                tell_shown(&component.name, *of, shown);
+        ComponentState::Throttle(stats) => {
+            for (of, stats) in Criticality::ALL.iter().zip(stats) {
+                tell_stats(&component.name, *of, stats);
             }
         }
         ComponentState::Adaptive { limit: most } => {
@@ -118,13 +118,13 @@ fn tell(component: &ComponentStatus) {
     }
 }
 
-fn tell_shown(name: &str, of: Criticality, shown: &Shown) {
+fn tell_stats(name: &str, of: Criticality, stats: &ThrottleStats) {
     let figures = [
-        ("aliquot_throttle_requests", shown.requests as f64),
-        ("aliquot_throttle_accepts", shown.accepts as f64),
-        ("aliquot_throttle_rejected_ratio", shown.rejected_part()),
+        ("aliquot_throttle_requests", stats.requests as f64),
+        ("aliquot_throttle_accepts", stats.accepts as f64),
+        ("aliquot_throttle_rejected_ratio", stats.rejected_part()),
     ];
     for (figure, value) in figures {
-        gauge!(figure, "limit" => name.to_string(), "criticality" => of.word()).set(value);
+        gauge!(figure, "limit" => name.to_string(), "criticality" => of.as_str()).set(value);
     }
 }

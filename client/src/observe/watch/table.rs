@@ -53,7 +53,7 @@ impl Line {
             self.name.to_string(),
             self.key.to_string(),
             self.mode.to_string(),
-            format!("{:?}", held.right),
+            format!("{:?}", held.state),
             held.rate.to_string(),
             held.burst.to_string(),
             held.level.to_string(),

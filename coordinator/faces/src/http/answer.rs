@@ -68,7 +68,7 @@ pub(super) fn of_answer<'a>(key: &'a str, answer: &Answer) -> AnswerBody<'a> {
         key,
         limit: answer.limit,
         outcome: answer.outcome.name(),
-        reason: answer.reason.map(|reason| reason.word()),
+        reason: answer.reason.map(|reason| reason.as_str()),
         remaining: answer.remaining,
         reset_after_s: answer.reset_after.as_secs_f64(),
         retry_after_s: answer.retry_after.map(|wait| wait.as_secs_f64()),

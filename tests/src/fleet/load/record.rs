@@ -61,7 +61,7 @@ impl Record {
     }
 
     pub(super) fn refused(&mut self, reason: Reason) {
-        *self.reasons.entry(reason.word()).or_default() += 1;
+        *self.reasons.entry(reason.as_str()).or_default() += 1;
     }
 
     /// Counts requests and admissions from `from` on and before `to`.
