@@ -393,7 +393,7 @@ impl Session {
         self.selection.heard(now);
         match message {
             NodeMessage::Opened(_) => {}
-            NodeMessage::DecisionReply(told) => self.told(&told, now),
+            NodeMessage::DecisionReply(reply) => self.handle_decision_reply(&reply, now),
             NodeMessage::Interned(keys) => self.learn(keys, now),
             NodeMessage::Answer(answer) => {
                 self.report_pace

@@ -63,11 +63,11 @@ pub(crate) struct BucketLevel {
 const BILLION: u128 = 1_000_000_000;
 
 impl BucketLevel {
-    /// Describes the bucket. `said` is the limit as its author wrote it, if that is known.
-    pub(crate) fn describe(self, said: Option<Limit>) -> LimitInfo {
+    /// Describes the bucket. `written` is the limit as its author wrote it, if that is known.
+    pub(crate) fn describe(self, written: Option<Limit>) -> LimitInfo {
         let scale = self.scale.max(1);
         let burst = self.burst / scale;
-        let (limit, window) = match said.and_then(Limit::per_span) {
+        let (limit, window) = match written.and_then(Limit::per_span) {
             Some((tokens, per)) => as_written(burst, tokens, per),
             None => limit_of_budget(self.rate, self.burst, scale),
         };
@@ -137,8 +137,8 @@ mod tests {
             missing: 0,
             scale: 1,
         };
-        let told = bucket.describe(Some(Limit::per(tokens, span)));
-        assert_eq!((told.limit, told.window), (expect.0, Some(expect.1)));
+        let info = bucket.describe(Some(Limit::per(tokens, span)));
+        assert_eq!((info.limit, info.window), (expect.0, Some(expect.1)));
     }
 
     #[test]
@@ -174,9 +174,9 @@ mod tests {
                 missing: 0,
                 scale: scale.grains_per_token(),
             };
-            let told = bucket.describe(None);
-            assert_eq!((told.limit, told.window), (expect.0, Some(expect.1)));
-            assert_eq!((told.remaining, told.reset), (burst, Some(Duration::ZERO)));
+            let info = bucket.describe(None);
+            assert_eq!((info.limit, info.window), (expect.0, Some(expect.1)));
+            assert_eq!((info.remaining, info.reset), (burst, Some(Duration::ZERO)));
         }
     }
 }

@@ -77,7 +77,7 @@ pub(crate) struct ThreadCache {
     denier: AtomicU64,
     denied: AtomicU64,
     /// Part of `denied` already reported to the session. Written by the state machine alone.
-    told: AtomicU64,
+    reported: AtomicU64,
 }
 
 const _: () = assert!(!sync::STD_ATOMICS || size_of::<ThreadCache>() == 64);
@@ -107,7 +107,7 @@ impl ThreadCache {
             seen: word(),
             denier: word(),
             denied: word(),
-            told: word(),
+            reported: word(),
         }
     }
 

@@ -144,8 +144,8 @@ where
     F: Fn(&str) -> Option<String> + Send + Sync + 'static,
 {
     move |parts| {
-        let said = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
-        let (scheme, token) = said.split_once(' ')?;
+        let field = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
+        let (scheme, token) = field.split_once(' ')?;
         let token = scheme
             .eq_ignore_ascii_case("bearer")
             .then_some(token.trim())?;

@@ -47,23 +47,23 @@ pub fn retry_after(status: StatusCode, headers: &HeaderMap, wall_ms: i64) -> Opt
         return None;
     }
     let fields = headers.get_all(RETRY_AFTER).iter();
-    let said = fields.filter_map(|field| field.to_str().ok());
-    said.filter_map(|said| wait(said.trim(), wall_ms)).max()
+    let text = fields.filter_map(|field| field.to_str().ok());
+    text.filter_map(|text| wait(text.trim(), wall_ms)).max()
 }
 
 /// Reads one field.
-fn wait(said: &str, wall_ms: i64) -> Option<Duration> {
-    if said.starts_with(|first: char| first.is_ascii_digit()) {
-        return seconds(said);
+fn wait(text: &str, wall_ms: i64) -> Option<Duration> {
+    if text.starts_with(|first: char| first.is_ascii_digit()) {
+        return seconds(text);
     }
-    let at = date(said)?;
+    let at = date(text)?;
     let now = Duration::from_millis(u64::try_from(wall_ms).unwrap_or(0));
     Some(at.saturating_sub(now))
 }
 
 /// Reads seconds, with or without decimal places; rounded up to nanoseconds.
-fn seconds(said: &str) -> Option<Duration> {
-    let (whole, places) = said.split_once('.').unwrap_or((said, "0"));
+fn seconds(text: &str) -> Option<Duration> {
+    let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits(whole) || !digits(places) {
         return None;
@@ -78,16 +78,16 @@ fn seconds(said: &str) -> Option<Duration> {
 }
 
 /// Reads an HTTP date, as the time since the Unix epoch. A second 60 is the one after 59.
-fn date(said: &str) -> Option<Duration> {
+fn date(text: &str) -> Option<Duration> {
     let parse = |text: &str| {
         let at = httpdate::parse_http_date(text).ok()?;
         at.duration_since(UNIX_EPOCH).ok()
     };
     let leap = || {
-        let before = said.replacen(":60 ", ":59 ", 1);
-        (before != said)
+        let before = text.replacen(":60 ", ":59 ", 1);
+        (before != text)
             .then(|| parse(&before))?
             .map(|at| at + Duration::from_secs(1))
     };
-    parse(said).or_else(leap)
+    parse(text).or_else(leap)
 }

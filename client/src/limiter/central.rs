@@ -407,7 +407,7 @@ impl Limiter {
         if slot.kind != Kind::Rate {
             return 0;
         }
-        let dealt = !home.is_central() && slot.burst > 0;
+        let is_divided = !home.is_central() && slot.burst > 0;
         let lease = &self.handle.shared.lease.0;
         let here = BucketCharge::owing(bucket.era(), now);
         // A part that owes tokens already can owe more.
@@ -415,7 +415,7 @@ impl Limiter {
             let would = bucket.would(Need::Tokens(0), now, lease);
             matches!(would, Ok(()) | Err(No::NotYet(_)))
         };
-        let taken = match dealt && holds() {
+        let taken = match is_divided && holds() {
             true => bucket.exact(&here, n, now),
             false => 0,
         };

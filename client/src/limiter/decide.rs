@@ -249,7 +249,7 @@ impl Limiter {
         no: No,
         most: Duration,
     ) -> (Result<BucketCharge, Refused>, Seen) {
-        let told = || Seen::Home(self.key_state.home.left());
+        let left = || Seen::Home(self.key_state.home.left());
         let too_late = || {
             // The part that is held here is spent, whatever a node would have said.
             let refused = match self.is_decided_elsewhere() {
@@ -269,9 +269,9 @@ impl Limiter {
             }
             Ok(None) => {
                 self.pass(n);
-                (Ok(BucketCharge::nothing(self.now())), told())
+                (Ok(BucketCharge::nothing(self.now())), left())
             }
-            Err(refused) => (Err(refused), told()),
+            Err(refused) => (Err(refused), left()),
         }
     }
 

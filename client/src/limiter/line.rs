@@ -39,7 +39,7 @@ struct LineRequests {
     /// True while the answer to one is waited for.
     asking: bool,
     /// The last refusal by the home node, if it has decided since.
-    told: Option<Refused>,
+    refused: Option<Refused>,
 }
 
 /// The last answer of the home node to the first caller in line.
@@ -219,8 +219,8 @@ impl Limiter {
                 () = clock.sleep(Self::ANSWER_WAIT) => {}
             }
         }
-        let told = questions().told;
-        local().map_err(|no| self.in_vain(no, told))
+        let refused = questions().refused;
+        local().map_err(|no| self.in_vain(no, refused))
     }
 
     /// Waits for its turn in line, and then until `local` or the home node decides. Keeps `questions` up to date.
@@ -235,9 +235,9 @@ impl Limiter {
         let Ok(_turn) = self.key_state.line.acquire().await else {
             return Err(Refused::of(No::Closed));
         };
-        let note = |asking, told| {
+        let note = |asking, refused| {
             *questions.lock().unwrap_or_else(PoisonError::into_inner) =
-                LineRequests { asking, told };
+                LineRequests { asking, refused };
         };
         let mut last: Option<HomeAnswer> = None;
         let (mut cold, mut round_trip) = (false, Duration::ZERO);
@@ -304,11 +304,11 @@ impl Limiter {
         decided
     }
 
-    /// Returns the refusal of a caller whose time is over. If the home node decides, it is the one that it `told`
-    /// last, if it has decided at all.
-    fn in_vain(&self, no: No, told: Option<Refused>) -> Refused {
+    /// Returns the refusal of a caller whose time is over. If the home node decides, it is the last refusal by
+    /// it, `refused`, if it has decided at all.
+    fn in_vain(&self, no: No, refused: Option<Refused>) -> Refused {
         match self.asks(no).filter(|_| self.is_decided_elsewhere()) {
-            Some(_) => told.unwrap_or(Refused::undecided()),
+            Some(_) => refused.unwrap_or(Refused::undecided()),
             None => self.refused_for(no),
         }
     }

@@ -95,16 +95,16 @@ impl Session {
     /// Sends a message, if there is a connection that keeps up. Returns true if it was sent.
     fn say(&mut self, message: &ClientMessage) -> bool {
         let link = self.link();
-        let said = link.is_some_and(|link| link.say(message));
-        self.messages += u64::from(said);
-        said
+        let sent = link.is_some_and(|link| link.say(message));
+        self.messages += u64::from(sent);
+        sent
     }
 
     /// Handles a node's answer to a request.
-    pub(super) fn told(&mut self, told: &DecisionReply, now: Tick) {
+    pub(super) fn handle_decision_reply(&mut self, reply: &DecisionReply, now: Tick) {
         self.shared.unanswered_since.clear();
-        match self.central_requests.requests.handle(told, now) {
-            Verdict::Counts(request, outcome) => self.tell(request, (outcome, told.left), now),
+        match self.central_requests.requests.handle(reply, now) {
+            Verdict::Counts(request, outcome) => self.tell(request, (outcome, reply.left), now),
             Verdict::Ignored => {}
             Verdict::Undo(release) => self.central_requests.owe(release),
         }

@@ -29,8 +29,8 @@ impl ThreadCache {
     /// over. If the former thread was just counting, some refusals are lost.
     pub(super) fn take_denied(&self) -> u64 {
         let denied = self.denied.load(Ordering::Acquire);
-        let told = self.told.swap(denied, Ordering::Relaxed);
-        let more = denied.wrapping_sub(told);
+        let reported = self.reported.swap(denied, Ordering::Relaxed);
+        let more = denied.wrapping_sub(reported);
         if more == 0 {
             self.denier.store(0, Ordering::Release);
         }

@@ -74,7 +74,7 @@ impl Line {
             if owner & (LABEL | READY) != name.label | READY {
                 return None;
             }
-            let same = self.says(name.words);
+            let same = self.has_words(name.words);
             fence(Ordering::Acquire);
             if self.owner.load(Ordering::Relaxed) == owner {
                 return same.then_some(Found { line: self, owner });
@@ -90,13 +90,14 @@ impl Line {
         name: &Name<W>,
     ) -> Option<Found<'_>> {
         let owner = self.owner.load(Ordering::Acquire);
-        let so = owner & (LABEL | READY | BUSY) == name.label | READY && self.says(&name.words);
+        let so =
+            owner & (LABEL | READY | BUSY) == name.label | READY && self.has_words(&name.words);
         so.then_some(Found { line: self, owner })
     }
 
     /// Returns true if the slot holds these words. Compares all of them, so that the branch is predictable.
     #[inline(always)]
-    fn says(&self, words: &[u64]) -> bool {
+    fn has_words(&self, words: &[u64]) -> bool {
         let words = self.key.iter().zip(words);
         let differ = words.fold(0, |differ, (mine, word)| {
             differ | mine.load(Ordering::Relaxed) ^ word

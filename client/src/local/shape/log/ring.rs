@@ -164,7 +164,7 @@ impl Ring {
         let overwritten = (0..n).map(|step| self.after(first, step));
         let last = self.before(head, limit + 1 - n);
         for number in overwritten.chain([last]) {
-            let leaves = match self.said(number).unwrap_or(at) {
+            let leaves = match self.recorded(number).unwrap_or(at) {
                 GONE => GONE,
                 from => from.saturating_add(self.length),
             };
@@ -188,7 +188,7 @@ impl Ring {
     pub(super) fn used_by(&self, head: u64, at: u64, now: u64) -> (u64, Span) {
         let time = |step| {
             let number = self.before(head, step);
-            self.said(number).unwrap_or_else(|| {
+            self.recorded(number).unwrap_or_else(|| {
                 let latest = self.word.load(Ordering::Acquire) & Self::COUNT;
                 // A later admission took the place of one that had left. One that is not written yet is of now.
                 match self.between(number, latest) > self.slots() {
@@ -249,19 +249,19 @@ impl Ring {
                 to = self.after(to, 1);
             }
             let top = || (0..n).map(|step| self.after(to, step));
-            top().for_each(|number| self.number(number, BACK | (number + 1)));
+            top().for_each(|number| self.set_number(number, BACK | (number + 1)));
             let next = (word & !Self::COUNT).wrapping_add(Self::TURN) | to;
             if self.word.try_swap(word, next) {
                 break;
             }
             // Another thread was admitted behind them meanwhile, so they are no longer the last.
             let others = top().filter(|&number| number != first);
-            others.for_each(|number| self.number(number, number + 1));
-            self.number(first, 0);
+            others.for_each(|number| self.set_number(number, number + 1));
+            self.set_number(first, 0);
             word = self.word.load(Ordering::Acquire);
         }
         if to != first {
-            self.number(first, first + 1);
+            self.set_number(first, first + 1);
         }
         n
     }
@@ -292,7 +292,7 @@ impl Ring {
     /// Returns the time of an admission; `None` if another one has taken its place.
     fn time_of(&self, number: u64) -> Option<u64> {
         loop {
-            if let Some(time) = self.said(number) {
+            if let Some(time) = self.recorded(number) {
                 return Some(time);
             }
             let head = self.word.load(Ordering::Acquire) & Self::COUNT;
@@ -305,19 +305,19 @@ impl Ring {
     }
 
     /// Returns the time of an admission, if it is written.
-    fn said(&self, number: u64) -> Option<u64> {
+    fn recorded(&self, number: u64) -> Option<u64> {
         let slot = self.slot(number);
-        let said = slot.number.load(Ordering::Acquire);
-        if said == number + 1 {
+        let marked = slot.number.load(Ordering::Acquire);
+        if marked == number + 1 {
             return Some(slot.at.load(Ordering::Acquire));
         }
         // The admission that overwrote it was removed.
         let next = self.after(number, self.slots());
-        (said == BACK | (next + 1)).then_some(GONE)
+        (marked == BACK | (next + 1)).then_some(GONE)
     }
 
-    fn number(&self, number: u64, says: u64) {
-        self.slot(number).number.store(says, Ordering::Release);
+    fn set_number(&self, number: u64, value: u64) {
+        self.slot(number).number.store(value, Ordering::Release);
     }
 
     /// Returns the time of an admission that cannot be overwritten now, waiting until it is written.
