@@ -11,10 +11,12 @@ mod held;
 mod recent;
 mod reservations;
 mod reserve;
+mod settled;
 
 pub use answer::{Answer, Outcome};
 pub use counts::Counts;
-pub use reservations::{OnExpire, ReservationError, Reserve, Reserved, SettledPart};
+pub use reservations::{OnExpire, ReservationError, Reserve, Reserved};
+pub use settled::SettledPart;
 
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
 use crate::scope::Scope;

@@ -6,10 +6,11 @@
 //! ```
 //!
 //! A reservation lives in the process that made it. It is settled once: further calls of `settle` and `release` get
-//! the first result again until the time of the reservation is over, so a caller may retry. If there are many, the oldest
-//! settled ones are forgotten earlier.
+//! the first result again until the time of the reservation is over, so a caller may retry. If there are many, some
+//! settled ones are forgotten earlier: see [`SettledNames`].
 
 use super::answer::Answer;
+use super::settled::{Charge, Name, SettledNames, SettledPart};
 use crate::scope::Scope;
 use aliquot_client::{Permit, Reservation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,17 +53,6 @@ pub struct Reserved {
     pub id: Option<String>,
     /// An answer for each part.
     pub answers: Vec<Answer>,
-}
-
-/// The result for one part of a settled reservation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettledPart {
-    /// Key of the budget.
-    pub key: String,
-    /// Tokens put back.
-    pub restored: u64,
-    /// Additional tokens taken.
-    pub taken: u64,
 }
 
 /// A call about a reservation cannot be carried out.
@@ -121,9 +111,6 @@ pub(super) enum State {
     Settled(Vec<SettledPart>),
 }
 
-/// Name of a reservation. Callers that may ask for other keys have names of their own.
-pub(super) type Name = (Scope, String);
-
 /// The reservations of a process.
 #[derive(Debug)]
 pub(super) struct Reservations {
@@ -135,8 +122,7 @@ pub(super) struct Reservations {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) entries: BTreeMap<Name, Entry>,
-    /// Names of settled reservations by their numbers: the oldest comes first.
-    pub(super) settled: BTreeMap<u64, Name>,
+    pub(super) settled: SettledNames,
     /// Numbers of open parts by key, for each scope.
     pub(super) open: BTreeMap<Scope, BTreeMap<String, usize>>,
     /// Number of keys in `open`.
@@ -205,12 +191,12 @@ impl Reservations {
 }
 
 impl Table {
-    /// Adds an open reservation. Forgets the oldest settled ones for it if there are too many.
+    /// Adds an open reservation. Forgets settled ones for it if there are too many.
     pub(super) fn insert(&mut self, name: Name, entry: Entry) {
         while self.parts + entry.parts.len() > Reservations::PARTS_MAX
-            && let Some((_, oldest)) = self.settled.pop_first()
+            && let Some(first) = self.settled.first()
         {
-            drop(self.remove(&oldest));
+            drop(self.remove(&first));
         }
         let open = self.open.entry(name.0.clone()).or_default();
         for (key, _) in &entry.parts {
@@ -226,9 +212,12 @@ impl Table {
     pub(super) fn remove(&mut self, name: &Name) -> Option<Entry> {
         let entry = self.entries.remove(name)?;
         self.parts -= entry.parts.len();
-        match entry.state {
+        match &entry.state {
             State::Open(_) => self.close(&name.0, &entry.parts),
-            State::Settled(_) => drop(self.settled.remove(&entry.number)),
+            State::Settled(settled) => {
+                let charge = Charge::of(&entry.parts, settled);
+                self.settled.remove(entry.number, &name.0, charge);
+            }
         }
         Some(entry)
     }

@@ -5,9 +5,10 @@ use super::answer::{Answer, Outcome};
 use super::charge::{left, now};
 use super::held::HeldKey;
 use super::reservations::{
-    Entry, Name, OnExpire, ReservationError, Reservations, Reserve, Reserved, SettledPart, State,
-    Taken, Timer, put_back,
+    Entry, OnExpire, ReservationError, Reservations, Reserve, Reserved, State, Taken, Timer,
+    put_back,
 };
+use super::settled::{Charge, Name, SettledPart};
 use crate::scope::Scope;
 use aliquot_client::Reason;
 use aliquot_client::limiter::Settled;
@@ -204,7 +205,8 @@ impl Decider {
         entry.state = State::Settled(settled.clone());
         let (number, parts) = (entry.number, entry.parts.clone());
         table.close(scope, &parts);
-        table.settled.insert(number, name);
+        let charge = Charge::of(&parts, &settled);
+        table.settled.insert(number, name, charge, parts.len());
         Ok(settled)
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::decider::testing::{decider, remaining};
+use aliquot_client::ManualClock;
 use std::time::Duration;
 
 fn of(scope: &Scope, key: &str, id: Option<&str>) -> Reserve {
@@ -95,6 +96,53 @@ async fn the_oldest_settled_reservations_make_room_for_others() {
     assert!(table.open.is_empty());
 }
 
+/// Reserves ten parts at a time, and settles each for this cost, until one reservation of one part has no room beside
+/// them. Returns the names.
+async fn flood(decider: &Decider, clock: &ManualClock, scope: &Scope, cost: u64) -> Vec<String> {
+    let mut ids = Vec::new();
+    for _ in 0..=Decider::PARTS_MAX / 10 {
+        clock.advance(Duration::from_secs(1));
+        let reserve = Reserve {
+            parts: vec![("b".to_owned(), 1); 10],
+            ..of(scope, "b", None)
+        };
+        let id = decider.reserve(&reserve).await.unwrap().id.expect("room");
+        decider.settle(scope, &id, &[cost; 10]).unwrap();
+        ids.push(id);
+    }
+    ids
+}
+
+/// The callers may be the same, or different ones that may all ask for all keys.
+#[tokio::test(start_paused = true)]
+async fn reservations_that_charge_nothing_displace_no_others() {
+    let (decider, clock) = decider(64);
+    let charged = reserve(&decider, "a").await.id.unwrap();
+    let told = decider.settle(&Scope::ALL, &charged, &[3]).unwrap();
+    let free = flood(&decider, &clock, &Scope::ALL, 0).await;
+    let again = |id: &str, costs: &[u64]| decider.settle(&Scope::ALL, id, costs);
+    assert_eq!(again(&charged, &[9]), Ok(told));
+    assert_eq!(again(&free[0], &[0; 10]), Err(ReservationError::Unknown));
+    assert!(again(&free[1], &[0; 10]).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_with_many_reservations_displaces_none_of_a_scope_with_few() {
+    let scope = |prefix: &str| Scope::under([prefix.to_owned()]);
+    // Neither is the first by its name alone.
+    for (few, many) in [("a", "b"), ("b", "b/c")] {
+        let (decider, clock) = decider(64);
+        let (few, many) = (scope(few), scope(many));
+        let reserved = decider.reserve(&of(&few, "a", Some("job-1"))).await;
+        assert!(reserved.unwrap().id.is_some());
+        decider.settle(&few, "job-1", &[3]).unwrap();
+        let ids = flood(&decider, &clock, &many, 1).await;
+        assert!(decider.settle(&few, "job-1", &[3]).is_ok(), "{few}");
+        let oldest = decider.settle(&many, &ids[0], &[1; 10]);
+        assert_eq!(oldest, Err(ReservationError::Unknown), "{few}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_over_leaves_nothing_behind() {
     let (decider, _) = decider(64);
@@ -105,5 +153,5 @@ async fn what_is_over_leaves_nothing_behind() {
     assert_eq!(remaining(&decider, "a").await, 10);
     let table = decider.reservations.lock();
     assert_eq!((table.parts, table.open_parts, table.open_keys), (0, 0, 0));
-    assert!(table.entries.is_empty() && table.settled.is_empty() && table.open.is_empty());
+    assert!(table.entries.is_empty() && table.settled.len() == 0 && table.open.is_empty());
 }
