@@ -6,6 +6,7 @@
 //! | [`RequestLimits`] | several limits in front of one service |
 //! | [`PermitLayer`] | limits the requests in flight |
 //! | [`key`] | makes keys from headers, paths, addresses and claims |
+//! | [`LimitFields`] | describes a limit in header fields, without a layer |
 //! | [`Proxies`] | finds the address of a client behind proxies |
 //! | [`RetryAfterLayer`] | makes a client wait when a server says so: reqwest, hyper, tonic's channels |
 //! | [`retry_after`] | reads how long a server asks to wait |
@@ -18,8 +19,8 @@ mod proxies;
 mod retry;
 
 pub use layer::{
-    Answers, Fields, Misconfigured, NoKey, PermitBody, PermitLayer, PermitService, Plain, Problems,
-    RateLimitService, RequestLimits, RequestLimitsError, Reset,
+    Answers, Fields, LimitFields, Misconfigured, NoKey, PermitBody, PermitLayer, PermitService,
+    Plain, Problems, RateLimitService, RequestLimits, RequestLimitsError, Reset,
 };
 pub use outgoing::{Answered, Outgoing, OutgoingError, RetryAfterLayer, RetryAfterService};
 pub use proxies::{CidrError, Proxies};

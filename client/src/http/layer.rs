@@ -16,6 +16,7 @@ mod acquired;
 mod answer;
 mod body;
 mod decide;
+mod fields;
 mod meter;
 mod options;
 mod outcome;
@@ -24,7 +25,8 @@ mod request_limits;
 
 pub use answer::{Answers, Plain, Problems};
 pub use body::PermitBody;
-pub use options::{Fields, Misconfigured, NoKey, Reset};
+pub use fields::{Fields, LimitFields, Reset};
+pub use options::{Misconfigured, NoKey};
 pub use permits::{PermitLayer, PermitService};
 pub use request_limits::{RequestLimits, RequestLimitsError};
 
@@ -214,14 +216,14 @@ impl<A> RateLimitLayer<A> {
     /// Sets the fields that answers carry. The default is [`Fields::Standard`].
     #[must_use]
     pub fn fields(mut self, fields: Fields) -> Self {
-        self.options().fields = fields;
+        self.options().fields.fields = fields;
         self
     }
 
     /// Sets the form of `X-RateLimit-Reset`. The default is [`Reset::Delta`].
     #[must_use]
     pub fn reset(mut self, reset: Reset) -> Self {
-        self.options().reset = reset;
+        self.options().fields.reset = reset;
         self
     }
 
@@ -229,7 +231,7 @@ impl<A> RateLimitLayer<A> {
     /// refused together do not return together. The default is zero.
     #[must_use]
     pub fn jitter(mut self, most: Duration) -> Self {
-        self.options().jitter = most;
+        self.options().fields.jitter = most;
         self
     }
 

@@ -1,20 +1,16 @@
 //! Answers to refused requests.
 
-use super::options::{Fields, Options, Reset, is_misconfigured};
+use super::fields::insert_retry_after;
+use super::options::{Options, is_misconfigured};
 use super::outcome::{Refusal, field_name};
 use crate::bucket::described::LimitInfo;
 use crate::limiter::key_refused::KeyRefused;
 use crate::limiter::refused::Reason;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use std::time::Duration;
 
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// <https://github.com/grpc/proposal/blob/master/A6-client-retries.md>.
@@ -109,14 +105,14 @@ impl Refusal<'_> {
             word: reason.as_str(),
             detail: self.refused.cause(),
             layer: self.name,
-            wait: wait.map(|wait| options.spread(wait)),
+            wait: wait.map(|wait| options.fields.spread(wait)),
         };
         let mut response = problem.answer::<A, R>(parts);
         let name = field_name(self.name);
         match self.info {
             // A limit that is not set up for the request tells it nothing.
             Some(_) if is_misconfigured(reason) => {}
-            Some(held) if is_never => options.policy(response.headers_mut(), name, &held),
+            Some(held) if is_never => options.fields.policy(response.headers_mut(), name, &held),
             Some(held) => {
                 // `Retry-After` must not be earlier than the end of the window.
                 let reset = held
@@ -203,8 +199,7 @@ impl Problem<'_> {
             }
         }
         if let Some(wait) = self.wait {
-            let wait = HeaderValue::from(seconds_up(wait).max(1));
-            response.headers_mut().insert(RETRY_AFTER, wait);
+            insert_retry_after(response.headers_mut(), wait);
         }
         response
     }
@@ -275,80 +270,8 @@ fn grpc_type(headers: &HeaderMap) -> Option<HeaderValue> {
     }
 }
 
-impl Fields {
-    const fn standard(self) -> bool {
-        matches!(self, Self::Standard | Self::Both)
-    }
-
-    const fn legacy(self) -> bool {
-        matches!(self, Self::Legacy | Self::Both)
-    }
-}
-
-impl Options {
-    /// Writes the policy: `q` tokens in `w` seconds. `name` must be visible ASCII without quotes.
-    pub(super) fn policy(&self, headers: &mut HeaderMap, name: &str, held: &LimitInfo) {
-        let limit = held.limit;
-        if self.fields.standard() {
-            let window = held.window.map(|window| format!(";w={window}"));
-            let window = window.unwrap_or_default();
-            insert(
-                headers,
-                RATE_LIMIT_POLICY,
-                format!("\"{name}\";q={limit}{window}"),
-            );
-        }
-        if self.fields.legacy() {
-            insert(headers, X_LIMIT, limit.to_string());
-        }
-    }
-
-    /// Writes the policy and the state: `r` tokens are there now, and after `t` seconds there are more. The
-    /// legacy fields carry the same numbers.
-    ///
-    /// The fields of the draft are structured fields (RFC 9651).
-    pub(super) fn describe(&self, headers: &mut HeaderMap, name: &str, held: &LimitInfo) {
-        self.policy(headers, name, held);
-        let (remaining, reset) = (held.remaining, held.reset.map(seconds_up));
-        if self.fields.standard() {
-            let reset = reset.map(|reset| format!(";t={reset}")).unwrap_or_default();
-            insert(
-                headers,
-                RATE_LIMIT,
-                format!("\"{name}\";r={remaining}{reset}"),
-            );
-        }
-        if self.fields.legacy() {
-            insert(headers, X_REMAINING, remaining.to_string());
-            if let Some(reset) = reset {
-                let reset = match self.reset {
-                    Reset::Delta => reset,
-                    Reset::Epoch => self.epoch_secs().saturating_add(reset),
-                };
-                insert(headers, X_RESET, reset.to_string());
-            }
-        }
-    }
-
-    /// Returns the time in seconds since the Unix epoch, rounded up.
-    fn epoch_secs(&self) -> u64 {
-        let now = u64::try_from(self.clock.wall_ms()).unwrap_or(0);
-        now.div_ceil(1_000)
-    }
-}
-
-fn insert(headers: &mut HeaderMap, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::try_from(text) {
-        headers.insert(name, value);
-    }
-}
-
 const fn ms_up(wait: Duration) -> u128 {
     wait.as_nanos().div_ceil(1_000_000)
-}
-
-fn seconds_up(wait: Duration) -> u64 {
-    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 #[test]

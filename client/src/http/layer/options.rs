@@ -1,12 +1,12 @@
 //! Settings of a layer's answers.
 
+use super::fields::LimitFields;
+use crate::bucket::described::LimitInfo;
 use crate::clock::{HostClock, SharedClock};
 use crate::limiter::refused::{Reason, Refused};
-use http::StatusCode;
-use rand::RngExt;
+use http::{HeaderMap, StatusCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Treatment of a request that has no key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,38 +29,10 @@ pub enum Misconfigured {
     Admit,
 }
 
-/// Header fields that describe the limit in an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Fields {
-    /// No fields; `Retry-After` is still sent.
-    None,
-    /// `RateLimit` and `RateLimit-Policy` of
-    /// [draft-ietf-httpapi-ratelimit-headers](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
-    #[default]
-    Standard,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, the last in the form of
-    /// [`Reset`]. Many clients know them, but no standard defines them.
-    Legacy,
-    /// The fields of [`Fields::Standard`] and [`Fields::Legacy`].
-    Both,
-}
-
-/// Form of the field `X-RateLimit-Reset`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Reset {
-    /// Seconds from now.
-    #[default]
-    Delta,
-    /// Seconds since the Unix epoch.
-    Epoch,
-}
-
 /// Settings of answers.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
-    pub(super) fields: Fields,
-    pub(super) reset: Reset,
-    pub(super) jitter: Duration,
+    pub(super) fields: LimitFields,
     pub(super) never: StatusCode,
     pub(super) no_key: NoKey,
     pub(super) misconfigured: Misconfigured,
@@ -72,9 +44,7 @@ pub(super) struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            fields: Fields::default(),
-            reset: Reset::default(),
-            jitter: Duration::ZERO,
+            fields: LimitFields::default(),
             never: StatusCode::TOO_MANY_REQUESTS,
             no_key: NoKey::default(),
             misconfigured: Misconfigured::default(),
@@ -93,14 +63,9 @@ impl Options {
     /// One log line stands for this many requests.
     const LOG_EVERY: u64 = 1_024;
 
-    /// Returns the wait with a random part of the jitter on top.
-    pub(super) fn spread(&self, wait: Duration) -> Duration {
-        let most = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX);
-        let more = match most {
-            0 => 0,
-            most => rand::rng().random_range(0..=most),
-        };
-        wait.saturating_add(Duration::from_nanos(more))
+    /// Writes the fields that describe a limit.
+    pub(super) fn describe(&self, headers: &mut HeaderMap, name: &str, info: &LimitInfo) {
+        self.fields.describe(headers, name, info, &*self.clock);
     }
 
     /// Logs that a limit is not set up: at the first request, and then seldom. Returns true if the request is
