@@ -11,22 +11,27 @@
 //! | `GET /v1/openapi.json` | describes all of this (OpenAPI 3.1) |
 //!
 //! A refusal is an answer like any other: status 200 with `allowed: false`. With `?status=429` it has status 429, or
-//! 503 if there is no decision. A key that the caller may not ask for has status 403. Bodies must be `application/json`, which a page in a browser cannot send to another
+//! 503 if there is no decision. With `?never=422` a cost that waiting does not help has a status of its own. A key that the caller may not ask for has status 403. Bodies must be `application/json`, which a page in a browser cannot send to another
 //! origin unasked.
 
 mod answer;
 mod body;
+mod number;
 
 use crate::decider::{
     Answer, Ask, Cost, Decider, OnExpire, Outcome, ReservationError, Reserve, SettledPart,
 };
 use crate::rules::{Face, KeyProblem, Mapped};
 use crate::scope::Scope;
-use answer::{AnswerBody, RefusalStatus, failed, json_response, of_answer, one, several, wrong};
+use aliquot_client::http::LimitFields;
+use answer::{
+    AnswerBody, Form, RefusalStatus, failed, json_response, of_answer, one, several, wrong,
+};
 use axum::body::{Body, HttpBody, to_bytes};
 use body::{FieldError, Fields};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+pub use number::{EXACT_MAX, exact, keep_exact};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -70,12 +75,23 @@ const PART: [&str; 2] = ["key", "cost"];
 /// A response, or one about an error.
 type Reply = Result<Response<Body>, Box<Response<Body>>>;
 
-/// Answers a request. The face's port must have checked the caller.
+/// The face, with the decider and the form of header fields that describe a limit.
+#[derive(Clone, Copy, Debug)]
+struct HttpFace<'a> {
+    decider: &'a Decider,
+    fields: LimitFields,
+}
+
+/// Answers a request, with `fields` that describe the limit. The face's port must have checked the caller.
 ///
 /// The paths are few and fixed, and a general router allocates several times for each request.
-pub async fn answer(decider: &Decider, request: Request<Body>) -> Response<Body> {
+pub async fn answer(
+    decider: &Decider,
+    fields: LimitFields,
+    request: Request<Body>,
+) -> Response<Body> {
     let is_head = request.method() == Method::HEAD;
-    let response = routed(decider, request).await;
+    let response = routed(HttpFace { decider, fields }, request).await;
     match is_head {
         true => without_body(response),
         false => response,
@@ -92,7 +108,7 @@ pub fn without_body(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-async fn routed(decider: &Decider, request: Request<Body>) -> Response<Body> {
+async fn routed(face: HttpFace<'_>, request: Request<Body>) -> Response<Body> {
     let Some(route) = Route::of(request.uri().path()) else {
         let detail = "there is no such path; /v1/openapi.json describes all";
         return *failed(StatusCode::NOT_FOUND, detail);
@@ -101,13 +117,22 @@ async fn routed(decider: &Decider, request: Request<Body>) -> Response<Body> {
         return wrong_method(route);
     }
     match route {
-        Route::Check => join(checked(decider, request).await),
-        Route::CheckBatch => join(batch_checked(decider, request).await),
-        Route::Reserve => join(reserved(decider, request).await),
-        Route::Settle => join(settled(decider, request).await),
-        Route::Release => join(released(decider, request).await),
-        Route::Budget => join(looked_at(decider, request).await),
+        Route::Check => join(checked(face, request).await),
+        Route::CheckBatch => join(batch_checked(face, request).await),
+        Route::Reserve => join(reserved(face, request).await),
+        Route::Settle => join(settled(face, request).await),
+        Route::Release => join(released(face, request).await),
+        Route::Budget => join(looked_at(face, request).await),
         Route::OpenApi => openapi(),
+    }
+}
+
+impl HttpFace<'_> {
+    /// Returns the form of the answer that a request asks for.
+    fn form(&self, uri: &Uri) -> Result<Form, Box<Response<Body>>> {
+        let status = status_of(uri)?;
+        let fields = self.fields;
+        Ok(Form { status, fields })
     }
 }
 
@@ -201,20 +226,20 @@ struct Check {
     ask: Ask,
 }
 
-async fn checked(decider: &Decider, request: Request<Body>) -> Reply {
-    let status = status_of(request.uri())?;
-    let caller = Caller::of(decider, &request);
+async fn checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+    let form = face.form(request.uri())?;
+    let caller = Caller::of(face.decider, &request);
     let mut fields = read(request, &CHECK).await?;
     let within = within(&mut fields)?;
     let question = question(&caller, &mut fields, within)?;
     fields.end().map_err(|error| wrong(&error))?;
-    let answer = decider.decide(&question.ask).await;
-    Ok(one(&of_answer(&question.key, &answer), &answer, status))
+    let answer = face.decider.decide(&question.ask).await;
+    Ok(one(&of_answer(&question.key, &answer), &answer, form))
 }
 
-async fn batch_checked(decider: &Decider, request: Request<Body>) -> Reply {
-    let status = status_of(request.uri())?;
-    let caller = Caller::of(decider, &request);
+async fn batch_checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+    let form = face.form(request.uri())?;
+    let caller = Caller::of(face.decider, &request);
     let mut fields = read(request, &BATCH).await?;
     let within = within(&mut fields)?;
     let together = fields.flag("all").map_err(|error| wrong(&error))?;
@@ -229,21 +254,22 @@ async fn batch_checked(decider: &Decider, request: Request<Body>) -> Reply {
     }
     let (keys, asks): (Vec<_>, Vec<_>) = questions.into_iter().map(|q| (q.key, q.ask)).unzip();
     let answers = match together {
-        true => decider.decide_all(&asks).await,
-        false => decider.decide_each(&asks).await,
+        true => face.decider.decide_all(&asks).await,
+        false => face.decider.decide_each(&asks).await,
     };
     let body = json!({ "allowed": all_allowed(&answers), "answers": listed(&keys, &answers) });
-    Ok(several(&body, &answers, status))
+    Ok(several(&body, &answers, form))
 }
 
-async fn reserved(decider: &Decider, request: Request<Body>) -> Reply {
-    let status = status_of(request.uri())?;
-    let caller = Caller::of(decider, &request);
+async fn reserved(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+    let form = face.form(request.uri())?;
+    let caller = Caller::of(face.decider, &request);
     let mut fields = read(request, &RESERVE).await?;
     let within = within(&mut fields)?;
     let (keys, reserve) = reservation(&caller, &mut fields, within)?;
     fields.end().map_err(|error| wrong(&error))?;
-    let reserved = decider
+    let reserved = face
+        .decider
         .reserve(&reserve)
         .await
         .map_err(|error| unusable(&error))?;
@@ -253,43 +279,45 @@ async fn reserved(decider: &Decider, request: Request<Body>) -> Reply {
         "ttl_s": reserve.ttl.as_secs(),
         "answers": listed(&keys, &reserved.answers),
     });
-    Ok(several(&body, &reserved.answers, status))
+    Ok(several(&body, &reserved.answers, form))
 }
 
-async fn settled(decider: &Decider, request: Request<Body>) -> Reply {
-    let caller = Caller::of(decider, &request);
+async fn settled(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+    let caller = Caller::of(face.decider, &request);
     let mut fields = read(request, &SETTLE).await?;
     let read = (|| -> Result<_, FieldError> {
         let id = id_of(&mut fields)?;
         let costs = match fields.has("cost") {
-            true => vec![fields.count("cost", 0..=u64::MAX, 0)?],
-            false => fields.counts("costs", PARTS_MAX)?,
+            true => vec![fields.tokens("cost", 0)?],
+            false => fields.tokens_list("costs", PARTS_MAX)?,
         };
         fields.end()?;
         Ok((id, costs))
     })();
     let (id, costs) = read.map_err(|error| wrong(&error))?;
-    let parts = decider
+    let parts = face
+        .decider
         .settle(&caller.scope, &id, &costs)
         .map_err(|error| unusable(&error))?;
     Ok(settlement(&id, &parts))
 }
 
-async fn released(decider: &Decider, request: Request<Body>) -> Reply {
-    let caller = Caller::of(decider, &request);
+async fn released(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+    let caller = Caller::of(face.decider, &request);
     let mut fields = read(request, &["id"]).await?;
     let id = id_of(&mut fields).map_err(|error| wrong(&error))?;
     fields.end().map_err(|error| wrong(&error))?;
-    let parts = decider
+    let parts = face
+        .decider
         .release(&caller.scope, &id)
         .map_err(|error| unusable(&error))?;
     Ok(settlement(&id, &parts))
 }
 
-async fn looked_at(decider: &Decider, request: Request<Body>) -> Reply {
-    let caller = Caller::of(decider, &request);
+async fn looked_at(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+    let caller = Caller::of(face.decider, &request);
     let uri = request.uri();
-    let status = status_of(uri)?;
+    let form = face.form(uri)?;
     let path = uri.path();
     let key = decoded(path.strip_prefix(Route::BUDGETS).unwrap_or(path));
     let mapped = caller.budget_key(&key).map_err(|error| wrong(&error))?;
@@ -299,7 +327,7 @@ async fn looked_at(decider: &Decider, request: Request<Body>) -> Reply {
         within: Duration::from_millis(WITHIN_MS.0),
     };
     let answer = caller.decider.decide(&ask).await;
-    Ok(one(&of_answer(&key, &answer), &answer, status))
+    Ok(one(&of_answer(&key, &answer), &answer, form))
 }
 
 fn openapi() -> Response<Body> {
@@ -312,21 +340,33 @@ fn join(reply: Reply) -> Response<Body> {
     reply.unwrap_or_else(|response| *response)
 }
 
-/// Reads `?status=429`.
+/// Reads `?status=429` and `?never=422`.
 fn status_of(uri: &Uri) -> Result<RefusalStatus, Box<Response<Body>>> {
-    let Some(query) = uri.query() else {
-        return Ok(RefusalStatus::Ok);
-    };
-    match query {
-        "" | "status=200" => Ok(RefusalStatus::Ok),
-        "status=429" => Ok(RefusalStatus::TooManyRequests),
-        other => Err(wrong(&FieldError {
-            status: StatusCode::BAD_REQUEST,
-            field: "the query".to_owned(),
-            value: Some(other.into()),
-            allowed: "status=200 or status=429".to_owned(),
-        })),
+    let query = uri.query().unwrap_or_default();
+    let mut status = None;
+    let mut never = None;
+    for part in query.split('&').filter(|_| !query.is_empty()) {
+        let known = match part {
+            "status=200" => status.replace(false).is_none(),
+            "status=429" => status.replace(true).is_none(),
+            "never=200" => never.replace(StatusCode::OK).is_none(),
+            "never=422" => never.replace(StatusCode::UNPROCESSABLE_ENTITY).is_none(),
+            "never=429" => never.replace(StatusCode::TOO_MANY_REQUESTS).is_none(),
+            _ => false,
+        };
+        if !known {
+            return Err(wrong(&FieldError {
+                status: StatusCode::BAD_REQUEST,
+                field: "the query".to_owned(),
+                value: Some(query.into()),
+                allowed: "status=200 or status=429, never=200, never=422 or never=429, or one of each with & between".to_owned(),
+            }));
+        }
     }
+    Ok(RefusalStatus {
+        is_own: status.unwrap_or(false),
+        never,
+    })
 }
 
 /// Reads the fields of a body, all of which must be known.
@@ -374,7 +414,7 @@ fn question(
 ) -> Result<Check, Box<Response<Body>>> {
     let read = (|| -> Result<_, FieldError> {
         let (key, to) = key_of(caller, fields)?;
-        let cost = match fields.count("cost", 0..=u64::MAX, 1)? {
+        let cost = match fields.tokens("cost", 0)? {
             0 => Cost::Peek,
             n => Cost::Take(n),
         };
@@ -429,7 +469,7 @@ fn reservation(
 ) -> Result<(Vec<String>, Reserve), Box<Response<Body>>> {
     let part = |fields: &mut Fields| {
         let (key, to) = key_of(caller, fields)?;
-        let cost = fields.count("cost", 1..=u64::MAX, 1)?;
+        let cost = fields.tokens("cost", 1)?;
         Ok::<_, FieldError>((key, (to, cost)))
     };
     let read = (|| -> Result<_, FieldError> {
@@ -488,9 +528,10 @@ fn unusable(error: &ReservationError) -> Box<Response<Body>> {
 }
 
 fn settlement(id: &str, parts: &[SettledPart]) -> Response<Body> {
-    let parts = parts
-        .iter()
-        .map(|part| json!({ "key": part.key, "restored": part.restored, "taken": part.taken }));
+    let parts = parts.iter().map(|part| {
+        let (restored, taken) = (exact(part.restored), exact(part.taken));
+        json!({ "key": part.key, "restored": restored, "taken": taken })
+    });
     let body = json!({ "id": id, "parts": parts.collect::<Vec<_>>() });
     json_response(StatusCode::OK, &body)
 }

@@ -7,6 +7,7 @@
     reason = "the helpers of a test may panic as the test may"
 )]
 
+use aliquot_client::http::LimitFields;
 use aliquot_client::{KeyRefused, Limiter};
 use aliquot_faces::decider::{Limiters, Options};
 use aliquot_faces::resp::{Caller, Server};
@@ -107,7 +108,7 @@ impl Ear {
 async fn ask(decider: &Decider, path: &str, body: &Value) -> (Response<Body>, Value) {
     let request = Request::post(path).header("content-type", "application/json");
     let request = request.body(Body::from(body.to_string())).unwrap();
-    let answer = http_face::answer(decider, request).await;
+    let answer = http_face::answer(decider, LimitFields::default(), request).await;
     let (parts, body) = answer.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     let said = serde_json::from_slice(&bytes).unwrap();

@@ -9,12 +9,14 @@ use super::values::{
     ClientCerts, ClientName, ClusterConfig, Config, ConnectionsConfig, FacesConfig, LogConfig,
     LogFormat, PaceConfig, Security, SessionConfig, TlsConfig,
 };
+use aliquot_client::http::{Fields, LimitFields, Reset};
 use aliquot_core::budget::{Key, grammar};
 use aliquot_core::unit::{Drift, Span};
 use aliquot_faces::{Face, KeyRules, Uncovered};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Parses every setting by itself. Returns `None` if a required one is wrong.
 pub(super) fn config(written: &Written, problems: &mut Problems) -> Option<Config> {
@@ -264,6 +266,7 @@ impl Read<'_> {
                 Err(FaceAddressError) => self.refuse(key, &text, FaceAddressError.to_string()),
             }
         }
+        let http = self.http_fields();
         let text = self.text("faces.rlqs_uncovered").unwrap_or_default();
         let uncovered = match text.parse::<Uncovered>() {
             Ok(uncovered) => uncovered,
@@ -282,6 +285,7 @@ impl Read<'_> {
             Ok(rules) => Some(FacesConfig {
                 listen,
                 rules,
+                http: http?,
                 uncovered,
             }),
             Err(error) => {
@@ -289,6 +293,28 @@ impl Read<'_> {
                 None
             }
         }
+    }
+
+    fn http_fields(&mut self) -> Option<LimitFields> {
+        let allowed = "standard, legacy, both or none";
+        let fields = self.one("faces.http_fields", allowed, |text| match text {
+            "standard" => Some(Fields::Standard),
+            "legacy" => Some(Fields::Legacy),
+            "both" => Some(Fields::Both),
+            "none" => Some(Fields::None),
+            _ => None,
+        });
+        let reset = self.one("faces.http_reset", "delta or epoch", |text| match text {
+            "delta" => Some(Reset::Delta),
+            "epoch" => Some(Reset::Epoch),
+            _ => None,
+        });
+        let jitter = self.span("faces.http_jitter", Span::ZERO, Span::from_secs(3_600));
+        Some(LimitFields {
+            fields: fields?,
+            reset: reset?,
+            jitter: Duration::from_nanos(jitter?.nanos()),
+        })
     }
 
     fn connections(&mut self, session: Option<SessionConfig>) -> Option<ConnectionsConfig> {

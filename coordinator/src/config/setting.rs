@@ -56,7 +56,7 @@ macro_rules! settings {
 settings! {
     "cluster.id" One "aliquot" "NAME"
         "Name of the cluster. A data directory of another cluster is refused.";
-    "cluster.peers" List "" "ADDR"
+    "cluster.peers" List "" "HOST:PORT"
         "Peer addresses of all nodes that form the cluster, this node's own included. Default: this node alone.";
     "listen" One "127.0.0.1:7001" "IP:PORT"
         "Address to listen on for clients and operators.";
@@ -102,6 +102,12 @@ settings! {
         "Address of the Redis face, for rate-limit libraries that speak to Redis: `IP:PORT`, `unix:PATH`, or `off`.";
     "faces.rlqs_listen" One "off" "ADDRESS"
         "Address of the face for Envoy's rate limit quota service: `IP:PORT`, `unix:PATH`, or `off`.";
+    "faces.http_fields" One "standard" "CHOICE"
+        "Header fields of the HTTP face that describe a limit: `standard` (`RateLimit`, `RateLimit-Policy`), `legacy` (`X-RateLimit-*`), `both`, or `none`.";
+    "faces.http_reset" One "delta" "CHOICE"
+        "Form of `X-RateLimit-Reset`: `delta`, seconds from now, or `epoch`, seconds since 1970.";
+    "faces.http_jitter" One "0s" "SPAN"
+        "Maximum random time that is added to the `Retry-After` of the HTTP face, so that refused callers do not all come back at once.";
     "faces.rlqs_uncovered" One "allow" "CHOICE"
         "Assignment of buckets of the rate limit quota service that no rule and no budget covers: `allow` or `deny`.";
     "faces.rules" List "" "RULE"

@@ -2,6 +2,7 @@
 
 use super::address::{Address, FaceAddress};
 use super::skip::SkipEntry;
+use aliquot_client::http::LimitFields;
 use aliquot_core::unit::{Drift, Span};
 use aliquot_faces::{Face, KeyRules, Uncovered};
 use std::collections::BTreeMap;
@@ -130,6 +131,8 @@ pub struct FacesConfig {
     pub listen: BTreeMap<Face, FaceAddress>,
     /// Rules that map keys of requests to keys of budgets.
     pub rules: KeyRules,
+    /// Header fields of the HTTP face.
+    pub http: LimitFields,
     /// Assignment of buckets of the rate limit quota service that nothing covers.
     pub uncovered: Uncovered,
 }

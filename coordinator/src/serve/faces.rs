@@ -9,8 +9,10 @@ use crate::api::metrics::FaceFigures;
 use crate::api::tls::{TlsError, TlsFiles};
 use crate::config::{FaceAddress, FacesConfig, face_setting};
 use crate::session::STREAMS_PER_CONNECTION_MAX;
+use aliquot_client::http::LimitFields;
 use aliquot_faces::{Decider, Face, Rlqs, Uncovered, grpc, http as http_face, resp};
 use axum::body::Body;
+use futures_util::future::FutureExt;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use std::convert::Infallible;
@@ -35,6 +37,7 @@ use tower::{Service, ServiceExt, service_fn};
 pub(super) struct FaceListeners {
     listeners: Vec<(Face, Listener)>,
     uncovered: Uncovered,
+    fields: LimitFields,
 }
 
 /// Things that the ports of all faces share.
@@ -65,6 +68,7 @@ impl FaceListeners {
         Ok(Self {
             listeners: bound,
             uncovered: config.uncovered,
+            fields: config.http,
         })
     }
 
@@ -90,29 +94,17 @@ impl FaceListeners {
             let guard = port.auth.face_guard();
             let (connections, stopping) = (port.connections.clone(), port.stopping.clone());
             let decider = decider.of_face(face);
-            tasks.push(match face {
+            let served = match face {
                 Face::Http => {
-                    let service = guarded(decider, guard);
+                    let service = guarded(decider, self.fields, guard);
                     let protocol = Protocol::Http { tls };
-                    tokio::spawn(port::serve(
-                        listener,
-                        connections,
-                        protocol,
-                        service,
-                        stopping,
-                    ))
+                    port::serve(listener, connections, protocol, service, stopping).boxed()
                 }
                 Face::Grpc => {
                     let limits = InterceptedService::new(grpc::service(decider), guard);
                     let routes = Routes::new(limits).prepare().map_request(in_time);
                     let protocol = grpc_of(tls, STREAMS_PER_CONNECTION_MAX);
-                    tokio::spawn(port::serve(
-                        listener,
-                        connections,
-                        protocol,
-                        routes,
-                        stopping,
-                    ))
+                    port::serve(listener, connections, protocol, routes, stopping).boxed()
                 }
                 Face::Redis => {
                     let redis = Redis {
@@ -120,8 +112,7 @@ impl FaceListeners {
                         guard,
                         stopping: stopping.clone(),
                     };
-                    let served = port::serve_exchange(listener, connections, tls, redis, stopping);
-                    tokio::spawn(served)
+                    port::serve_exchange(listener, connections, tls, redis, stopping).boxed()
                 }
                 Face::Rlqs => {
                     let rlqs = Rlqs::new(decider, self.uncovered);
@@ -130,15 +121,10 @@ impl FaceListeners {
                     figures.rlqs = Some(rlqs.clone());
                     tokio::spawn(end_streams(rlqs, stopping.clone()));
                     let protocol = grpc_of(tls, QUOTA_STREAMS_PER_CONNECTION_MAX);
-                    tokio::spawn(port::serve(
-                        listener,
-                        connections,
-                        protocol,
-                        routes,
-                        stopping,
-                    ))
+                    port::serve(listener, connections, protocol, routes, stopping).boxed()
                 }
-            });
+            };
+            tasks.push(tokio::spawn(served));
         }
         Ok((tasks, figures))
     }
@@ -184,6 +170,7 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
 /// Returns the service of the HTTP face behind its guard.
 fn guarded(
     decider: Decider,
+    fields: LimitFields,
     guard: FaceGuard,
 ) -> impl Service<
     Request<tonic::body::Body>,
@@ -200,7 +187,7 @@ fn guarded(
         async move {
             let is_head = request.method() == Method::HEAD;
             Ok(match admitted(&mut guard, request.map(Body::new)) {
-                Ok(request) => http_face::answer(&decider, request).await,
+                Ok(request) => http_face::answer(&decider, fields, request).await,
                 Err(status) if is_head => http_face::without_body(denied(&status)),
                 Err(status) => denied(&status),
             })

@@ -141,6 +141,19 @@ impl Fields {
         })
     }
 
+    /// Reads a number of tokens, which is 1 if it is missing. Like an answer's, a large one may be a text.
+    pub(super) fn tokens(&mut self, field: &str, least: u64) -> Result<u64, FieldError> {
+        let Some(value) = self.take(field) else {
+            return Ok(1);
+        };
+        let number = tokens(&value).filter(|number| *number >= least);
+        number.ok_or_else(|| {
+            let most = u64::MAX;
+            let allowed = format!("a whole number from {least} to {most}, or {TOKENS_TEXT}");
+            self.wrong(field, Some(value), allowed)
+        })
+    }
+
     /// Reads `true` or `false`; false if it is missing.
     pub(super) fn flag(&mut self, field: &str) -> Result<bool, FieldError> {
         match self.take(field) {
@@ -175,15 +188,16 @@ impl Fields {
         }
     }
 
-    /// Reads a list of whole numbers.
-    pub(super) fn counts(&mut self, field: &str, most: usize) -> Result<Vec<u64>, FieldError> {
-        let allowed = format!("a list of 1 to {most} whole numbers");
+    /// Reads a list of numbers of tokens.
+    pub(super) fn tokens_list(&mut self, field: &str, most: usize) -> Result<Vec<u64>, FieldError> {
+        let allowed =
+            format!("a list of 1 to {most} whole numbers, each a number or {TOKENS_TEXT}");
         let value = self.take(field);
         let numbers = value.as_ref().and_then(|value| {
             let list = value
                 .as_array()
                 .filter(|list| (1..=most).contains(&list.len()))?;
-            list.iter().map(whole).collect()
+            list.iter().map(tokens).collect()
         });
         numbers.ok_or_else(|| self.wrong(field, value, allowed))
     }
@@ -204,6 +218,19 @@ impl Fields {
     pub(super) fn missing(&self, field: &str, allowed: &str) -> FieldError {
         self.wrong(field, None, allowed)
     }
+}
+
+/// Texts that are numbers of tokens.
+const TOKENS_TEXT: &str = "the same as a text of up to 19 digits";
+
+/// Reads a number, or a text of digits.
+fn tokens(value: &Value) -> Option<u64> {
+    let Some(text) = value.as_str() else {
+        return whole(value);
+    };
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = digits && text.len() <= 19 && (text == "0" || !text.starts_with('0'));
+    text.parse().ok().filter(|_| is_plain)
 }
 
 /// Reads a whole number. `4.0` is one, as in JSON Schema.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::decider::testing::{self, decider};
+use aliquot_client::http::{Fields, Reset};
 use http_body_util::BodyExt;
 
 struct Told {
@@ -9,7 +10,7 @@ struct Told {
 }
 
 async fn call(decider: &Decider, request: Request<Body>) -> Told {
-    let response = answer(decider, request).await;
+    let response = answer(decider, LimitFields::default(), request).await;
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.expect("a body").to_bytes();
     Told {
@@ -117,7 +118,7 @@ async fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
         (json!([]), "the body", "an object"),
     ];
     check_wrong("/v1/check", wrong).await;
-    let cost = json!({ "checks": [{ "key": "a", "cost": "1" }] });
+    let cost = json!({ "checks": [{ "key": "a", "cost": "one" }] });
     let wrong = vec![
         (json!({ "checks": [] }), "checks", "1 to 1000"),
         (
@@ -175,7 +176,12 @@ async fn the_head_of_an_answer_is_told_without_its_body() {
     let (decider, _) = decider(64);
     let ask = async |request: http::request::Builder| {
         let request = request.uri("/v1/budgets/a").body(Body::empty());
-        let response = answer(&decider, request.expect("a request")).await;
+        let response = answer(
+            &decider,
+            LimitFields::default(),
+            request.expect("a request"),
+        )
+        .await;
         let (parts, body) = response.into_parts();
         (
             parts,
@@ -311,7 +317,7 @@ async fn the_state_of_a_key_is_told_and_nothing_is_taken() {
         ("/v2", 404),
     ] {
         let request = Request::head(path).body(Body::empty()).expect("a request");
-        let response = answer(&decider, request).await;
+        let response = answer(&decider, LimitFields::default(), request).await;
         assert_eq!(response.status().as_u16(), status, "{path}");
         let length = &response.headers()[CONTENT_LENGTH];
         assert_ne!(length, "0", "{path}");
@@ -505,4 +511,190 @@ async fn a_body_must_arrive_within_five_seconds() {
         "{}",
         told.body
     );
+}
+
+#[tokio::test]
+async fn a_cost_that_is_never_served_has_a_status_of_its_own_if_that_is_asked_for() {
+    let (decider, _) = decider(64);
+    let never = json!({ "key": "a", "cost": 11 });
+    let checks = json!({ "checks": [{ "key": "b" }, never] });
+    for (query, status) in [
+        ("", 200),
+        ("?", 200),
+        ("?status=200", 200),
+        ("?status=429", 429),
+        ("?never=422", 422),
+        ("?status=429&never=422", 422),
+        ("?never=200&status=429", 200),
+        ("?never=429", 429),
+    ] {
+        for (path, body) in [
+            ("/v1/check", &never),
+            ("/v1/reserve", &never),
+            ("/v1/check:batch", &checks),
+        ] {
+            let told = send(&decider, &format!("{path}{query}"), body.clone()).await;
+            assert_eq!(told.status, status, "{path}{query}: {}", told.body);
+            assert_eq!(field(&told, "retry-after"), "", "{path}{query}");
+        }
+    }
+    // Other refusals have another status.
+    send(&decider, "/v1/check", json!({ "key": "a", "cost": 10 })).await;
+    for (query, status) in [("?never=422", 200), ("?never=422&status=429", 429)] {
+        let told = send(
+            &decider,
+            &format!("/v1/check{query}"),
+            json!({ "key": "a" }),
+        )
+        .await;
+        assert_eq!(told.status, status, "{query}");
+    }
+    for query in [
+        "?never=500",
+        "?never=",
+        "?status=429&status=429",
+        "?status=429&",
+        "?other=1",
+    ] {
+        let told = send(&decider, &format!("/v1/check{query}"), never.clone()).await;
+        assert_eq!(told.status, 400, "{query}");
+        assert_eq!(told.body["value"], json!(query[1..]));
+        assert!(
+            told.body["allowed"].to_string().contains("never=422"),
+            "{}",
+            told.body
+        );
+    }
+}
+
+/// Many programs read numbers as floating point of 53 bits.
+#[tokio::test]
+async fn a_number_that_a_program_would_round_is_a_text_in_both_directions() {
+    let (decider, _) = decider(64);
+    for (cost, told_cost) in [
+        (
+            json!(9_007_199_254_740_992_u64),
+            json!(9_007_199_254_740_992_u64),
+        ),
+        (json!(9_007_199_254_740_993_u64), json!("9007199254740993")),
+        (json!("9007199254740993"), json!("9007199254740993")),
+        (json!(u64::MAX), json!("18446744073709551615")),
+        (json!("11"), json!(11)),
+    ] {
+        let ask = json!({ "key": "a", "cost": cost });
+        let told = send(&decider, "/v1/check", ask).await;
+        assert_eq!(told.body["excess"]["cost"], told_cost, "{}", told.body);
+    }
+    let reserve = json!({ "parts": [{ "key": "a", "cost": "5" }], "id": "x" });
+    assert_eq!(
+        send(&decider, "/v1/reserve", reserve).await.body["allowed"],
+        json!(true)
+    );
+    let settle = json!({ "id": "x", "costs": ["3"] });
+    let told = send(&decider, "/v1/settle", settle).await;
+    assert_eq!(told.body["parts"][0]["restored"], json!(2));
+    let wrong = [
+        "",
+        "-1",
+        "+1",
+        "01",
+        "1.0",
+        "1e3",
+        "99999999999999999999",
+        " 1",
+    ];
+    let wrong = wrong.map(|cost| {
+        (
+            json!({ "key": "a", "cost": cost }),
+            "cost",
+            "a text of up to 19 digits",
+        )
+    });
+    check_wrong("/v1/check", wrong.into()).await;
+    let told = send(
+        &decider,
+        "/v1/check",
+        json!({ "key": "a", "within_ms": u64::MAX }),
+    )
+    .await;
+    assert_eq!(told.body["value"], json!("18446744073709551615"));
+}
+
+#[tokio::test]
+async fn an_answer_has_large_limits_as_texts() {
+    let (decider, _) = decider(64);
+    let answer = Answer {
+        limit: Some(1 << 56),
+        remaining: Some((1 << 53) + 1),
+        ..decider.decide(&testing::ask("a", Cost::Peek)).await
+    };
+    let body = serde_json::to_value(of_answer("a", &answer)).expect("JSON");
+    assert_eq!(body["limit"], json!("72057594037927936"));
+    assert_eq!(body["remaining"], json!("9007199254740993"));
+}
+
+#[tokio::test]
+async fn the_fields_and_the_jitter_are_those_of_the_settings() {
+    let (decider, _) = decider(64);
+    send(&decider, "/v1/check", json!({ "key": "a", "cost": 10 })).await;
+    let told = async |fields: LimitFields| {
+        let request = Request::post("/v1/check").header(CONTENT_TYPE, "application/json");
+        let request = request.body(Body::from(json!({ "key": "a" }).to_string()));
+        let response = answer(&decider, fields, request.expect("a request")).await;
+        let names = [
+            "ratelimit-policy",
+            "ratelimit",
+            "x-ratelimit-limit",
+            "x-ratelimit-remaining",
+            "x-ratelimit-reset",
+            "retry-after",
+        ];
+        let headers = response.headers();
+        names.map(|name| {
+            headers
+                .get(name)
+                .map(|it| it.to_str().expect("ASCII").to_owned())
+        })
+    };
+    let form = |fields, reset, jitter| LimitFields {
+        fields,
+        reset,
+        jitter: Duration::from_secs(jitter),
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let standard = [some("\"limit\";q=10;w=1"), some("\"limit\";r=0;t=1")];
+    let legacy = [some("10"), some("0"), some("1")];
+    for (fields, has_standard, has_legacy) in [
+        (Fields::Standard, true, false),
+        (Fields::Legacy, false, true),
+        (Fields::Both, true, true),
+        (Fields::None, false, false),
+    ] {
+        let [policy, state, limit, remaining, reset, wait] =
+            told(form(fields, Reset::Delta, 0)).await;
+        let expect = match has_standard {
+            true => standard.clone(),
+            false => [None, None],
+        };
+        assert_eq!([policy, state], expect, "{fields:?}");
+        let expect = match has_legacy {
+            true => legacy.clone(),
+            false => [None, None, None],
+        };
+        assert_eq!([limit, remaining, reset], expect, "{fields:?}");
+        assert_eq!(wait, some("1"), "{fields:?}");
+    }
+    let [.., reset, _] = told(form(Fields::Legacy, Reset::Epoch, 0)).await;
+    let reset: u64 = reset.expect("a time").parse().expect("a number");
+    assert!(reset > 1_577_836_800, "{reset}: after 2020");
+    let mut waits = std::collections::BTreeSet::new();
+    for _ in 0..100 {
+        let [.., wait] = told(form(Fields::Standard, Reset::Delta, 10)).await;
+        waits.insert(wait.expect("a wait").parse::<u64>().expect("a number"));
+    }
+    assert!(
+        waits.iter().all(|wait| (1..=11).contains(wait)),
+        "{waits:?}"
+    );
+    assert!(waits.len() > 3, "{waits:?}");
 }

@@ -28,7 +28,7 @@ use pb::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use pb::{DiscoveryRequest, DiscoveryResponse, Node, Status};
 use prost::Message;
 use rand::RngExt;
-use resources::TYPE_URL;
+pub use resources::{TYPE_URL, read as rules_of};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

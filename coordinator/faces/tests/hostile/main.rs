@@ -10,6 +10,7 @@
 mod edit;
 mod replies;
 
+use aliquot_client::http::LimitFields;
 use aliquot_client::{KeyRefused, Limit, Limiter};
 use aliquot_faces::decider::{Limiters, Options};
 use aliquot_faces::resp::{Caller, Server};
@@ -21,6 +22,8 @@ use aliquot_faces::rls::pb::RateLimitRequest;
 use aliquot_faces::rls::pb::rate_limit_service_server::RateLimitService;
 use aliquot_faces::rls::rules::{Contents, Reading, Rules, RulesFile};
 use aliquot_faces::rls::settings::Settings;
+use aliquot_faces::rls::xds;
+use aliquot_faces::rls::xds::pb::{Any, DiscoveryResponse};
 use aliquot_faces::{Decider, KeyRules, Scope, http as http_face};
 use axum::body::Body;
 use edit::{Corpus, edited};
@@ -142,7 +145,7 @@ fn http_answers_with_json_and_blames_no_server() {
             return;
         };
         let answer = runtime.block_on(async {
-            let answer = http_face::answer(&decider, request).await;
+            let answer = http_face::answer(&decider, LimitFields::default(), request).await;
             let (parts, body) = answer.into_parts();
             (parts, body.collect().await.unwrap().to_bytes())
         });
@@ -173,6 +176,51 @@ fn rules_of_envoy_are_read_or_refused_by_name() {
                 assert!(refused.contains("limits.yaml"), "{refused}");
             }
         }
+    });
+}
+
+/// The rules of a response are read whole and put into force, or the error names the resource.
+fn take(response: &DiscoveryResponse) {
+    let resources = 0..response.resources.len();
+    let indices = || resources.clone().map(|index| format!("resources[{index}]"));
+    let files = match xds::rules_of(response) {
+        Ok(files) => files,
+        Err(refused) => {
+            let is_named = |name: String| refused.contains(&name);
+            let named = refused.starts_with("type_url = ") || refused.starts_with("resource \"");
+            assert!(named || indices().any(is_named), "{refused}");
+            return;
+        }
+    };
+    assert_eq!(files.len(), resources.len());
+    match Rules::read(&files, Reading::default()) {
+        Ok((rules, _)) => Rls::new(decider(&[]), Settings::default()).install(rules),
+        Err(refused) => {
+            let refused = refused.to_string();
+            let named = files.iter().any(|file| refused.contains(&file.name));
+            assert!(named, "{refused}");
+        }
+    }
+}
+
+#[test]
+fn responses_of_management_servers_are_read_or_refused_by_name() {
+    attack("xds-responses", |input| {
+        if let Ok(response) = DiscoveryResponse::decode(input) {
+            take(&response);
+        }
+    });
+    // Most edits of a response spoil its types, so that no resource of it is read.
+    attack("xds-resources", |input| {
+        let resource = Any {
+            type_url: xds::TYPE_URL.to_owned(),
+            value: input.to_vec().into(),
+        };
+        take(&DiscoveryResponse {
+            type_url: xds::TYPE_URL.to_owned(),
+            resources: vec![resource],
+            ..DiscoveryResponse::default()
+        });
     });
 }
 

@@ -10,15 +10,14 @@ use prost::Message;
 use serde_json::{Map, Value, json};
 
 /// Type of the resources.
-pub(super) const TYPE_URL: &str =
-    "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
+pub const TYPE_URL: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 
 /// Returns the rules of a response in the order of their names, one item for each of its resources.
 ///
 /// # Errors
 ///
 /// The resource that is not what it should be.
-pub(super) fn read(response: &DiscoveryResponse) -> Result<Vec<RulesFile>, String> {
+pub fn read(response: &DiscoveryResponse) -> Result<Vec<RulesFile>, String> {
     if response.type_url != TYPE_URL {
         return Err(other_type("type_url", &response.type_url));
     }
