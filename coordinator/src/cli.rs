@@ -7,6 +7,7 @@
 //! | 2 | the command line, a file or a data directory is wrong; nothing was sent, and a retry does not help |
 //! | 3 | no node could be reached; nothing was changed |
 //! | 4 | the log holds an entry or a snapshot that this version of `aliquot serve` cannot read; the message says what to do |
+//! | 129 | the terminal of a service was closed |
 
 /// Builds the end of the help of a command without subcommands: its examples and exit codes.
 macro_rules! leaf {
@@ -32,6 +33,7 @@ mod import;
 mod keys;
 mod member;
 mod node;
+mod number;
 mod out;
 mod rls;
 mod serve;

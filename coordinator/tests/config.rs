@@ -1,11 +1,13 @@
 //! The configuration of a node: sources, precedence, and errors.
 
+use aliquot_client::http::{Fields, LimitFields, Reset};
 use aliquot_coordinator::config::{
     Address, ClientCerts, ClientName, Config, FaceAddress, FaceFlags, Flags, Loaded, Problems,
     SETTINGS, Security, Sources, lease_needs,
 };
 use aliquot_core::unit::Span;
 use aliquot_faces::{Face, Uncovered};
+use std::time::Duration;
 
 fn sources(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources {
     let mut sources = Sources::default();
@@ -131,17 +133,76 @@ fn an_unknown_key_is_refused_with_its_line_and_what_was_meant() {
     );
 }
 
+/// The setting decides, and not the types of TOML.
+#[test]
+fn a_value_of_another_type_is_told_with_what_its_setting_allows() {
+    check_refused(
+        "lease = 1e3\nlog.format = true\ninsecure = 1\nsnapshot_every = 99_999_999_999_999_999_999\n\
+         session.max = 1979-05-27\ndata_dir = [\"a\", \"b\"]\ncluster.peers = [[\"a:1\"]]",
+        &[
+            r#"cluster.peers = "[[\"a:1\"]]" (node.toml:7) must be a list, each item one HOST:PORT"#,
+            r#"data_dir = "[\"a\", \"b\"]" (node.toml:6) must be one DIR"#,
+            r#"lease = "1e3" (node.toml:1) must be a span from 200ms to 1h"#,
+            r#"snapshot_every = "99999999999999999999" (node.toml:4) must be a whole number from 100"#,
+            r#"session.max = "1979-05-27" (node.toml:5) must be a whole number from 1 to 1000000"#,
+            r#"log.format = "true" (node.toml:2) must be pretty or json"#,
+            r#"insecure = "1" (node.toml:3) must be true or false"#,
+        ],
+    );
+}
+
+#[test]
+fn an_empty_item_of_a_list_is_refused_and_an_empty_list_is_not() {
+    let empty = |env: &[_], flags: &[_]| {
+        let problems = Config::load(&sources("", env, flags)).expect_err("it must be refused");
+        problems.0[0].to_string()
+    };
+    for text in [
+        ",,",
+        ",",
+        "127.0.0.1:7101,",
+        "127.0.0.1:7101,,a:1",
+        " ,127.0.0.1:7101",
+    ] {
+        let items = text.matches(',').count() + 1;
+        let told = empty(&[("ALIQUOT_CLUSTER_PEERS", text)], &[]);
+        let value = format!("{:?}", text.trim());
+        let begin =
+            format!("cluster.peers = {value} (ALIQUOT_CLUSTER_PEERS) has an empty item, number ");
+        assert!(told.starts_with(&begin), "{told}");
+        let end = format!(" of {items}: each must be HOST:PORT");
+        assert!(told.ends_with(&end), "{told}");
+        let told = empty(&[], &[("cluster.peers", text)]);
+        assert!(
+            told.contains("(--cluster-peers) has an empty item"),
+            "{told}"
+        );
+    }
+    check_refused(
+        "faces.rules = [\"any:a -> b\", \" \"]\ntls.admins = [\"\"]",
+        &[
+            "(node.toml:1) has an empty item, number 2 of 2: each must be RULE",
+            "(node.toml:2) has an empty item, number 1 of 1",
+        ],
+    );
+    for text in ["", " "] {
+        let env = [("ALIQUOT_CLUSTER_PEERS", text)];
+        let loaded = Config::load(&sources("cluster.peers = []", &env, &[])).unwrap();
+        assert_eq!(loaded.config.cluster.peers.len(), 1);
+    }
+}
+
 #[test]
 fn every_wrong_value_is_told_at_once() {
     check_refused(
         "listen = \"nowhere\"\nlease = \"3 parsecs\"\ndrift_ppm = -1\ninsecure = \"maybe\"\n\
          snapshot_every = 3.5\ncluster.peers = [\"a:0\", \"127.0.0.1:7101\"]\nlog.format = \"xml\"\nlog.filter = \"a=loud\"",
         &[
-            "snapshot_every (node.toml:5) must be a text or a whole number, not float",
             r#"listen = "nowhere" (node.toml:1) must be IP:PORT"#,
             r#"cluster.peers = "a:0" (node.toml:6) must be HOST:PORT"#,
             r#"lease = "3 parsecs" (node.toml:2) must be a span from 200ms to 1h"#,
             r#"drift_ppm = "-1" (node.toml:3) must be a whole number from 0 to 100000"#,
+            r#"snapshot_every = "3.5" (node.toml:5) must be a whole number from 100 to 100000000"#,
             r#"log.format = "xml" (node.toml:7) must be pretty or json"#,
             r#"log.filter = "a=loud" (node.toml:8) must be a filter"#,
             r#"insecure = "maybe" (node.toml:4) must be true or false"#,
@@ -362,4 +423,25 @@ fn an_agent_serves_no_metrics_unless_it_is_told_to() {
     assert_eq!(listen(&[]), None);
     let set = [("ALIQUOT_METRICS_LISTEN", "127.0.0.1:7202")];
     assert_eq!(listen(&set).as_deref(), Some("127.0.0.1:7202"));
+}
+
+#[test]
+fn the_header_fields_of_the_http_face_are_read() {
+    let http = |file| load(file).unwrap().config.faces.http;
+    assert_eq!(http(""), LimitFields::default());
+    let file = "[faces]\nhttp_fields = \"both\"\nhttp_reset = \"epoch\"\nhttp_jitter = \"2500ms\"";
+    let expect = LimitFields {
+        fields: Fields::Both,
+        reset: Reset::Epoch,
+        jitter: Duration::from_millis(2_500),
+    };
+    assert_eq!(http(file), expect);
+    check_refused(
+        "[faces]\nhttp_fields = \"x\"\nhttp_reset = \"soon\"\nhttp_jitter = \"2h\"",
+        &[
+            "faces.http_fields = \"x\" (node.toml:2) must be standard, legacy, both or none",
+            "faces.http_reset = \"soon\" (node.toml:3) must be delta or epoch",
+            "faces.http_jitter = \"2h\" (node.toml:4) must be a span from 0ns to 1h",
+        ],
+    );
 }

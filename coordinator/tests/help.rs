@@ -59,7 +59,12 @@ async fn help_shows_commands_examples_and_exit_codes() {
         &[],
         &["--lease"],
     );
-    check(&run(&["top", "-n", "0"], "").await, 2, &[], &["1..=1024"]);
+    check(
+        &run(&["top", "-n", "0"], "").await,
+        2,
+        &[],
+        &["from 1 to 1024"],
+    );
     check(
         &run(&["budget", "usage", "a//b"], "").await,
         2,

@@ -1,6 +1,7 @@
 //! `aliquot check`: one request, decided as a request of a service is.
 
 use super::connect::{Connection, SILENT_FOR};
+use super::number::whole;
 use super::{Failure, Out, show};
 use aliquot_client::clock::{HostClock, Tick};
 use aliquot_client::limiter::{Kind, LimiterState};
@@ -45,7 +46,7 @@ pub(super) struct Args {
     #[arg(value_parser = exact)]
     key: Key,
     /// Number of tokens; must be 1 if the key limits concurrency
-    #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 1, value_parser = tokens)]
+    #[arg(short = 'n', long = "tokens", value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1..=u64::MAX))]
     tokens: u64,
     #[command(flatten)]
     connection: Connection,
@@ -57,11 +58,6 @@ enum Checked {
     Decided(Result<(), Refused>),
     /// There was no session, for this reason if it is known.
     NoSession(String),
-}
-
-fn tokens(text: &str) -> Result<u64, String> {
-    let tokens = text.parse().ok().filter(|tokens| *tokens > 0);
-    tokens.ok_or_else(|| "must be a whole number, at least 1".to_owned())
 }
 
 fn exact(text: &str) -> Result<Key, String> {

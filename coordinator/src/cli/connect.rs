@@ -43,11 +43,11 @@ pub(super) struct Connection {
         long = "endpoint",
         value_name = "HOST:PORT",
         env = "ALIQUOT_ENDPOINTS",
-        value_delimiter = ',',
+        value_parser = endpoints,
         default_value = "127.0.0.1:7001",
         global = true
     )]
-    endpoints: Vec<Address>,
+    endpoints: Vec<Endpoints>,
     /// Certificate authority of the nodes, PEM; turns TLS on
     #[arg(long, value_name = "FILE", env = "ALIQUOT_CLI_TLS_CA", global = true)]
     tls_ca: Option<PathBuf>,
@@ -64,6 +64,21 @@ pub(super) struct Connection {
     /// the cluster
     #[arg(long, value_name = "SPAN", env = "ALIQUOT_CLI_TIMEOUT", value_parser = timeout, global = true)]
     timeout: Option<Duration>,
+}
+
+/// The addresses of one text, which is one flag or the variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Endpoints(Vec<Address>);
+
+fn endpoints(text: &str) -> Result<Endpoints, String> {
+    let items = text.split(',').map(str::trim);
+    let addresses = items.map(|item| {
+        let address = item.parse();
+        address.map_err(|error| {
+            format!("{item:?} {error}; commas part several, here or in ALIQUOT_ENDPOINTS")
+        })
+    });
+    addresses.collect::<Result<_, _>>().map(Endpoints)
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
@@ -140,6 +155,10 @@ fn readable<T: Wire>(message: T::Message) -> Result<T, Failure> {
 }
 
 impl Connection {
+    fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.endpoints.iter().flat_map(|Endpoints(several)| several)
+    }
+
     /// Asks one node after the other until one answers a question that changes nothing.
     pub(super) async fn read<T: Wire>(
         &self,
@@ -186,7 +205,7 @@ impl Connection {
         ask: impl AsyncFn(Admin) -> Result<Response<T::Message>, Status>,
     ) -> Result<T, Failure> {
         let only = Self {
-            endpoints: vec![address],
+            endpoints: vec![Endpoints(vec![address])],
             ..self.clone()
         };
         only.read(ask).await
@@ -196,8 +215,8 @@ impl Connection {
     pub(super) fn and<'a>(&self, addresses: impl Iterator<Item = &'a str>) -> Self {
         let mut all = self.clone();
         for address in addresses.filter_map(|text| text.parse().ok()) {
-            if !all.endpoints.contains(&address) {
-                all.endpoints.push(address);
+            if !all.addresses().any(|known| *known == address) {
+                all.endpoints.push(Endpoints(vec![address]));
             }
         }
         all
@@ -229,8 +248,9 @@ impl Connection {
         let mut tried = Vec::new();
         // Without an answer it is unknown whether the request was carried out.
         let mut lost = false;
-        for (at, address) in self.endpoints.iter().enumerate() {
-            let others = at + 1 < self.endpoints.len();
+        let mut addresses = self.addresses().peekable();
+        while let Some(address) = addresses.next() {
+            let others = addresses.peek().is_some();
             let patience = self.patience(effect, others);
             let admin = match connect(address, tls.as_ref(), &bearer, patience).await {
                 Ok(admin) => admin,
@@ -284,11 +304,11 @@ impl Connection {
     /// Returns each of the endpoints, with a connection to it alone.
     pub(super) fn apart(&self) -> Vec<(Address, Self)> {
         let alone = |address: &Address| Self {
-            endpoints: vec![address.clone()],
+            endpoints: vec![Endpoints(vec![address.clone()])],
             ..self.clone()
         };
-        let endpoints = self.endpoints.iter();
-        endpoints.map(|it| (it.clone(), alone(it))).collect()
+        let addresses = self.addresses();
+        addresses.map(|it| (it.clone(), alone(it))).collect()
     }
 
     /// Returns the maximum time for an answer, if the command line or the environment gives one.
@@ -298,7 +318,7 @@ impl Connection {
 
     /// Builds a client library's client of these nodes.
     pub(super) fn client(&self) -> Result<ClientBuilder, Failure> {
-        let addresses = self.endpoints.iter().map(ToString::to_string);
+        let addresses = self.addresses().map(ToString::to_string);
         let mut client = Client::builder().addresses(addresses);
         if let Some(tls) = self.tls()? {
             client = client.tls(tls.client_library());
@@ -402,7 +422,7 @@ mod tests {
     fn members_are_asked_after_the_given_endpoints_and_once_each() {
         let address = |text: &str| text.parse::<Address>().unwrap();
         let given = Connection {
-            endpoints: vec![address("b:7001")],
+            endpoints: vec![endpoints("b:7001").unwrap()],
             tls_ca: None,
             tls_cert: None,
             tls_key: None,
@@ -412,6 +432,16 @@ mod tests {
         let members = ["a:7001", "b:7001", "", "c:7001"];
         let all = given.and(members.into_iter());
         let expect = ["b:7001", "a:7001", "c:7001"].map(address);
-        assert_eq!(all.endpoints, expect);
+        assert!(all.addresses().eq(&expect));
+    }
+
+    #[test]
+    fn an_endpoint_that_is_no_address_is_told_among_the_others() {
+        assert_eq!(endpoints("a:1, b:2").unwrap().0.len(), 2);
+        for (text, item) in [("a:1,,b:2", ""), (",", ""), ("a:1,b", "b"), ("", "")] {
+            let told = endpoints(text).unwrap_err();
+            let expect = format!("{item:?} must be HOST:PORT");
+            assert!(told.starts_with(&expect), "{text:?}: {told}");
+        }
     }
 }

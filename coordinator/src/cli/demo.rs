@@ -3,6 +3,7 @@
 mod exit;
 mod parts;
 
+use super::number::whole;
 use crate::clock::HostClock;
 use crate::demo::verdict::Ruling;
 use crate::demo::{
@@ -65,17 +66,17 @@ pub(crate) struct DemoArgs {
 
     /// Number of services, 1 to 64
     #[arg(long, value_name = "N", default_value_t = 8,
-        value_parser = clap::value_parser!(u64).range(1..=64))]
+        value_parser = whole::<u64>(1..=64))]
     services: u64,
 
     /// Rate of the shared limit, in requests per second, 1 to 100000
     #[arg(long, value_name = "N", default_value_t = 1_000,
-        value_parser = clap::value_parser!(u64).range(1..=100_000))]
+        value_parser = whole::<u64>(1..=100_000))]
     limit: u64,
 
     /// Burst of the shared limit, in requests, 1 to 1000000 [default: 200; with --via rls always the limit]
     #[arg(long, value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+        value_parser = whole::<u64>(1..=1_000_000))]
     burst: Option<u64>,
 
     /// Way in which the services ask for decisions
@@ -95,7 +96,7 @@ pub(crate) struct DemoArgs {
     data: Option<PathBuf>,
 
     /// Seed of the random load
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
 
     /// Replay the requests of a CSV file (time,key,cost), JSON lines or an access log as the load:

@@ -1,6 +1,7 @@
 //! `aliquot top`: the busiest keys, live.
 
 use super::connect::Connection;
+use super::number::whole;
 use super::{Failure, Out, cluster, show};
 use crate::terminal::lines as terminal_lines;
 use aliquot_core::share::Kind;
@@ -14,8 +15,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 const EXAMPLES: &str = "\
-DEMAND is what callers ask for per second; ADMITTED and DENIED are what they get. USE is a part of
-the limit: of a rate, what is asked for; of a quota, what is spent; of permits, what is held.
+DEMAND is what callers ask for per second; ADMITTED and DENIED are what they get. USE is the part of
+the limit that is in use, 100% at most: of a rate, what is asked for; of a quota, what is spent; of
+permits, what is held.
 Press q to quit.
 
 Examples:
@@ -26,10 +28,10 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Number of keys to show
-    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = whole::<u32>(1..=1_024))]
     keys: u32,
     /// Number of the busiest keys to leave out
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = whole::<u32>(0..=u32::MAX.into()))]
     skip: u32,
     /// Interval at which the table is refreshed
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = interval)]
@@ -171,7 +173,8 @@ fn draw(mut screen: impl Write, (columns, rows): (u16, u16), page: &str) -> std:
     screen.flush()
 }
 
-/// Returns the part of the limit that is asked for, spent or held, in thousandths.
+/// Returns the part of the limit that is asked for, spent or held, in thousandths: all of it at most, since callers may
+/// ask for more than there is, and a limit may be lowered below what is spent or held.
 fn used(key: &BusyKey) -> u128 {
     let (usage, whole) = (&key.usage, key.usage.limit.whole());
     let (used, of) = match usage.limit.kind() {
@@ -179,7 +182,7 @@ fn used(key: &BusyKey) -> u128 {
         Kind::Quota => (usage.spent.grains(), whole.tokens.grains()),
         Kind::Concurrency => (usage.held.burst.grains(), whole.burst.grains()),
     };
-    u128::from(used) * 1_000 / u128::from(of.max(1))
+    (u128::from(used) * 1_000 / u128::from(of.max(1))).min(1_000)
 }
 
 fn to_text(busy: &BusyKeys) -> String {

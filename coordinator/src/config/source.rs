@@ -90,7 +90,8 @@ impl Written {
         let mut written = Self::default();
         for setting in SETTINGS {
             let own = sources.defaults.get(setting.key).copied();
-            written.say(setting, own.unwrap_or(setting.default), Origin::Default);
+            let text = own.unwrap_or(setting.default);
+            written.say(setting, text, Origin::Default, problems);
         }
         if let Some((path, text)) = &sources.file {
             written.read_file(path, text, problems);
@@ -98,11 +99,11 @@ impl Written {
         for setting in SETTINGS {
             let name = setting.variable();
             if let Some(text) = sources.env.get(&name) {
-                written.say(setting, text, Origin::Env(name));
+                written.say(setting, text, Origin::Env(name), problems);
             }
             if let Some(texts) = sources.flags.get(setting.key) {
                 let origin = Origin::Flag(format!("--{}", setting.flag()));
-                written.say(setting, &texts.join(","), origin);
+                written.say(setting, &texts.join(","), origin, problems);
             }
         }
         written
@@ -113,15 +114,36 @@ impl Written {
     }
 
     /// Sets a text. An empty text removes what was set before.
-    fn say(&mut self, setting: &Setting, text: &str, origin: Origin) {
+    fn say(&mut self, setting: &Setting, text: &str, origin: Origin, problems: &mut Problems) {
+        let text = text.trim();
         let texts = match setting.shape {
+            _ if text.is_empty() => Vec::new(),
             Shape::List => text.split(',').map(str::trim).map(str::to_owned).collect(),
-            Shape::One | Shape::Flag => vec![text.trim().to_owned()],
+            Shape::One | Shape::Flag => vec![text.to_owned()],
         };
-        self.put(setting, texts, origin);
+        self.put(setting, texts, text, origin, problems);
     }
 
-    fn put(&mut self, setting: &Setting, mut texts: Vec<String>, origin: Origin) {
+    /// Sets texts, which are `written` so. An empty item of a list may be a forgotten one.
+    fn put(
+        &mut self,
+        setting: &Setting,
+        mut texts: Vec<String>,
+        written: &str,
+        origin: Origin,
+        problems: &mut Problems,
+    ) {
+        if setting.shape == Shape::List {
+            let (empty, items) = (texts.iter().position(String::is_empty), texts.len());
+            if let Some(at) = empty {
+                let item = at + 1;
+                let what = format!(
+                    "has an empty item, number {item} of {items}: each must be {}",
+                    setting.value
+                );
+                problems.add(setting.key, Some(written.to_owned()), &origin, what);
+            }
+        }
         texts.retain(|text| !text.is_empty());
         self.0.insert(setting.key, Entry { texts, origin });
     }
@@ -153,10 +175,13 @@ impl Written {
                 rest.is_some_and(|rest| rest.starts_with('.'))
             };
             match (setting(&key), value.get_ref()) {
-                (Some(setting), value) => match texts_of(setting, value) {
-                    Ok(texts) => self.put(setting, texts, origin),
-                    Err(what) => problems.add(&key, None, &origin, what),
-                },
+                (Some(setting), inner) => {
+                    let written = file.text.get(value.span()).unwrap_or_default();
+                    match texts_of(setting, inner) {
+                        Ok(texts) => self.put(setting, texts, written, origin, problems),
+                        Err(what) => problems.add(&key, Some(shortened(written)), &origin, what),
+                    }
+                }
                 (None, DeValue::Table(inner)) if SETTINGS.iter().any(is_group) => {
                     self.read_table(&format!("{key}."), inner, file, problems);
                 }
@@ -183,6 +208,13 @@ fn unknown(key: &str) -> String {
     }
 }
 
+/// Maximum number of characters of a value in an error.
+const VALUE_CHARS_MAX: usize = 80;
+
+fn shortened(written: &str) -> String {
+    written.chars().take(VALUE_CHARS_MAX).collect()
+}
+
 fn texts_of(setting: &Setting, value: &DeValue<'_>) -> Result<Vec<String>, String> {
     match (setting.shape, value) {
         (Shape::List, DeValue::Array(values)) => {
@@ -194,25 +226,25 @@ fn texts_of(setting: &Setting, value: &DeValue<'_>) -> Result<Vec<String>, Strin
     }
 }
 
+/// Returns a value as a variable or a flag would write it. Whether it is allowed depends on the setting.
 fn text_of(setting: &Setting, value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) => Ok(text.trim().to_owned()),
-        DeValue::Boolean(flag) if setting.shape == Shape::Flag => Ok(flag.to_string()),
-        DeValue::Integer(number) if setting.shape == Shape::One => {
+        DeValue::Boolean(flag) => Ok(flag.to_string()),
+        DeValue::Integer(number) => {
             let digits = number.as_str().replace('_', "");
-            i64::from_str_radix(&digits, number.radix())
-                .map(|number| number.to_string())
-                .map_err(|_| format!("is a number that is too large: {digits}"))
+            let decimal = i64::from_str_radix(&digits, number.radix());
+            Ok(decimal.map_or(digits, |number| number.to_string()))
         }
-        other => Err(format!(
-            "must be {}, not {}",
-            match setting.shape {
-                Shape::Flag => "true or false",
-                Shape::One => "a text or a whole number",
-                Shape::List => "a list of texts",
-            },
-            other.type_str()
-        )),
+        DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        DeValue::Datetime(time) => Ok(time.to_string()),
+        DeValue::Array(_) | DeValue::Table(_) => {
+            let value = setting.value;
+            Err(match setting.shape {
+                Shape::List => format!("must be a list, each item one {value}"),
+                Shape::One | Shape::Flag => format!("must be one {value}"),
+            })
+        }
     }
 }
 

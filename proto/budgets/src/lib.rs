@@ -321,7 +321,14 @@ fn found_in(file: &Arc<str>, mut node: Node) -> Result<Found, Unreadable> {
         line,
     };
     let (begins, fields) = (place(node.line), FieldPlace::of(&node));
+    let missing = |value: &Shape<Node>| matches!(value, Shape::Leaf(Value::Null));
     if let Shape::Table(table) = &mut node.value {
+        if !table
+            .iter()
+            .any(|(name, node)| name == "key" && !missing(&node.value))
+        {
+            return Err(format!("{begins}: key is missing: must be {}", key_read_as()).into());
+        }
         // A key is a text: a number is no key, however it is written.
         let values = table.iter_mut().filter(|(name, _)| name != "key");
         values.for_each(|(_, node)| node.keep_fractions_as_text());
@@ -395,6 +402,11 @@ fn read_draft(
                 other => other.to_string(),
             });
             let mut allowed = known.read_as.to_owned();
+            if name == "key" && (field.is_boolean() || field.is_number()) {
+                allowed.push_str(
+                    ", as a text: in quotes if it is read as a number, or as true or false",
+                );
+            }
             let error = error.to_string();
             if error.starts_with("unknown field") {
                 allowed = format!("{allowed}; {error}");
@@ -411,6 +423,12 @@ fn read_draft(
         problems.push(format!("{place}{of_key}: {error}"));
     }
     Err(Unreadable { problems })
+}
+
+/// Returns what a key may be.
+fn key_read_as() -> &'static str {
+    let key = FIELDS.iter().find(|field| field.name == "key");
+    key.map_or("a key", |key| key.read_as)
 }
 
 /// Maximum number of characters of a value in an error.

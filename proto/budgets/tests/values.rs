@@ -143,14 +143,6 @@ rate: 1.5e3
 fn other_shapes_are_told_with_field_value_and_what_is_allowed() {
     for (text, told) in [
         (
-            "rate: 1/s\nkey: 5\n",
-            "odd.yaml:2: key = \"5\": must be a key, or a template with `*` for whole segments",
-        ),
-        (
-            "rate: 1/s\nkey: 1.5\n",
-            "odd.yaml:2: key = \"1.5\": must be a key, or a template with `*` for whole segments",
-        ),
-        (
             "key: a\nrate: 1/s\nweights: 3\n",
             "odd.yaml:3, budget \"a\": weights = \"3\": must be a list of `{ match: { label: glob }, weight: 1 to \
              1000000, band: 0 to 9 }`",
@@ -172,4 +164,28 @@ fn other_shapes_are_told_with_field_value_and_what_is_allowed() {
     ] {
         assert_eq!(problems("odd.yaml", text), [told], "{text}");
     }
+}
+
+/// YAML reads some texts as numbers, or as true or false.
+#[test]
+fn a_key_that_is_no_text_or_is_missing_is_told_with_what_is_allowed() {
+    let allowed = "must be a key, or a template with `*` for whole segments";
+    let quotes = ", as a text: in quotes if it is read as a number, or as true or false";
+    for key in ["y", "yes", "true", "5", "1.50"] {
+        let text = format!("# A comment.\nkey: {key}\nrate: 10/s\n");
+        let told = format!("key.yaml:2: key = {key:?}: {allowed}{quotes}");
+        assert_eq!(problems("key.yaml", &text), [told], "{key}");
+    }
+    let missing = |line: u32| format!("key.yaml:{line}: key is missing: {allowed}");
+    assert_eq!(problems("key.yaml", "\nrate: 10/s\n"), [missing(2)]);
+    assert_eq!(problems("key.yaml", "key:\nrate: 10/s\n"), [missing(1)]);
+    let two = "- { key: a, rate: 1/s }\n- { rate: 1/s }\n";
+    assert_eq!(problems("key.yaml", two), [missing(2)]);
+    let told = problems("key.toml", "[[budgets]]\nkey = true\nrate = \"1/s\"\n");
+    assert_eq!(
+        told,
+        [format!("key.toml:2: key = \"true\": {allowed}{quotes}")]
+    );
+    let told = problems("key.toml", "[[budgets]]\nrate = \"1/s\"\n");
+    assert_eq!(told, [format!("key.toml:1: key is missing: {allowed}")]);
 }

@@ -46,7 +46,7 @@ fn a_run_is_planned_as_it_was_asked_for() {
 fn what_makes_no_sense_is_refused() {
     for (line, because) in [
         ("demo --duration 2s", "must be a span from 3s to 24h"),
-        ("demo --services 0", "1..=64"),
+        ("demo --services 0", "must be a whole number from 1 to 64"),
         ("demo --speed 2", "--replay"),
         ("demo --replay x --speed 0", "must be a factor"),
         ("demo --replay x --speed 1.2345", "must be a factor"),
