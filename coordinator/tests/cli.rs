@@ -137,11 +137,7 @@ async fn budgets_are_applied_shown_and_withdrawn() {
         &[],
     );
     let get = node.run(&["budget", "get", "tenant/*/reads"], "").await;
-    let fields = [
-        "quota: 50000 per day",
-        "zone: Europe/Berlin",
-        "keys in use: 0",
-    ];
+    let fields = ["quota: 50000 per day", "zone: Europe/Berlin", "keys: 0"];
     check(&get, 0, &fields, &[]);
     let usage = node.run(&["budget", "usage", "checkout/charge"], "").await;
     check(&usage, 0, &["held:   1000/s, burst 200"], &[]);
@@ -163,7 +159,7 @@ async fn budgets_are_applied_shown_and_withdrawn() {
         serde_json::json!([])
     );
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
-    check(&gone, 0, &["jobs withdrawn; keys in use: 1."], &[]);
+    check(&gone, 0, &["jobs withdrawn; keys: 1."], &[]);
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
     check(&gone, 1, &[], &["there is no budget for jobs"]);
     let none = node.run(&["budget", "usage", "zebra"], "").await;
@@ -411,6 +407,14 @@ async fn the_busiest_keys_are_shown_once_without_a_terminal() {
     assert_eq!(json["total"], 2);
     assert_eq!(json["keys"].as_array().unwrap().len(), 1);
     assert_eq!(json["keys"][0]["denied_per_s"], 12);
+    // More is asked for than there is.
+    let few = "- { key: few, rate: 1/s }";
+    node.run(&["budget", "apply", "-"], few).await;
+    let json = node.json(&["top"]).await;
+    let few = json["keys"].as_array().unwrap().iter();
+    let few = few.clone().find(|key| key["key"] == "few").unwrap();
+    assert!(few["demand"].as_f64().unwrap() > 1.0, "{few}");
+    assert_eq!(few["use"], 1);
 }
 
 #[tokio::test]
@@ -444,8 +448,19 @@ async fn every_endpoint_is_tried_and_an_unreachable_cluster_has_its_own_exit_cod
         &[],
         &["no leader can be reached (tried nodes 2 and 3)"],
     );
-    let none = run(&["check", "a", "-n", "0"], "").await;
-    check(&none, 2, &[], &["must be a whole number, at least 1"]);
+    for tokens in ["0", "1e3", "12345678901234567890123"] {
+        let none = run(&["check", "a", "-n", tokens], "").await;
+        let told = format!(
+            "invalid value '{tokens}' for '--tokens <N>': must be a whole number from 1 to 18446744073709551615"
+        );
+        check(&none, 2, &[], &[&told]);
+    }
+    let few = run(&["top", "-n", "1e3"], "").await;
+    let told = "invalid value '1e3' for '--keys <KEYS>': must be a whole number from 1 to 1024";
+    check(&few, 2, &[], &[told]);
+    let empty = run(&["top", "--endpoint", "a:1,,b:1"], "").await;
+    let told = "invalid value 'a:1,,b:1' for '--endpoint <HOST:PORT>': \"\" must be HOST:PORT";
+    check(&empty, 2, &[], &[told]);
     let ca = run(&["cluster", "status", "--tls-ca", "/nowhere/ca.pem"], "").await;
     check(&ca, 2, &[], &["--tls-ca = /nowhere/ca.pem cannot be read"]);
     let key = run(&["cluster", "status", "--tls-cert", "x.pem"], "").await;

@@ -162,7 +162,7 @@ async fn get(connection: &Connection, out: Out, key: KeyPattern) -> Result<(), F
             .filter(|(name, _)| *name != "key")
             .map(|(name, value)| format!("  {name}: {}\n", show::bare(value)));
         format!(
-            "{}\n{}  keys in use: {}",
+            "{}\n{}  keys: {}",
             view.budget.key(),
             lines.collect::<String>(),
             view.instances
@@ -207,7 +207,7 @@ async fn list(connection: &Connection, out: Out) -> Result<(), Failure> {
                 view.instances.to_string(),
             ]
         });
-        show::table(["KEY", "LIMIT", "BAND", "IN USE"], rows)
+        show::table(["KEY", "LIMIT", "BAND", "KEYS"], rows)
     };
     out.answer(|| all.iter().map(rule_json).collect(), text);
     Ok(())
@@ -235,7 +235,7 @@ async fn delete(
         Mode::DryRun => "would be withdrawn",
     };
     let json = || json!({ "key": name, "instances": deleted.instances });
-    let text = || format!("{name} {verb}; keys in use: {}.", deleted.instances);
+    let text = || format!("{name} {verb}; keys: {}.", deleted.instances);
     out.answer(json, text);
     Ok(())
 }

@@ -29,8 +29,8 @@ pub(super) async fn usage(connection: &Connection, out: Out, key: Key) -> Result
             let spent = show::milli(usage.spent.grains(), budget);
             let _ = write!(said, "\n  spent:  {} in this period", show::decimal(spent));
         }
-        if usage.budget.is_none() {
-            said.push_str("\n  This key has not been used yet.");
+        if !show::is_in_use(&usage) {
+            said.push_str("\n  This key is not in use.");
         }
         if usage.winding {
             said.push_str("\n  It is being wound up: nothing more is granted.");

@@ -2,7 +2,8 @@
 
 use aliquot_core::budget::{Budget, BudgetDraft, Limit};
 use aliquot_core::share::{Kind, Share};
-use aliquot_core::unit::{NodeId, Span};
+use aliquot_core::unit::{NodeId, Span, Tokens};
+use aliquot_faces::http::{EXACT_MAX, keep_exact};
 use aliquot_wire::admin::Usage;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
@@ -57,22 +58,8 @@ pub(super) fn draft(draft: &BudgetDraft) -> Value {
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|_, value| !value.is_null() && *value != json!([]));
     }
-    keep_large(&mut value);
+    keep_exact(&mut value);
     value
-}
-
-/// Replaces each number in a value that programs may round by a text.
-fn keep_large(value: &mut Value) {
-    match value {
-        Value::Number(number) => {
-            if let Some(large) = number.as_u64() {
-                *value = whole(large);
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(keep_large),
-        Value::Object(fields) => fields.values_mut().for_each(keep_large),
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
-    }
 }
 
 /// Converts grains to thousandths of a token: 1,500 is one and a half.
@@ -126,16 +113,7 @@ pub(super) fn share_json(share: &Share, budget: &Budget) -> Value {
     }
 }
 
-/// Largest whole number that programs such as `jq` keep: they read numbers as floating point of 53 bits.
-const EXACT_MAX: u64 = 1 << 53;
-
-/// Returns a whole number as JSON: a number, or a text if programs may round it.
-pub(super) fn whole(number: u64) -> Value {
-    match number {
-        0..=EXACT_MAX => number.into(),
-        _ => number.to_string().into(),
-    }
-}
+pub(super) use aliquot_faces::http::exact as whole;
 
 /// Returns thousandths as a JSON number, as an integer if possible, or as a text if programs may round it.
 pub(super) fn number(milli: u128) -> Value {
@@ -150,6 +128,12 @@ pub(super) fn number(milli: u128) -> Value {
     }
 }
 
+/// Returns true if a key is asked for, a part of its limit is held, or tokens of this period are spent. A key with a
+/// budget of its own exists before its first use, and a key of a template for a time after its last.
+pub(super) fn is_in_use(usage: &Usage) -> bool {
+    usage.demand > 0 || usage.held != Share::EMPTY || usage.spent != Tokens::ZERO
+}
+
 /// Returns the limit and the usage of a key as JSON.
 pub(super) fn usage_json(usage: &Usage) -> Value {
     let budget = &usage.limit;
@@ -157,7 +141,7 @@ pub(super) fn usage_json(usage: &Usage) -> Value {
         "key": usage.key.to_string(),
         "rule": budget.key().to_string(),
         "limit": draft(&budget.to_draft()),
-        "in_use": usage.budget.is_some(),
+        "in_use": is_in_use(usage),
         "held": share_json(&usage.held, budget),
         "demand": number(milli(usage.demand, budget)),
         "spent": number(milli(usage.spent.grains(), budget)),
@@ -187,6 +171,7 @@ pub(super) fn seconds(span: Span) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aliquot_core::unit::{BudgetId, PeriodId, RuleId};
 
     #[test]
     fn numbers_are_shown_as_people_write_them() {
@@ -230,5 +215,43 @@ mod tests {
         assert_eq!(super::draft(&draft)["burst"], json!("72057594037927936"));
         draft.burst = Some(200_u64.into());
         assert_eq!(super::draft(&draft)["burst"], json!(200));
+    }
+
+    /// A key with a budget of its own has a place in the book before its first use.
+    #[test]
+    fn a_key_is_in_use_while_it_is_asked_for_held_or_spent() {
+        let draft = json!({ "key": "a", "quota": "9 per day" });
+        let draft = aliquot_budgets::draft_of("a test", draft).unwrap();
+        let unused = Usage {
+            key: "a".try_into().unwrap(),
+            rule: RuleId::new(1),
+            budget: Some(BudgetId::new(1)),
+            limit: draft.validate().unwrap(),
+            held: Share::EMPTY,
+            spent: Tokens::ZERO,
+            period: PeriodId::new(1),
+            demand: 0,
+            winding: false,
+        };
+        assert_eq!(usage_json(&unused)["in_use"], json!(false));
+        let one = Tokens::from_grains(1);
+        let mut held = Share::EMPTY;
+        held.tokens = one;
+        for used in [
+            Usage {
+                demand: 1,
+                ..unused.clone()
+            },
+            Usage {
+                spent: one,
+                ..unused.clone()
+            },
+            Usage {
+                held,
+                ..unused.clone()
+            },
+        ] {
+            assert_eq!(usage_json(&used)["in_use"], json!(true));
+        }
     }
 }
