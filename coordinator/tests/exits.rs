@@ -6,14 +6,18 @@
 )]
 
 use aliquot_coordinator::store::DataDir;
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-/// Runs a node of the cluster `main` in a directory. It must not start.
-fn serve(data: &Path, flags: &[&str]) -> Output {
+/// Returns the command that runs a node of the cluster `main` in a directory.
+fn node(data: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aliquot"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
         command.env_remove(name);
@@ -35,6 +39,12 @@ fn serve(data: &Path, flags: &[&str]) -> Output {
     args.extend(["--cluster-peers", "127.0.0.1:2"]);
     command.args(args).args(flags);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a node in a directory. It must not start.
+fn serve(data: &Path, flags: &[&str]) -> Output {
+    let mut command = node(data, flags);
     let child = apart(|| command.spawn());
     child.unwrap().wait_with_output().unwrap()
 }
@@ -125,6 +135,50 @@ fn what_may_pass_ends_a_node_with_1() {
     check(&data, &["--listen", &taken], 1, &taken);
     let _held = DataDir::open(&data, "main", || 1).unwrap();
     check(&data, &[], 1, "in use by another process");
+}
+
+/// Sends a signal when the node has written a line with `part`.
+fn signal_after(
+    child: &Child,
+    lines: &mut impl Iterator<Item = String>,
+    part: &str,
+    signal: Signal,
+) {
+    let line = lines.find(|line| line.contains(part));
+    assert!(line.is_some(), "the log ends without {part:?}");
+    let id = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    kill_process(id.unwrap(), signal).unwrap();
+}
+
+#[test]
+fn a_hangup_ends_a_node_in_a_terminal_with_129_and_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let open = || rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty());
+    for (data, stdin, stopped_by) in [
+        ("in-terminal", Stdio::from(open().unwrap()), Signal::HUP),
+        ("elsewhere", Stdio::null(), Signal::TERM),
+    ] {
+        let mut command = node(&dir.path().join(data), &[]);
+        command.stdin(stdin).stdout(Stdio::null());
+        let mut child = apart(|| command.spawn()).unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let mut lines = log.lines().map_while(Result::ok);
+        signal_after(&child, &mut lines, "starting", Signal::HUP);
+        let code = match stopped_by {
+            Signal::HUP => 129,
+            other => {
+                signal_after(&child, &mut lines, "SIGHUP has no effect", other);
+                0
+            }
+        };
+        let rest: Vec<String> = lines.collect();
+        let ended = child.wait().unwrap();
+        assert_eq!(ended.code(), Some(code), "{data}: {rest:#?}");
+    }
 }
 
 /// A collector of logs reads the last line like all others.

@@ -1,7 +1,7 @@
 //! `aliquot agent`: faces beside a service.
 
 use super::connect::Connection;
-use super::node::{fatal, log_to_stderr, signals, warn};
+use super::node::{fatal, log_to_stderr, until_signal, warn};
 use super::serve::load;
 use super::{Failure, Out};
 use crate::config::{Config, FaceFlags, Loaded};
@@ -20,7 +20,7 @@ Examples:
   aliquot agent --faces-http-listen unix:/run/aliquot/http.sock --faces-grpc-listen 127.0.0.1:7302
   curl -s http://127.0.0.1:7301/v1/check -H 'content-type: application/json' -d '{\"key\": \"tenant/42/reads\"}'
 
-Exit codes: 0 stopped by a signal; 1 it cannot start for a reason that may pass, such as a port in use; 2 the command
+Exit codes: 0 stopped by SIGTERM or SIGINT, and 129 by SIGHUP in a terminal; 1 it cannot start for a reason that may pass, such as a port in use; 2 the command
 line or a file is wrong";
 
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ impl Args {
     }
 }
 
-/// Runs an agent until SIGTERM, SIGINT or SIGHUP.
+/// Runs an agent until a signal stops it.
 fn start(config: Config, connection: &Connection) -> Result<(), Failure> {
     if config.faces.listen.is_empty() {
         let what = "no face is on: give --faces-http-listen, --faces-grpc-listen, --faces-redis-listen or --faces-rlqs-listen an address";
@@ -62,13 +62,13 @@ fn start(config: Config, connection: &Connection) -> Result<(), Failure> {
     let failed = |error| Failure::Refused(format!("the agent cannot start: {error}"));
     runtime.map_err(failed)?.block_on(async {
         log_to_stderr(&config.log).map_err(Failure::Usage)?;
-        let (shutdown, second) = signals()?;
-        tokio::select! {
-            ended = serve::agent(config, client, shutdown) => ended.map_err(|error| match error.may_pass() {
+        let served = async |shutdown| {
+            let ended = serve::agent(config, client, shutdown).await;
+            ended.map_err(|error| match error.may_pass() {
                 true => Failure::Refused(error.to_string()),
                 false => Failure::Usage(error.to_string()),
-            }),
-            () = second => Err(Failure::Refused("stopped by a second signal".to_owned())),
-        }
+            })
+        };
+        until_signal("", served).await
     })
 }

@@ -16,6 +16,8 @@ pub enum Failure {
     Unreachable(String),
     /// The log of a node holds an entry or a snapshot that this version cannot read.
     Unreadable(String),
+    /// The terminal of a service was closed.
+    HungUp(String),
 }
 
 impl Display for Failure {
@@ -49,6 +51,8 @@ impl Failure {
             Self::Usage(said) => (2, said),
             Self::Unreachable(said) => (3, said),
             Self::Unreadable(said) => (4, said),
+            // As a shell reports a program that SIGHUP ended.
+            Self::HungUp(said) => (129, said),
         }
     }
 }

@@ -6,14 +6,15 @@ use crate::raft::Halt;
 use crate::serve::{self, Apart, ServeError};
 use aliquot_core::budget::Budget;
 use aliquot_wire::limits::PAGE_MAX;
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt, TryFutureExt};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing_subscriber::EnvFilter;
 
-/// Runs a node until SIGTERM, SIGINT or SIGHUP. A second signal ends it at once.
+/// Runs a node until a signal stops it. A second signal ends it at once.
 pub fn node(loaded: Loaded) -> BoxFuture<'static, Result<(), Failure>> {
     run(loaded.config).boxed()
 }
@@ -21,7 +22,6 @@ pub fn node(loaded: Loaded) -> BoxFuture<'static, Result<(), Failure>> {
 async fn run(config: Config) -> Result<(), Failure> {
     log_to_stderr(&config.log).map_err(Failure::Usage)?;
     let budgets = first_budgets(&config).map_err(Failure::Usage)?;
-    let (shutdown, second) = signals()?;
     let start = |name| {
         let own = Own::start(name);
         own.map_err(|error| {
@@ -33,48 +33,89 @@ async fn run(config: Config) -> Result<(), Failure> {
         actor: actor.handle.clone(),
         peers: peers.handle.clone(),
     };
-    let ended = tokio::select! {
-        ended = serve::run(config, budgets, &apart, shutdown) => ended.map_err(failure),
-        () = second => {
-            let said = "stopped by a second signal: what is held here is free after a lease".to_owned();
-            Err(Failure::Refused(said))
-        }
-    };
-    ended
+    let served = |shutdown| serve::run(config, budgets, &apart, shutdown).map_err(failure);
+    until_signal(": what is held here is free after a lease", served).await
 }
 
-/// Returns a future that completes at the first SIGTERM, SIGINT or SIGHUP, and one that completes at the second. The
-/// second must be polled for the first to complete.
-pub(super) fn signals() -> Result<
-    (
-        impl Future<Output = ()> + Send + use<>,
-        impl Future<Output = ()> + use<>,
-    ),
-    Failure,
-> {
-    let said =
-        |error: std::io::Error| Failure::Refused(format!("signals cannot be handled: {error}"));
-    let mut term = signal(SignalKind::terminate()).map_err(said)?;
-    let mut int = signal(SignalKind::interrupt()).map_err(said)?;
-    let mut hup = signal(SignalKind::hangup()).map_err(said)?;
-    let mut told = async move || {
-        tokio::select! {
-            _ = term.recv() => tracing::info!("SIGTERM"),
-            _ = int.recv() => tracing::info!("SIGINT"),
-            _ = hup.recv() => tracing::info!("SIGHUP"),
-        }
-    };
-    let (first, shutdown) = oneshot::channel();
-    let second = async move {
-        told().await;
-        let _ = first.send(());
-        told().await;
-    };
+/// Runs a service until SIGTERM or SIGINT, which its argument waits for, or until SIGHUP if it runs in a terminal,
+/// which is then closed. Without a terminal, SIGHUP means "read your settings again" to those who send it, and a service
+/// that has nothing to read goes on. A second signal ends the service at once, with this `consequence`.
+pub(super) async fn until_signal<S: Future<Output = Result<(), Failure>>>(
+    consequence: &str,
+    serve: impl FnOnce(BoxFuture<'static, ()>) -> S,
+) -> Result<(), Failure> {
+    let (mut signals, (first, shutdown)) = (Signals::new()?, oneshot::channel());
     let shutdown = async move {
         // The sender is dropped only after it has sent.
         let _ = shutdown.await;
     };
-    Ok((shutdown, second))
+    let mut stopped_by = Stop::Asked;
+    let second = async {
+        stopped_by = signals.next().await;
+        let _ = first.send(());
+        signals.next().await;
+    };
+    tokio::select! {
+        ended = serve(shutdown.boxed()) => ended?,
+        _ = second => {
+            let said = format!("stopped by a second signal{consequence}");
+            return Err(Failure::Refused(said));
+        }
+    }
+    match stopped_by {
+        Stop::Asked => Ok(()),
+        Stop::HungUp => {
+            let said = "stopped by SIGHUP: its terminal was closed".to_owned();
+            Err(Failure::HungUp(said))
+        }
+    }
+}
+
+/// Kind of a signal that stops a service.
+enum Stop {
+    /// SIGTERM or SIGINT.
+    Asked,
+    /// SIGHUP in a terminal.
+    HungUp,
+}
+
+struct Signals {
+    term: Signal,
+    int: Signal,
+    hup: Signal,
+    in_terminal: bool,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let of = |kind| {
+            let failed = |error| Failure::Refused(format!("signals cannot be handled: {error}"));
+            signal(kind).map_err(failed)
+        };
+        Ok(Self {
+            term: of(SignalKind::terminate())?,
+            int: of(SignalKind::interrupt())?,
+            hup: of(SignalKind::hangup())?,
+            in_terminal: std::io::stdin().is_terminal(),
+        })
+    }
+
+    /// Waits for the next signal that stops a service.
+    async fn next(&mut self) -> Stop {
+        loop {
+            let (name, stop) = tokio::select! {
+                _ = self.term.recv() => ("SIGTERM", Stop::Asked),
+                _ = self.int.recv() => ("SIGINT", Stop::Asked),
+                _ = self.hup.recv() => ("SIGHUP", Stop::HungUp),
+            };
+            if matches!(stop, Stop::HungUp) && !self.in_terminal {
+                tracing::info!("SIGHUP has no effect: settings are read at the start alone");
+                continue;
+            }
+            tracing::info!("{name}");
+            return stop;
+        }
+    }
 }
 
 fn failure(error: ServeError) -> Failure {
@@ -151,7 +192,7 @@ pub(super) fn log_to_stderr(config: &LogConfig) -> Result<(), String> {
     let filter = format!("{quiet},{}", config.filter);
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| format!("log.filter = {:?}: {error}", config.filter))?;
-    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -3,7 +3,7 @@
 use super::Failure;
 use super::budget::apply;
 use super::connect::Connection;
-use super::node::{fatal, log_to_stderr, signals};
+use super::node::{fatal, log_to_stderr, until_signal};
 use crate::config::{LogConfig, LogFormat};
 use crate::serve;
 use aliquot_budgets::Found;
@@ -39,7 +39,7 @@ Examples:
   RUNTIME_ROOT=/srv/ratelimit aliquot rls --compat --endpoint node-1:7001
   aliquot import envoy /srv/ratelimit/config     the budgets that it writes
 
-Exit codes: 0 stopped by a signal; 1 it cannot start for a reason that may pass, such as a port in use; 2 a variable or
+Exit codes: 0 stopped by SIGTERM or SIGINT, and 129 by SIGHUP in a terminal; 1 it cannot start for a reason that may pass, such as a port in use; 2 a variable or
 a rule is wrong";
 
 #[derive(Debug, clap::Args)]
@@ -80,7 +80,7 @@ impl Args {
         }
     }
 
-    /// Runs the service until SIGTERM, SIGINT or SIGHUP.
+    /// Runs the service until a signal stops it.
     fn start(self, variables: &[(String, String)]) -> Result<(), Failure> {
         let compat = Compat::read(variables);
         let compat = compat.map_err(|problems| Failure::Usage(problems.join("\n")))?;
@@ -90,15 +90,15 @@ impl Args {
         let failed = |error| Failure::Refused(format!("the service cannot start: {error}"));
         runtime.map_err(failed)?.block_on(async {
             log_to_stderr(&log).map_err(Failure::Usage)?;
-            let (shutdown, second) = signals()?;
-            let served = serve::rls(compat, client, Cluster(self.connection), shutdown);
-            tokio::select! {
-                ended = served => ended.map_err(|error| match error.may_pass() {
+            let served = async |shutdown| {
+                let cluster = Cluster(self.connection);
+                let ended = serve::rls(compat, client, cluster, shutdown).await;
+                ended.map_err(|error| match error.may_pass() {
                     true => Failure::Refused(error.to_string()),
                     false => Failure::Usage(error.to_string()),
-                }),
-                () = second => Err(Failure::Refused("stopped by a second signal".to_owned())),
-            }
+                })
+            };
+            until_signal("", served).await
         })
     }
 }

@@ -16,7 +16,8 @@ each value comes from.
 Exit code 1: the node failed for a reason that may pass, such as a port in use or a full disk; it
 may be started again. Exit code 2: the configuration, a file or the data directory is wrong;
 starting it again does not help. Exit code 4: this version cannot read an entry or a snapshot of the
-log; the message says what to do. SIGTERM, SIGINT and SIGHUP stop a node gracefully: exit code 0.
+log; the message says what to do. SIGTERM and SIGINT stop a node gracefully: exit code 0. So does
+SIGHUP in a terminal, with exit code 129; elsewhere it is logged and has no effect.
 
 Examples:
   aliquot serve                                        one node, for trying out

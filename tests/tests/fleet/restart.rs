@@ -72,18 +72,26 @@ async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
     assert!(all.admitted as u64 >= most * 95 / 100, "{all:?} of {most}");
 }
 
-/// The terminal that the node was started from is closed.
+/// SIGHUP, which services without a terminal read their settings again for, comes first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_whose_terminal_is_closed_hands_everything_back() {
+async fn a_node_that_is_stopped_hands_everything_back() {
     let _machine = together().await;
     let mut fleet = setup().nodes(1).start().await;
     fleet.signal(0, Signal::HUP);
+    until("SIGHUP is logged", SOON, async || {
+        fleet.nodes()[0]
+            .log()
+            .contains("SIGHUP has no effect")
+            .then_some(())
+    })
+    .await;
+    fleet.signal(0, Signal::TERM);
     let end = fleet.ended(0).await;
     assert_eq!(end.status.code(), Some(0), "{}", end.log);
     for said in [
         "starting",
         "clients=127.0.0.1:",
-        "SIGHUP",
+        "SIGTERM",
         "leaving",
         "stopped",
     ] {
