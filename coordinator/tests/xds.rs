@@ -23,6 +23,8 @@ use prost::Message;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::future::pending;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,8 +35,11 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
 use tonic::transport::server::TcpIncoming;
-use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 
 const SOON: Duration = Duration::from_secs(20);
 const TYPE_URL: &str = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
@@ -181,7 +186,11 @@ struct Ports(Vec<ReservedPort>);
 
 impl Ports {
     fn reserve() -> Self {
-        Self((0..5).map(|_| ReservedPort::reserve().unwrap()).collect())
+        Self((0..6).map(|_| ReservedPort::reserve().unwrap()).collect())
+    }
+
+    fn grpc(&self) -> SocketAddr {
+        self.0[0].address()
     }
 
     fn http(&self) -> SocketAddr {
@@ -194,6 +203,11 @@ impl Ports {
 
     fn management(&self) -> SocketAddr {
         self.0[4].address()
+    }
+
+    /// Returns the address of a node, which runs only if the test starts it.
+    fn node(&self) -> SocketAddr {
+        self.0[5].address()
     }
 
     /// Runs a service for as long as the test runs.
@@ -228,7 +242,7 @@ impl Ports {
             .map(|(name, value)| (name.to_owned(), value))
             .collect();
         let compat = Compat::read(&variables).unwrap();
-        let client = Client::builder().addresses(["127.0.0.1:1"]);
+        let client = Client::builder().addresses([self.node().to_string()]);
         tokio::select! {
             ended = serve::rls(compat, client, cluster.clone(), pending()) => panic!("{ended:?}"),
             () = test => {}
@@ -489,12 +503,104 @@ async fn a_forced_start_serves_without_rules_and_decides_nothing() {
     ports.serve(&forced, &cluster, test).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn both_ends_of_the_stream_show_their_certificates() {
-    let (ports, cluster) = (Ports::reserve(), Cluster::default());
+fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// Asks a gRPC port for the health of a service.
+async fn health(
+    address: SocketAddr,
+    tls: Option<ClientTlsConfig>,
+    service: &str,
+) -> Result<ServingStatus, Status> {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let endpoint = Endpoint::from_shared(format!("{scheme}://{address}")).unwrap();
+    let endpoint = match tls {
+        Some(tls) => endpoint.tls_config(tls).unwrap(),
+        None => endpoint,
+    };
+    let service = service.to_owned();
+    let mut client = HealthClient::new(endpoint.connect_lazy());
+    let answer = client.check(HealthCheckRequest { service }).await?;
+    Ok(answer.into_inner().status())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_service_tells_its_health_to_callers_with_a_certificate() {
+    let (ports, cluster, authority) = (Ports::reserve(), Cluster::default(), authority());
+    let key = KeyPair::generate().unwrap();
+    let names = vec!["localhost".to_owned()];
+    let cert = CertificateParams::new(names).unwrap();
+    let cert = cert.signed_by(&key, &authority).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = |file: &str| dir.path().join(file).display().to_string();
+    let (ca, crt, secret) = (path("ca.crt"), path("tls.crt"), path("tls.key"));
+    for (path, text) in [
+        (&ca, authority.pem()),
+        (&crt, cert.pem()),
+        (&secret, key.serialize_pem()),
+    ] {
+        std::fs::write(path, text).unwrap();
+    }
+    let more = [
+        ("GRPC_SERVER_USE_TLS", "true"),
+        ("GRPC_SERVER_TLS_CERT", &crt),
+        ("GRPC_SERVER_TLS_KEY", &secret),
+        ("GRPC_CLIENT_TLS_CACERT", &ca),
+        ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
+    ];
+    let anyone = ClientTlsConfig::new()
+        .ca_certificate(Certificate::from_pem(authority.pem()))
+        .domain_name("localhost");
+    let identity = Identity::from_pem(cert.pem(), key.serialize_pem());
+    let known = anyone.clone().identity(identity);
+    let test = async {
+        drop(soon("the port", connect(ports.grpc())).await);
+        for (caller, tls) in [("plaintext", None), ("no certificate", Some(anyone))] {
+            let refused = soon(caller, health(ports.grpc(), tls, "")).await;
+            assert!(refused.is_err(), "{caller}: {refused:?}");
+        }
+        // No node runs yet.
+        for service in ["", "ratelimit"] {
+            let told = soon("health", health(ports.grpc(), Some(known.clone()), service)).await;
+            assert_eq!(told.unwrap(), ServingStatus::NotServing, "{service:?}");
+        }
+        let _node = node(ports.node(), dir.path());
+        for service in ["", "ratelimit"] {
+            let serves = async {
+                let ask = || health(ports.grpc(), Some(known.clone()), service);
+                while ask().await.unwrap() != ServingStatus::Serving {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            };
+            soon("a service that serves", serves).await;
+        }
+    };
+    ports.serve(&more, &cluster, test).await;
+}
+
+/// Starts a node, which ends with the test.
+fn node(listen: SocketAddr, dir: &Path) -> tokio::process::Child {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_aliquot"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
+        command.env_remove(name);
+    }
+    let peer = ReservedPort::reserve().unwrap().address().to_string();
+    command
+        .args(["serve", "--metrics-listen", "off"])
+        .args(["--listen", &listen.to_string(), "--peer-listen", &peer])
+        .arg("--data-dir")
+        .arg(dir.join("data"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    command.spawn().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_ends_of_the_stream_show_their_certificates() {
+    let (ports, cluster, authority) = (Ports::reserve(), Cluster::default(), authority());
     let key = KeyPair::generate().unwrap();
     let names = vec!["envoy-gateway".to_owned()];
     let cert = CertificateParams::new(names)

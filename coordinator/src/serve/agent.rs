@@ -106,11 +106,6 @@ fn serve_metrics(
         stopping: stopping.clone(),
     });
     let protocol = Protocol::Http { tls: None };
-    tokio::spawn(port::serve(
-        listener,
-        connections,
-        protocol,
-        router,
-        stopping,
-    ))
+    let served = port::serve(listener, connections, protocol, router, stopping);
+    tokio::spawn(served)
 }

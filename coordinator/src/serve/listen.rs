@@ -145,15 +145,9 @@ impl Listeners {
             let ahead = services.clock_ahead.clone();
             let snapshots = snapshots(handle, gate, readiness, ports, figures, removed, ahead);
             let router = metrics::router(snapshots);
-            let (table, stopping) = (metrics_table, stopping.clone());
-            let serving = port::serve(
-                listener,
-                table,
-                Protocol::Http { tls: None },
-                router,
-                stopping,
-            );
-            tasks.push(tokio::spawn(serving));
+            let (protocol, stopping) = (Protocol::Http { tls: None }, stopping.clone());
+            let served = port::serve(listener, metrics_table, protocol, router, stopping);
+            tasks.push(tokio::spawn(served));
         }
         let warns = tokio::spawn(keep_warning(shown));
         Ok(Servers { tasks, warns })

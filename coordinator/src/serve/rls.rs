@@ -227,9 +227,8 @@ impl Listeners {
         ] {
             let protocol = Protocol::Http { tls: None };
             let (others, stopping) = (others.clone(), stopping.clone());
-            tasks.push(tokio::spawn(port::serve(
-                listener, others, protocol, router, stopping,
-            )));
+            let served = port::serve(listener, others, protocol, router, stopping);
+            tasks.push(tokio::spawn(served));
         }
         Ok((tasks, vec![envoys, others]))
     }
