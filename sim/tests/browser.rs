@@ -1,9 +1,12 @@
 //! Reports as a browser shows them, in the light and the dark scheme. The console must stay empty, every plot
 //! must show something, and everything must contrast with the background. The test needs Chromium. If
-//! `ALIQUOT_BROWSER` does not name it, the test says so on standard output.
+//! `ALIQUOT_BROWSER` does not name it, the test says so and passes.
+
+#[path = "../../tests/tests/support/skipped.rs"]
+mod skipped;
 
 use serde_json::Value;
-use std::io::Write;
+use skipped::skipped;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -54,8 +57,7 @@ const SCHEMES: [(&str, u8); 2] = [("dark", 0), ("light", 1)];
 fn browser() -> Option<PathBuf> {
     let named = std::env::var_os("ALIQUOT_BROWSER");
     if named.is_none() {
-        let why = "!! SKIPPED: ALIQUOT_BROWSER names no Chromium, so no report was looked at";
-        let _ = writeln!(std::io::stdout().lock(), "{why}");
+        skipped("ALIQUOT_BROWSER names no Chromium, so no report was looked at");
     }
     named.map(PathBuf::from)
 }

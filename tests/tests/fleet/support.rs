@@ -1,9 +1,13 @@
 //! Shared pieces of these tests.
 
+#[path = "../support/skipped.rs"]
+mod skipped;
+
+pub(crate) use skipped::skipped;
+
 use aliquot_client::clock::{Span, Tick};
 use aliquot_client::{Client, Limiter};
 use aliquot_tests::fleet::{Fleet, Setup, now};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -62,22 +66,6 @@ pub(crate) async fn ask_for(limiter: &Limiter, during: Duration) -> Vec<Tick> {
 /// Returns the usage of a key, as the command line shows it.
 pub(crate) async fn usage(fleet: &Fleet, key: &str) -> serde_json::Value {
     fleet.cli(&["budget", "usage", key]).await.json
-}
-
-/// Says that a test checks nothing here, also in the file by which `.ci/run` counts such tests: the output of a test
-/// that passes is hidden.
-pub(crate) fn skipped(why: &str) {
-    eprintln!("!! SKIPPED: {why}");
-    if let Some(path) = std::env::var_os("ALIQUOT_SKIPPED_TESTS") {
-        let thread = std::thread::current();
-        let test = thread.name().unwrap_or("a test");
-        let file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path);
-        writeln!(file.expect("a file of skipped tests"), "{test}: {why}")
-            .expect("room on the disk");
-    }
 }
 
 /// Returns a program of a Python package, which is installed beside the build unless it is there. `None` after saying

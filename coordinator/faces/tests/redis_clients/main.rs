@@ -2,13 +2,16 @@
 //!
 //! The libraries come from the package registries. Where those cannot be reached, the tests say so and check nothing.
 
+#[path = "../../../../tests/tests/support/skipped.rs"]
+mod skipped;
+
 use aliquot_client::{KeyRefused, Limit, Limiter};
 use aliquot_core::budget::NamedLimit;
 use aliquot_faces::decider::{Limiters, Options as Deciding};
 use aliquot_faces::resp::{Caller, Options, Server};
 use aliquot_faces::{Decider, KeyRules, Scope};
+use skipped::skipped;
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -93,22 +96,6 @@ fn scripts() -> PathBuf {
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
-
-/// Says that a test checks nothing here, also in the file by which `.ci/run` counts such tests: the output of a test
-/// that passes is hidden.
-fn skipped(why: &str) {
-    eprintln!("!! SKIPPED: {why}");
-    if let Some(path) = std::env::var_os("ALIQUOT_SKIPPED_TESTS") {
-        let thread = std::thread::current();
-        let test = thread.name().unwrap_or("a test");
-        let file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path);
-        writeln!(file.expect("a file of skipped tests"), "{test}: {why}")
-            .expect("room on the disk");
-    }
 }
 
 /// Runs a program that prepares the test. Returns false, and says so, if it fails.
