@@ -178,6 +178,11 @@
 #[doc = include_str!("../../docs/guide/choosing.md")]
 struct Guide;
 
+/// Compiles and runs the example of the guide to moving from governor.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/migrate.md")]
+struct Moving;
+
 pub mod clock;
 
 mod bucket;
