@@ -3,13 +3,14 @@
 //! The table `scenario/kinds.rs` says what a kind of fault does and when it is over. The functions here carry that
 //! out on a [`Fleet`], which each tier implements for its hosts. A fault counts only if it took effect.
 //!
-//! The tiers differ in four points:
+//! The tiers differ in five points:
 //!
 //! | | kernel | network |
 //! |---|---|---|
 //! | a fault begins, ends or steps clocks | at an event of its queue | at the first step of true time that is due |
 //! | a crash and a restart | connections are reset | a crash leaves connections open and silent, a restart resets them |
 //! | a black hole | only cuts links | connections that cross it are never read again |
+//! | a slow disk | entries are applied later | writes are flushed later: entries, votes and snapshots |
 //! | a failed disk | refuses writes until the fault is over | the node stops at its next write, and is started when the fault is over |
 
 use crate::clock::{Clock, QUANTUM, quantised};
@@ -124,6 +125,8 @@ pub(crate) trait Fleet {
     fn break_disk(&mut self, node: usize) -> bool;
     /// Lets the writes of a node succeed again.
     fn repair_disk(&mut self, node: usize);
+    /// Makes the disk of a node take longer by this to make its writes durable. At 0 it is as fast as usual.
+    fn slow_disk(&mut self, node: usize, by: u64);
     /// Resets the connections of some hosts. Returns false if there are none.
     fn reset(&mut self, hosts: &[usize]) -> bool;
     /// Asks the leader to hand its lead to another node.
@@ -212,7 +215,7 @@ fn mark(fleet: &mut impl Fleet, kind: &FaultKind, leads: bool) {
                 marks.hit(Mark::LeaderPaused);
             }
             OnHost::BreakDisk => marks.hit(Mark::LeaderStoreBroken),
-            OnHost::RestartClient | OnHost::ClockRate => {}
+            OnHost::RestartClient | OnHost::ClockRate | OnHost::SlowDisk => {}
         }
     }
 }
@@ -317,6 +320,12 @@ fn begin_on(fleet: &mut impl Fleet, effect: OnHost, fault: &Fault, host: usize) 
             true
         }
         OnHost::BreakDisk => is_node && fleet.break_disk(host),
+        OnHost::SlowDisk => {
+            if is_node {
+                fleet.slow_disk(host, quantised(fault.by.unsigned_abs()));
+            }
+            is_node
+        }
     }
 }
 
@@ -523,6 +532,7 @@ fn recover_on(fleet: &mut impl Fleet, effect: OnHost, fault: &Fault, host: usize
             clock.run_at(now, usual);
         }),
         OnHost::BreakDisk => fleet.repair_disk(host),
+        OnHost::SlowDisk => fleet.slow_disk(host, 0),
     }
 }
 

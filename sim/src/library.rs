@@ -115,6 +115,7 @@ library! {
     "rolling-nodes"
     "short-leaderships"
     "skewed-by-chance"
+    "slow-disk"
     "slow-node"
     "small-burst"
     "small-parts"

@@ -137,3 +137,39 @@ fn quotas_count_whole_periods_and_permits_the_time_that_they_are_held() {
     // The seed's own figure is that of the worst key.
     assert_eq!(result.figures["utilisation"], calls.min(jobs));
 }
+
+/// Load moves from clients of one node to those of another, and the rounds that follow it are made durable `by` later.
+fn moved_load(by: &str) -> SeedResult {
+    first(&format!(
+        r#"{BUSY}
+        [[clients]]
+        home = "n1"
+        count = 2
+        rate = "200/s"
+        stop = "10s"
+        [[clients]]
+        home = "n2"
+        count = 2
+        rate = "200/s"
+        start = "10s"
+        [[fault]]
+        kind = "slow_disk"
+        at = "5s"
+        for = "20s"
+        target = "nodes"
+        by = "{by}"
+        [[assert]]
+        metric = "utilisation"
+        from = "12s"
+        to = "15s"
+        at_least = 0.9
+        "#
+    ))
+}
+
+#[test]
+fn a_slow_disk_delays_what_the_log_must_make_durable() {
+    let quick = moved_load("1ms");
+    assert!(quick.verdict == Verdict::Pass, "{quick:?}");
+    fails(&moved_load("8s"), "utilisation");
+}

@@ -92,11 +92,17 @@ at = "4s"
 for = "2s"
 target = "c-1"
 [[fault]]
+kind = "slow_disk"
+at = "6s"
+for = "2s"
+by = "50ms"
+target = "nodes"
+[[fault]]
 kind = "leader_transfer"
 at = "7s"
 [[assert]]
 metric = "faults"
-at_least = 5
+at_least = 6
 [[assert]]
 metric = "excess"
 at_most = 0

@@ -1,6 +1,7 @@
 //! Sets up a run, before its first step.
 
 use super::Network;
+use super::disk::FlushTime;
 use super::event_log::EventLog;
 use super::fabric::Fabric;
 use super::host::{self, Host, STEP};
@@ -121,10 +122,10 @@ fn node_hosts(
         },
         round_trip: cluster::round_trip(&scenario.topology),
         client_report_every: Span::from_nanos(lease.client_report_every),
-        flush: Duration::from_nanos(scenario.topology.commit_delay).max(STEP),
         // Low enough that every seed takes snapshots and purges its log.
         snapshot_every: 100,
     };
+    let flush = Duration::from_nanos(scenario.topology.commit_delay).max(STEP);
     let node_host = |number: usize| {
         Arc::new(NodeHost {
             number,
@@ -135,6 +136,7 @@ fn node_hosts(
                 ..Inner::default()
             }),
             event_log: event_log.clone(),
+            flush: Arc::new(FlushTime::new(flush)),
         })
     };
     (0..hosts.nodes).map(node_host).collect()

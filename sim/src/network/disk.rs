@@ -6,8 +6,35 @@ use aliquot_coordinator::store::{Disk, Done, LogItem, MemoryDisk, SnapshotItem, 
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
+
+/// The time that a flush of a node's disk takes.
+#[derive(Debug)]
+pub(super) struct FlushTime {
+    usual: Duration,
+    /// Time by which a fault makes it longer, in nanoseconds.
+    slower: AtomicU64,
+}
+
+impl FlushTime {
+    pub(super) const fn new(usual: Duration) -> Self {
+        Self {
+            usual,
+            slower: AtomicU64::new(0),
+        }
+    }
+
+    /// Makes flushes take longer by this number of nanoseconds, from the next one on.
+    pub(super) fn make_slower(&self, nanos: u64) {
+        self.slower.store(nanos, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> Duration {
+        self.usual + Duration::from_nanos(self.slower.load(Ordering::Relaxed))
+    }
+}
 
 /// The disk of a node, from one start of its process to the next crash.
 #[derive(Debug)]
@@ -48,11 +75,11 @@ impl NodeDisk {
         self.wrote.notify_one();
     }
 
-    /// Flushes writes, `span` after the first of them. One flush covers all writes that wait.
-    pub(super) async fn flush(self: Arc<Self>, span: Duration) {
+    /// Flushes writes, `time` after the first of them. One flush covers all writes that wait.
+    pub(super) async fn flush(self: Arc<Self>, time: Arc<FlushTime>) {
         loop {
             self.wrote.notified().await;
-            tokio::time::sleep(span).await;
+            tokio::time::sleep(time.now()).await;
             self.memory.sync();
         }
     }

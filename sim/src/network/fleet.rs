@@ -210,6 +210,10 @@ impl Fleet for Network<'_> {
         self.start(node);
     }
 
+    fn slow_disk(&mut self, node: usize, by: u64) {
+        self.node_hosts[node].flush.make_slower(by);
+    }
+
     fn reset(&mut self, hosts: &[usize]) -> bool {
         let on = |ends: [usize; 2]| ends.iter().any(|end| hosts.contains(end));
         let count = self.fabric.each(on, Connection::reset);

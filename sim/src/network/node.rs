@@ -1,6 +1,6 @@
 //! A coordinator node: the real code on a simulated host.
 
-use super::disk::NodeDisk;
+use super::disk::{FlushTime, NodeDisk};
 use super::event_log::{Applied, EventLog, Happened, NodeDecided};
 use super::fabric::Fabric;
 use super::host::{HostClock, now};
@@ -24,7 +24,6 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::sync::mpsc;
 use turmoil::net::TcpListener;
 
@@ -67,6 +66,8 @@ pub(super) struct NodeHost {
     pub(super) fabric: Arc<Fabric>,
     pub(super) inner: Mutex<Inner>,
     pub(super) event_log: EventLog,
+    /// The time that flushes of the node's disk take.
+    pub(super) flush: Arc<FlushTime>,
 }
 
 /// The part of a node host that changes.
@@ -92,7 +93,6 @@ pub(super) struct Settings {
     pub(super) pace: Pace,
     pub(super) round_trip: Span,
     pub(super) client_report_every: Span,
-    pub(super) flush: Duration,
     /// Number of entries after which a snapshot is made.
     pub(super) snapshot_every: u64,
 }
@@ -179,7 +179,7 @@ impl NodeHost {
             (inner.disk, inner.jobs) = (Some(Arc::clone(&disk)), Some(sender));
             disk
         };
-        tokio::spawn(Arc::clone(&disk).flush(self.settings.flush));
+        tokio::spawn(Arc::clone(&disk).flush(Arc::clone(&self.flush)));
         let spawned = node::spawn(of_actor);
         let machine = Box::new(Observed {
             node_host: Arc::clone(&self),

@@ -238,7 +238,7 @@ impl Fault {
                 "is missing: the fields that change, such as { rate = \"500/s\" }",
             );
         }
-        if matches!(kind, "delay" | "reorder" | "slow") && fault.by < 0 {
+        if matches!(kind, "delay" | "reorder" | "slow" | "slow_disk") && fault.by < 0 {
             fields.refuse("by", format!("must not be negative for {kind}"));
         }
         fault

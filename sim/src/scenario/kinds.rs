@@ -56,6 +56,7 @@ pub(crate) enum OnHost {
     PauseMachine,
     ClockRate,
     BreakDisk,
+    SlowDisk,
 }
 
 /// The end of a fault.
@@ -128,7 +129,7 @@ impl FaultKind {
             "to" => links.is_some(),
             "with_clients" => links.is_some() && !directed,
             "amount" => links.is_some() && !cuts,
-            "by" => late || steps || effect == FaultEffect::Slow,
+            "by" => late || steps || effect == FaultEffect::Slow || host == Some(OnHost::SlowDisk),
             "ppm" => host == Some(OnHost::ClockRate),
             "period" => effect == FaultEffect::Strobe,
             "clock" => steps,
@@ -141,9 +142,9 @@ impl FaultKind {
     /// Returns the time for which messages may still be late after such a fault, which holds them up by `by`.
     pub(crate) const fn lag(&self, by: i64) -> u64 {
         match self.effect {
-            FaultEffect::Links(OnLinks::Delay | OnLinks::Reorder) | FaultEffect::Slow => {
-                by.unsigned_abs()
-            }
+            FaultEffect::Links(OnLinks::Delay | OnLinks::Reorder)
+            | FaultEffect::Slow
+            | FaultEffect::Host(OnHost::SlowDisk) => by.unsigned_abs(),
             _ => 0,
         }
     }
@@ -200,4 +201,5 @@ kinds! {
     "client_churn": FaultEffect::Host(OnHost::RestartClient), End::For, None, false;
     "clone_client": FaultEffect::CloneClient, End::For, Some("a running process cannot be copied"), true;
     "store_error": FaultEffect::Host(OnHost::BreakDisk), End::For, None, false;
+    "slow_disk": FaultEffect::Host(OnHost::SlowDisk), End::For, None, false;
 }

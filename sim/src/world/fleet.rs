@@ -161,6 +161,10 @@ impl Fleet for World {
         self.nodes[node].log.broken = false;
     }
 
+    fn slow_disk(&mut self, node: usize, by: u64) {
+        self.nodes[node].log.slower = by;
+    }
+
     fn reset(&mut self, hosts: &[usize]) -> bool {
         let mut took = false;
         for &host in hosts {

@@ -113,7 +113,8 @@ impl World {
         // Puts the vector back, so that its capacity is reused.
         self.nodes[node].log.out = out;
         if apply {
-            let span = self.plan.scenario.topology.commit_delay;
+            let usual = self.plan.scenario.topology.commit_delay;
+            let span = usual + self.nodes[node].log.slower;
             self.set(node, span, Timer::Apply);
         }
     }

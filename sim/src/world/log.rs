@@ -110,6 +110,8 @@ pub(crate) struct Log {
     pub(super) patience: u64,
     /// Set while the disk fails all writes.
     pub(crate) broken: bool,
+    /// Time by which a slow disk makes entries durable later than usual, in nanoseconds.
+    pub(crate) slower: u64,
     /// Events since the last time that they were read.
     pub(crate) noted: Noted,
     pub(crate) out: Vec<(usize, LogMessage)>,
@@ -135,6 +137,7 @@ impl Log {
             silence_max,
             patience: silence_max,
             broken: false,
+            slower: 0,
             noted: Noted {
                 conflict: false,
                 gap: false,
