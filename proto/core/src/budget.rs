@@ -348,7 +348,10 @@ impl BudgetDraft {
     /// );
     /// ```
     pub fn validate(self) -> Result<Budget, Vec<FieldError>> {
-        Budget::read(&self)
+        let budget = Budget::read(&self)?;
+        // Not where a budget is read from the log: one that was applied earlier stays in force.
+        let checked = budget.limit().check_units(budget.scale());
+        checked.map(|()| budget).map_err(|error| Vec::from([error]))
     }
 }
 

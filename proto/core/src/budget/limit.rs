@@ -47,6 +47,10 @@ impl Limit {
     /// Maximum number of tokens or permits.
     pub const TOKENS_MAX: u64 = Scale::GRAINS_MAX;
 
+    /// Maximum of a limit whose whole can be taken at once whatever number it is. Above it, multiples of a power of
+    /// two can.
+    pub const UNITS_MAX: u64 = 1 << 46;
+
     /// Minimum number of grains per second of a rate other than 0: at this resolution it is rounded by less
     /// than a part in 65,536. A burst of 2³⁹ seconds' worth always leaves that many.
     pub const RATE_GRAINS_MIN: Rate = Rate::from_grains(1 << 16);
@@ -114,6 +118,34 @@ impl Limit {
         }
     }
 
+    /// Returns an error if the whole of the limit could never be taken at once. A client counts in units of `2^k`
+    /// grains of which at most [`Limit::UNITS_MAX`] are a whole limit; what is no multiple of one would be rounded
+    /// down where a cost is rounded up.
+    pub(super) fn check_units(&self, scale: Scale) -> Result<(), FieldError> {
+        let (field, tokens) = match *self {
+            Self::Rate { burst, .. } => ("burst", burst),
+            Self::Quota { tokens, .. } => ("quota", tokens),
+            Self::Concurrency { permits, .. } => ("concurrency", permits),
+        };
+        let grains = scale.tokens(tokens).map_or(0, Tokens::grains);
+        let bits = u64::BITS.saturating_sub(grains.leading_zeros());
+        let unit = 1_u64 << bits.saturating_sub(Self::UNITS_MAX.ilog2());
+        if grains.checked_rem(unit) == Some(0) {
+            return Ok(());
+        }
+        let whole = scale.grains_per_token().trailing_zeros();
+        let step = unit.checked_shr(whole).unwrap_or(1).max(1);
+        let below = tokens.saturating_sub(tokens.checked_rem(step).unwrap_or(0));
+        let allowed = match tokens > Self::UNITS_MAX {
+            true => format!(
+                "at most {}, or a multiple of {step}, such as {below}",
+                Self::UNITS_MAX
+            ),
+            false => format!("a multiple of {step} at this rate, such as {below}"),
+        };
+        Err(FieldError::new(field, &tokens.to_string(), allowed))
+    }
+
     fn tokens(&self, field: &str, tokens: u64, scale: Scale) -> Result<Tokens, FieldError> {
         scale.tokens(tokens).map_err(|_| {
             let most = scale.whole(Tokens::from_grains(Scale::GRAINS_MAX));
@@ -170,7 +202,8 @@ impl Limit {
                     }
                     (_, LocalClock::Zone(zone)) => draft.zone = Some(zone.to_string().into()),
                 }
-                draft.align = Some(period.align().to_string().into());
+                let align = period.align();
+                draft.align = (!align.is_zero()).then(|| align.to_string().into());
             }
             Self::Concurrency { permits, max_hold } => {
                 draft.concurrency = Some((*permits).into());

@@ -51,6 +51,47 @@ fn a_wrong_field_is_told_with_what_was_written_and_what_may_be() {
     );
 }
 
+/// A client counts in units of several grains there, and rounds a cost up and a whole down.
+#[test]
+fn a_limit_whose_whole_cannot_be_taken_at_once_is_refused() {
+    for fits in ["70368744177664", "70368744177666", "100000000000000"] {
+        let quota = format!(r#"{{"key": "a", "quota": "{fits} per day"}}"#);
+        check(&quota, &expect!["(a budget)"]);
+    }
+    check(
+        r#"{"key": "a", "quota": "70368744177665 per day"}"#,
+        &expect![[
+            r#"quota = "70368744177665": must be at most 70368744177664, or a multiple of 2, such as 70368744177664"#
+        ]],
+    );
+    check(
+        r#"{"key": "a", "concurrency": 281474976710657}"#,
+        &expect![[
+            r#"concurrency = "281474976710657": must be at most 70368744177664, or a multiple of 8, such as 281474976710656"#
+        ]],
+    );
+    check(
+        r#"{"key": "a", "rate": "1000/s", "burst": 140737488355329}"#,
+        &expect![[
+            r#"burst = "140737488355329": must be at most 70368744177664, or a multiple of 4, such as 140737488355328"#
+        ]],
+    );
+    check(
+        r#"{"key": "a", "rate": "1/s", "burst": 50000000001}"#,
+        &expect![[
+            r#"burst = "50000000001": must be a multiple of 4 at this rate, such as 50000000000"#
+        ]],
+    );
+}
+
+#[test]
+fn an_alignment_that_was_not_said_is_not_told() {
+    let align = |json| read(json).unwrap().to_draft().align;
+    assert_eq!(align(r#"{"key": "a", "quota": "10 per day"}"#), None);
+    let said = align(r#"{"key": "a", "quota": "10 per day", "align": "3h"}"#);
+    assert_eq!(said, Some("3h".into()));
+}
+
 #[test]
 fn named_limits_need_a_rate_and_a_key_that_ends_in_a_star() {
     check(

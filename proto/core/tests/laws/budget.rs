@@ -145,8 +145,8 @@ fn concurrency_draft(permits: u64, secs: u64) -> BudgetDraft {
 fn budget() -> impl Strategy<Value = Budget> {
     let limit = prop_oneof![
         2 => (frequency(), 1_u64..1_000_000).prop_map(|(rate, burst)| rate_draft(rate, burst)),
-        1 => (0_u64..1 << 56, period()).prop_map(|(tokens, period)| quota_draft(tokens, period)),
-        1 => (1_u64..1 << 56, 1_u64..86_400).prop_map(|(permits, secs)| {
+        1 => (0_u64..1 << 46, period()).prop_map(|(tokens, period)| quota_draft(tokens, period)),
+        1 => (1_u64..1 << 46, 1_u64..86_400).prop_map(|(permits, secs)| {
             concurrency_draft(permits, secs)
         }),
     ];

@@ -99,7 +99,7 @@ fn limited() -> BoxedStrategy<BudgetDraft> {
             named_limits: Some(Written::Flag(true)),
             ..BudgetDraft::default()
         }),
-        (1..1_u64 << 50, span, any::<bool>()).prop_map(move |(tokens, span, zoned)| BudgetDraft {
+        (1..1_u64 << 46, span, any::<bool>()).prop_map(move |(tokens, span, zoned)| BudgetDraft {
             quota: text(format!("{tokens} per {span}")),
             zone: text("Europe/Berlin".into()).filter(|_| zoned && span != "36h"),
             ..BudgetDraft::default()
