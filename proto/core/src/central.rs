@@ -94,7 +94,8 @@ pub struct DecisionReply {
     pub outcome: Outcome,
     /// Whole tokens, or permits, that the deciding node has left of the budget after this decision. `None` if
     /// nothing was decided just now, or if others hold what was asked for and it is recalled from them. It is told to
-    /// callers, and no admission depends on it.
+    /// callers, and no admission depends on it. With [`Reason::ExceedsBurst`] it answers a look: what is undealt at the
+    /// leader counts as well.
     pub left: Option<u64>,
 }
 

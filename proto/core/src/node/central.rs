@@ -53,17 +53,17 @@ impl Node {
             let refused = Outcome::refused(Reason::NoLease, Some(Self::ASK_AGAIN));
             return RequestAction::Reply(ask.reply(refused));
         }
-        if ask.route == Route::Direct && ask.kind == Kind::Rate && !self.is_kept(ask.budget) {
-            self.ledger.asked(ask.edge.child, ask.budget, now);
-        }
         if let Some(outcome) = self.memory.recall(ask) {
             return RequestAction::Reply(ask.reply(outcome));
         }
+        let home = state.home_of(ask.budget);
         let cost = match cost_of(ask, state) {
             Ok(cost) => cost,
-            Err(reason) => return RequestAction::Reply(ask.reply(Outcome::refused(reason, None))),
+            Err(reason) => return self.refuse_for_good(ask, reason, (home, state), now),
         };
-        let home = state.home_of(ask.budget);
+        if ask.route == Route::Direct && ask.kind == Kind::Rate && !self.is_kept(ask.budget) {
+            self.ledger.asked(ask.edge.child, ask.budget, now);
+        }
         let held = self.holder.holding(ask.budget).capacity(ask.kind);
         if home != Some(self.incarnation()) && held < cost {
             match (ask.route, home) {
@@ -88,6 +88,40 @@ impl Node {
             left: left.flatten(),
             ..ask.reply(outcome)
         })
+    }
+
+    /// Refuses a cost that is never admitted. Where it is more than there ever is, it is a look at what is left: the
+    /// home tells that, and nothing can be taken, nor does any part move.
+    fn refuse_for_good(
+        &self,
+        ask: &DecisionRequest,
+        reason: Reason,
+        (home, state): (Option<Incarnation>, &State),
+        now: Tick,
+    ) -> RequestAction {
+        let looks = matches!(reason, Reason::ExceedsBurst(_));
+        match home.filter(|home| looks && *home != self.incarnation()) {
+            Some(to) if ask.route == Route::Direct => forward(ask, to),
+            _ => RequestAction::Reply(DecisionReply {
+                left: looks.then(|| self.left_of(ask, state, now)).flatten(),
+                ..ask.reply(Outcome::refused(reason, None))
+            }),
+        }
+    }
+
+    /// Returns the whole tokens, or permits, that are undealt here or at the leader. Of a rate the leader's level is
+    /// not known here.
+    fn left_of(&self, ask: &DecisionRequest, state: &State, now: Tick) -> Option<u64> {
+        let here = self.left(ask.budget, now);
+        let generation = state.budget(ask.budget)?;
+        let free = generation.account.free();
+        let undealt = match ask.kind {
+            Kind::Rate => return here,
+            Kind::Quota => free.tokens,
+            Kind::Concurrency => free.burst,
+        };
+        let undealt = generation.budget.scale().whole(undealt);
+        Some(here.unwrap_or(0).saturating_add(undealt))
     }
 
     /// Returns true if a request was refused because others hold what it lacks: sessions of this node, or other nodes.

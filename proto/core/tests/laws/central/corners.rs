@@ -410,6 +410,35 @@ fn left_when_refused(mut fleet: Fleet, cost: u64) -> Option<u64> {
     panic!("everything was admitted");
 }
 
+/// More than there ever is can never be admitted, so such a request tells what is left and takes nothing, also where
+/// the key has never been used.
+#[test]
+fn a_look_tells_what_is_left_and_takes_nothing() {
+    let look = |fleet: &mut Fleet, service: usize| {
+        let node = fleet.services[service].node;
+        let ask = fleet
+            .ask(service, u64::MAX, RetryPolicy::Once)
+            .expect("a lease");
+        let told = fleet.carry(node, &ask).expect("told");
+        let Outcome::Refused {
+            reason,
+            retry_after: None,
+        } = told.outcome
+        else {
+            panic!("{told:?}");
+        };
+        assert!(matches!(reason, Reason::ExceedsBurst(_)), "{reason:?}");
+        told.left
+    };
+    let mut fleet = asked(rate(10, 3));
+    let (near, far) = near_and_far(&fleet);
+    let left = look(&mut fleet, near);
+    assert!(left.is_some_and(|left| left <= 3), "{left:?}");
+    // The node of the other one asks the home.
+    assert_eq!(look(&mut fleet, far), left);
+    assert_eq!(look(&mut fleet, near), left);
+}
+
 /// Parts of clients are recalled, so the undealt tokens do not tell what is left.
 #[test]
 fn a_refusal_tells_what_is_left_unless_clients_hold_what_was_asked_for() {
