@@ -15,6 +15,7 @@
 //! held than there is. Then nothing is free until enough was returned.
 
 mod central;
+mod closed;
 mod edges;
 mod error;
 mod lingering;
@@ -23,11 +24,12 @@ mod slot;
 pub use error::AccountError;
 pub use slot::{Lingering, Slot};
 
-use crate::edge::{Counters, EdgeError, Vector};
+use crate::edge::{Counters, EdgeError, PackedVector, Vector};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Incarnation, PeriodId, Span, Tokens};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
+use closed::ClosedEdges;
 use edges::Edges;
 
 /// The book.
@@ -40,8 +42,8 @@ pub struct Account {
     period: PeriodId,
     spent: Tokens,
     open: Edges,
-    kept: BTreeMap<Incarnation, Lingering>,
-    held: Vector,
+    kept: ClosedEdges,
+    held: PackedVector,
 }
 
 impl Account {
@@ -55,8 +57,8 @@ impl Account {
             period: PeriodId::new(0),
             spent: Tokens::ZERO,
             open: Edges::new(),
-            kept: BTreeMap::new(),
-            held: Vector::ZERO,
+            kept: ClosedEdges::new(),
+            held: PackedVector::ZERO,
         }
     }
 
@@ -86,12 +88,12 @@ impl Account {
 
     /// Returns the sum that all edges hold, open and closed.
     #[must_use]
-    pub const fn held(&self) -> Vector {
-        self.held
+    pub fn held(&self) -> Vector {
+        self.held.get()
     }
 
     /// Returns the open edges.
-    pub fn open(&self) -> impl Iterator<Item = (Incarnation, &Slot)> {
+    pub fn open(&self) -> impl Iterator<Item = (Incarnation, Slot)> {
         self.open.iter()
     }
 
@@ -99,18 +101,18 @@ impl Account {
     /// stays booked.
     #[must_use]
     pub fn linger_of(&self, child: Incarnation) -> Option<Span> {
-        self.kept.get(&child).map(|kept| kept.linger)
+        self.kept.get(child).map(|kept| kept.linger)
     }
 
     /// Returns the booked rests of closed edges.
     pub fn kept(&self) -> impl Iterator<Item = (Incarnation, &Lingering)> {
-        self.kept.iter().map(|(&child, kept)| (child, kept))
+        self.kept.iter()
     }
 
     /// Returns true if something stays booked of a closed edge.
     #[must_use]
     pub fn keeps(&self, child: Incarnation) -> bool {
-        self.kept.contains_key(&child)
+        self.kept.get(child).is_some()
     }
 
     /// Returns the counters of an open edge; zero for an edge without grants.
@@ -130,23 +132,24 @@ impl Account {
     /// Returns true if nothing is booked.
     #[must_use]
     pub fn is_clear(&self) -> bool {
-        self.held.is_zero()
+        self.held == PackedVector::ZERO
     }
 
     /// Returns the part that is not booked; zero if more is held than there is.
     #[must_use]
     pub fn free(&self) -> Share {
+        let held = self.held();
         let tokens = match self.kind {
             Kind::Quota => self
                 .whole
                 .tokens
                 .minus_or_zero(self.spent)
-                .minus_or_zero(self.held.tokens),
+                .minus_or_zero(held.tokens),
             Kind::Rate | Kind::Concurrency => Tokens::ZERO,
         };
         Share {
-            rate: self.whole.rate.minus_or_zero(self.held.rate),
-            burst: self.whole.burst.minus_or_zero(self.held.burst),
+            rate: self.whole.rate.minus_or_zero(held.rate),
+            burst: self.whole.burst.minus_or_zero(held.burst),
             tokens,
         }
     }
@@ -155,9 +158,8 @@ impl Account {
     pub fn set_whole(&mut self, whole: Share, linger: Span) {
         self.whole = whole;
         if linger > self.linger {
-            for slot in self.open.slots_mut() {
-                slot.linger = slot.linger.max(linger);
-            }
+            self.open
+                .change_all(|slot| slot.linger = slot.linger.max(linger));
         }
         self.linger = linger;
         if planted::is(Bug::LoweringForgets) {
@@ -169,13 +171,15 @@ impl Account {
     /// Used only by a planted bug.
     fn count_excess_as_returned(&mut self) {
         let (kind, whole) = (self.kind, Vector::of(self.whole));
-        for slot in self.open.slots_mut() {
+        let mut held = self.held();
+        self.open.change_all(|slot| {
             let before = slot.counters.holding(kind);
             let returned = slot.counters.returned.plus(before.ahead_of(whole));
             slot.counters.returned = returned.unwrap_or(slot.counters.returned);
             let after = slot.counters.holding(kind);
-            self.held = self.held.ahead_of(before.ahead_of(after));
-        }
+            held = held.ahead_of(before.ahead_of(after));
+        });
+        self.held = held.into();
     }
 
     /// Books `given` as the total that was given to `child`. Returns the difference to the former total, as a
@@ -190,7 +194,7 @@ impl Account {
         period: PeriodId,
         given: Vector,
     ) -> Result<Share, AccountError> {
-        if self.kept.contains_key(&child) {
+        if self.keeps(child) {
             return Err(AccountError::Closed);
         }
         if period != self.period {
@@ -199,7 +203,7 @@ impl Account {
         if given.is_exhausted() {
             return Err(EdgeError::Exhausted.into());
         }
-        let mut slot = self.open.get(child).copied().unwrap_or_default();
+        let mut slot = self.open.get(child).unwrap_or_default();
         slot.counters.period = period;
         slot.linger = slot.linger.max(self.linger);
         let before = slot.counters.holding(self.kind);
@@ -246,9 +250,9 @@ impl Account {
         period: PeriodId,
         returned: Vector,
     ) -> Result<Share, AccountError> {
-        let Some(slot) = self.open.get_mut(child) else {
+        let Some(mut slot) = self.open.get(child) else {
             return if planted::is(Bug::LateReturnCredited) {
-                self.held = self.held.ahead_of(returned);
+                self.held = self.held().ahead_of(returned).into();
                 Ok(returned.share())
             } else {
                 Err(AccountError::Closed)
@@ -267,6 +271,7 @@ impl Account {
         let before = slot.counters.holding(self.kind);
         slot.counters.returned = merged;
         let after = slot.counters.holding(self.kind);
+        self.open.insert(child, slot);
         if self.kind == Kind::Quota {
             self.spent = self.spent.plus(back.spent).unwrap_or(Tokens::MAX);
         }
@@ -337,14 +342,14 @@ impl Account {
         self.period = period;
         self.spent = Tokens::ZERO;
         self.open.clear();
-        self.held = Vector::ZERO;
+        self.held = PackedVector::ZERO;
         self.invariants();
         true
     }
 
     fn rebook(&mut self, before: Vector, after: Vector) {
-        let held = self.held.ahead_of(before);
-        self.held = slot::added(held, after);
+        let held = self.held().ahead_of(before);
+        self.held = slot::added(held, after).into();
         self.invariants();
     }
 
@@ -355,8 +360,8 @@ impl Account {
             .open
             .iter()
             .map(|(_, slot)| slot.counters.holding(self.kind));
-        let kept = self.kept.values().map(|kept| kept.holding);
-        open.chain(kept).fold(Vector::ZERO, slot::added) == self.held
+        let kept = self.kept.iter().map(|(_, kept)| kept.holding);
+        open.chain(kept).fold(Vector::ZERO, slot::added) == self.held()
     }
 
     /// Checks the state invariants, in debug builds after every change.
@@ -370,7 +375,7 @@ impl Account {
     /// Returns the sum that stays booked of closed edges (lingering). No plan can move it.
     #[must_use]
     pub fn lingering(&self) -> Vector {
-        let holdings = self.kept.values().map(|kept| kept.holding);
+        let holdings = self.kept.iter().map(|(_, kept)| kept.holding);
         holdings.fold(Vector::ZERO, slot::added)
     }
 }

@@ -10,15 +10,18 @@
 //! | `gcra` | the decision on one 64-bit word, for any owner of that word |
 //! | `reserve` | tokens for later: reserve and cancel |
 //! | `moves` | moving capacity and tokens in and out while the level stays |
+//! | `packed` | the form of less memory, which is kept for every key |
 
 mod accrual;
 mod gcra;
 mod moves;
+mod packed;
 mod refusal;
 mod reserve;
 
 pub use accrual::Accrual;
 pub use gcra::{Made, Short, admit};
+pub(crate) use packed::PackedBucket;
 pub use refusal::Refusal;
 pub use reserve::Reservation;
 

@@ -32,7 +32,8 @@ use crate::lease::{ChildLease, LeaseState};
 use crate::message::{Answer, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Span, Tick};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use report_queue::ReportQueue;
 
 /// State machine of one client process, across all edges that it uses.
@@ -463,26 +464,27 @@ impl<D: Decider> Client<D> {
         self.holder.as_ref()?;
         self.wake_due(now);
         let holder = self.holder.as_mut()?;
-        let (mut wants, mut active) = (BTreeMap::new(), BTreeSet::new());
-        for (budget, since) in self.queue.take_all(now) {
+        let looks = self.queue.take_all(now);
+        let (mut wants, mut active) = (Vec::with_capacity(looks.len()), Vec::new());
+        for (budget, since) in looks {
             let Some(allotment) = self.allotments.get_mut(&budget) else {
                 continue;
             };
             let before = usize::from(allotment.wants_any());
             let owes = allotment.settle(budget, holder, usable, now);
-            wants.insert(budget, allotment.wants(since, now));
+            wants.push((budget, allotment.wants(since, now)));
             let after = usize::from(allotment.wants_any());
             self.wanting = self.wanting.saturating_sub(before).saturating_add(after);
             if owes || allotment.is_busy(now) {
-                active.insert(budget);
+                active.push(budget);
             } else {
                 let then = allotment.next_look(now);
                 allotment.due = self.queue.put_off(budget, allotment.due, then);
             }
         }
-        self.queue.keep(active);
+        self.queue.keep(active.into_iter().collect());
         self.owes_report = false;
-        holder.report(now, wall_ms, wants)
+        holder.report(now, wall_ms, wants.into_iter().collect())
     }
 }
 

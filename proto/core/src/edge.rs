@@ -13,6 +13,10 @@
 //! shrink:  parent raises a target ──► child lowers, then reports returned ──► parent's book shrinks
 //! ```
 
+mod packed;
+
+pub(crate) use packed::{PackedCounters, PackedVector};
+
 use crate::share::{Kind, Share};
 use crate::unit::{PeriodId, Rate, Tokens};
 use core::fmt;

@@ -17,7 +17,7 @@
 mod report;
 mod report_delta;
 
-use crate::edge::{Counters, EdgeError, Vector, owed};
+use crate::edge::{Counters, EdgeError, PackedCounters, Vector, owed};
 use crate::interner::Interner;
 use crate::lease::{ChildLease, LeaseState};
 use crate::message::{
@@ -97,7 +97,7 @@ pub struct Wants {
 /// The holder's state of one budget.
 #[derive(Clone, Debug, Hash)]
 struct Entry {
-    counters: Counters,
+    counters: PackedCounters,
     /// The total that the parent wants back. Nothing of most budgets is ever asked back.
     target: Option<Box<Vector>>,
     terms: Arc<Terms>,
@@ -109,14 +109,15 @@ impl Entry {
     /// Returns the amount to return: never more than the grants that have arrived.
     fn owed(&self) -> Vector {
         self.target.as_ref().map_or(Vector::ZERO, |target| {
-            owed(self.counters.returned, target.meet(self.counters.given))
+            let counters = self.counters.get();
+            owed(counters.returned, target.meet(counters.given))
         })
     }
 
     /// Returns the rate that is held and not recalled.
     fn held_rate(&self) -> Rate {
         match self.terms.kind {
-            Kind::Rate if self.owed().is_zero() => self.counters.holding(Kind::Rate).rate,
+            Kind::Rate if self.owed().is_zero() => self.counters.get().holding(Kind::Rate).rate,
             _ => Rate::ZERO,
         }
     }
@@ -222,21 +223,22 @@ impl Holder {
     /// Returns the counters of a budget, or `None` if nothing was ever granted of it.
     #[must_use]
     pub fn counters_of(&self, budget: BudgetId) -> Option<Counters> {
-        self.entries.get(&budget).map(|entry| entry.counters)
+        let entry = self.entries.get(&budget);
+        entry.map(|entry| entry.counters.get())
     }
 
     /// Returns the budgets of which something was ever granted on this edge, with their counters.
-    pub fn counters(&self) -> impl Iterator<Item = (BudgetId, &Counters)> {
+    pub fn counters(&self) -> impl Iterator<Item = (BudgetId, Counters)> {
         self.entries
             .iter()
-            .map(|(&budget, entry)| (budget, &entry.counters))
+            .map(|(&budget, entry)| (budget, entry.counters.get()))
     }
 
     /// Returns the held part of a budget.
     #[must_use]
     pub fn holding(&self, budget: BudgetId) -> Vector {
         self.entries.get(&budget).map_or(Vector::ZERO, |entry| {
-            entry.counters.holding(entry.terms.kind)
+            entry.counters.get().holding(entry.terms.kind)
         })
     }
 
@@ -373,21 +375,22 @@ impl Holder {
         let terms = self.terms.share(&line.terms);
         let entry = self.entries.entry(line.budget).or_insert_with(|| {
             Box::new(Entry {
-                counters: Counters::new(line.period),
+                counters: Counters::new(line.period).into(),
                 target: None,
                 terms: Arc::clone(&terms),
                 end: None,
             })
         });
-        if line.period < entry.counters.period {
+        let mut counters = entry.counters.get();
+        if line.period < counters.period {
             return;
         }
         // A new budget or period is reported once, even if nothing is wanted or returned.
-        if before.is_none() || line.period > entry.counters.period {
+        if before.is_none() || line.period > counters.period {
             self.moved.entry(line.budget).or_default();
         }
-        if line.period > entry.counters.period {
-            entry.counters = Counters::new(line.period);
+        if line.period > counters.period {
+            counters = Counters::new(line.period);
             entry.target = None;
             entry.end = None;
             outputs.push(Output::Void {
@@ -395,9 +398,10 @@ impl Holder {
                 period: line.period,
             });
         }
-        let known = Some(entry.counters.given).filter(|_| !planted::is(Bug::GiftsAddUp));
+        let known = Some(counters.given).filter(|_| !planted::is(Bug::GiftsAddUp));
         let gift = line.given.ahead_of(known.unwrap_or_default());
-        entry.counters.given = entry.counters.given.merge(line.given);
+        counters.given = counters.given.merge(line.given);
+        entry.counters = counters.into();
         entry.raise_target(line.target);
         // Counters merge and terms do not, so an answer that was overtaken changes no terms.
         if latest {
@@ -427,7 +431,7 @@ impl Holder {
     /// that does not know the end leaves it as it is, and may have something to give.
     fn take_rest(&mut self, line: &AnswerLine, now: Tick, outputs: &mut Vec<Output>) {
         let entry = self.entries.get_mut(&line.budget);
-        let Some(entry) = entry.filter(|entry| entry.counters.period == line.period) else {
+        let Some(entry) = entry.filter(|entry| entry.counters.get().period == line.period) else {
             return;
         };
         let known = entry.end.as_deref().map(|known| PeriodEnd {
@@ -463,18 +467,16 @@ impl Holder {
                 Err(EdgeError::ReturnedMoreThanGiven)
             };
         };
-        let returned = entry
-            .counters
-            .returned
-            .plus(back)
-            .ok_or(EdgeError::Exhausted)?;
-        entry.counters.admits(entry.terms.kind, returned)?;
-        if returned == entry.counters.returned {
+        let mut counters = entry.counters.get();
+        let returned = counters.returned.plus(back).ok_or(EdgeError::Exhausted)?;
+        counters.admits(entry.terms.kind, returned)?;
+        if returned == counters.returned {
             return Ok(());
         }
         // If the parent wants the part back, another holder lacks it.
         let lacked = !entry.owed().is_zero();
-        entry.counters.returned = returned;
+        counters.returned = returned;
+        entry.counters = counters.into();
         if entry.owed().is_zero() {
             self.owing.remove(&budget);
         }

@@ -1,6 +1,7 @@
 //! The open edges of a book.
 
 use super::Slot;
+use super::slot::PackedSlot;
 use crate::unit::Incarnation;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,8 +16,8 @@ use core::mem;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Edges {
-    Few(Vec<(Incarnation, Slot)>),
-    Many(BTreeMap<Incarnation, Slot>),
+    Few(Vec<(Incarnation, PackedSlot)>),
+    Many(BTreeMap<Incarnation, PackedSlot>),
 }
 
 impl Edges {
@@ -26,16 +27,17 @@ impl Edges {
         Self::Few(Vec::new())
     }
 
-    pub(super) fn get(&self, child: Incarnation) -> Option<&Slot> {
-        match self {
+    pub(super) fn get(&self, child: Incarnation) -> Option<Slot> {
+        let slot = match self {
             Self::Few(few) => few
                 .iter()
                 .find_map(|(name, slot)| (*name == child).then_some(slot)),
             Self::Many(many) => many.get(&child),
-        }
+        };
+        slot.map(PackedSlot::get)
     }
 
-    pub(super) fn get_mut(&mut self, child: Incarnation) -> Option<&mut Slot> {
+    fn get_mut(&mut self, child: Incarnation) -> Option<&mut PackedSlot> {
         match self {
             Self::Few(few) => few
                 .iter_mut()
@@ -45,6 +47,7 @@ impl Edges {
     }
 
     pub(super) fn insert(&mut self, child: Incarnation, slot: Slot) {
+        let slot = PackedSlot::from(slot);
         if let Some(known) = self.get_mut(child) {
             *known = slot;
             return;
@@ -70,10 +73,10 @@ impl Edges {
         match self {
             Self::Few(few) => {
                 let place = few.iter().position(|(name, _)| *name == child)?;
-                Some(few.remove(place).1)
+                Some(few.remove(place).1.get())
             }
             Self::Many(many) => {
-                let removed = many.remove(&child);
+                let removed = many.remove(&child).map(|slot| slot.get());
                 if many.len() <= Self::FEW {
                     *self = Self::Few(mem::take(many).into_iter().collect());
                 }
@@ -86,23 +89,28 @@ impl Edges {
         *self = Self::new();
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Incarnation, &Slot)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Incarnation, Slot)> {
         let (few, many) = match self {
             Self::Few(few) => (Some(few), None),
             Self::Many(many) => (None, Some(many)),
         };
         let few = few.into_iter().flatten().map(|(child, slot)| (child, slot));
         few.chain(many.into_iter().flatten())
-            .map(|(child, slot)| (*child, slot))
+            .map(|(child, slot)| (*child, slot.get()))
     }
 
-    pub(super) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+    /// Changes the slot of every edge.
+    pub(super) fn change_all(&mut self, mut change: impl FnMut(&mut Slot)) {
         let (few, many) = match self {
             Self::Few(few) => (Some(few), None),
             Self::Many(many) => (None, Some(many)),
         };
         let few = few.into_iter().flatten().map(|(_, slot)| slot);
-        few.chain(many.into_iter().flat_map(BTreeMap::values_mut))
+        for packed in few.chain(many.into_iter().flat_map(BTreeMap::values_mut)) {
+            let mut slot = packed.get();
+            change(&mut slot);
+            *packed = slot.into();
+        }
     }
 }
 

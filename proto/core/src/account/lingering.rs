@@ -9,7 +9,7 @@ use crate::unit::Incarnation;
 impl Account {
     /// Frees the rest of a closed edge, after its wait.
     pub fn forget(&mut self, child: Incarnation) -> Share {
-        let Some(kept) = self.kept.remove(&child) else {
+        let Some(kept) = self.kept.remove(child) else {
             return Share::EMPTY;
         };
         self.rebook(kept.holding, Vector::ZERO);
@@ -24,7 +24,7 @@ impl Account {
         client: Incarnation,
         floor: Share,
     ) -> Share {
-        let Some(kept) = self.kept.get_mut(&child) else {
+        let Some(kept) = self.kept.get_mut(child) else {
             return Share::EMPTY;
         };
         if self.kind != Kind::Rate

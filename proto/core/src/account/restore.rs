@@ -61,8 +61,8 @@ impl Account {
             period,
             spent,
             open: open.into_iter().collect(),
-            kept,
-            held,
+            kept: kept.into(),
+            held: held.into(),
             ..self
         })
     }
@@ -95,10 +95,7 @@ mod tests {
     }
 
     fn again(book: &Account, kept: BTreeMap<Incarnation, Lingering>) -> Option<Account> {
-        let open = book
-            .open()
-            .map(|(incarnation, slot)| (incarnation, *slot))
-            .collect();
+        let open = book.open().collect();
         let empty = Account::new(book.kind(), book.whole(), book.linger());
         empty.restore(book.period(), book.spent(), open, kept)
     }

@@ -1,6 +1,6 @@
 //! The book's state of one edge.
 
-use crate::edge::{Counters, Vector};
+use crate::edge::{Counters, PackedCounters, Vector};
 use crate::unit::{Incarnation, Span};
 use alloc::collections::BTreeSet;
 
@@ -13,6 +13,40 @@ pub struct Slot {
     /// Maximum time for which anything of this edge may outlive its lease: the greatest maximum hold, or
     /// `forget_after`, that was in force while the edge existed.
     pub linger: Span,
+}
+
+/// A slot in less memory: a book is kept for every key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "Slot", into = "Slot"))]
+pub(super) struct PackedSlot {
+    counters: PackedCounters,
+    linger: Span,
+}
+
+impl PackedSlot {
+    /// Returns the slot.
+    pub(super) fn get(&self) -> Slot {
+        Slot {
+            counters: self.counters.get(),
+            linger: self.linger,
+        }
+    }
+}
+
+impl From<Slot> for PackedSlot {
+    fn from(slot: Slot) -> Self {
+        Self {
+            counters: slot.counters.into(),
+            linger: slot.linger,
+        }
+    }
+}
+
+impl From<PackedSlot> for Slot {
+    fn from(packed: PackedSlot) -> Self {
+        packed.get()
+    }
 }
 
 /// The booked rest of a closed edge: floors, and permits that may be in flight.

@@ -44,8 +44,8 @@ impl Segment {
 /// `D(λ) = Σ min(dᵢ, wᵢ·λ)`.
 ///
 /// The curve is concave and piecewise linear. It is kept as segments in the order of their breakpoints `d/w`,
-/// no two alike. Adding is exact: the sum of two curves is the curve of all their claimants, in whatever
-/// order they are added.
+/// no two alike. The sums of their demands and of their weights fit 64 bits. Adding is exact: the sum of two
+/// curves is the curve of all their claimants, in whatever order they are added.
 ///
 /// ```
 /// use aliquot_core::demand::{DemandCurve, Level};
@@ -65,16 +65,12 @@ impl Segment {
 )]
 pub struct DemandCurve {
     segments: Few<Segment>,
-    total: u64,
-    weight: u64,
 }
 
 impl DemandCurve {
     /// The curve without claimants: the identity of [`DemandCurve::plus`].
     pub const EMPTY: Self = Self {
         segments: Few::NONE,
-        total: 0,
-        weight: 0,
     };
 
     /// Returns the curve of one claimant.
@@ -93,8 +89,6 @@ impl DemandCurve {
     const fn single(demand: u64, weight: u64) -> Self {
         Self {
             segments: Few::One(Segment { demand, weight }),
-            total: demand,
-            weight,
         }
     }
 
@@ -162,18 +156,14 @@ impl DemandCurve {
     }
 
     fn trusted(segments: Vec<Segment>) -> Option<Self> {
-        let sum = |part: fn(&Segment) -> u64| {
-            segments
-                .iter()
-                .map(part)
-                .try_fold(0_u64, |sum, part| sum.checked_add(part))
+        let none = Segment {
+            demand: 0,
+            weight: 0,
         };
-        let total = sum(|segment| segment.demand)?;
-        let weight = sum(|segment| segment.weight)?;
+        let mut all = segments.iter();
+        all.try_fold(none, |sum, segment| sum.plus(*segment))?;
         Some(Self {
             segments: segments.into(),
-            total,
-            weight,
         })
     }
 
@@ -181,8 +171,8 @@ impl DemandCurve {
     /// bits.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Option<Self> {
-        let total = self.total.checked_add(other.total)?;
-        let weight = self.weight.checked_add(other.weight)?;
+        self.total().checked_add(other.total())?;
+        self.weight().checked_add(other.weight())?;
         let capacity = self.segments.len().saturating_add(other.segments.len());
         let mut segments = Vec::with_capacity(capacity);
         let (mut left, mut right) = (
@@ -203,8 +193,6 @@ impl DemandCurve {
         }
         Some(Self {
             segments: segments.into(),
-            total,
-            weight,
         })
     }
 
@@ -216,14 +204,20 @@ impl DemandCurve {
 
     /// Returns the demand of all claimants: `D(∞)`.
     #[must_use]
-    pub const fn total(&self) -> u64 {
-        self.total
+    pub fn total(&self) -> u64 {
+        self.sum(|segment| segment.demand)
     }
 
     /// Returns the weight of all claimants, [`WEIGHT_ONE`] for each weight of one.
     #[must_use]
-    pub const fn weight(&self) -> u64 {
-        self.weight
+    pub fn weight(&self) -> u64 {
+        self.sum(|segment| segment.weight)
+    }
+
+    /// Returns the sum over all segments, which is in range: see [`DemandCurve::from_segments`].
+    fn sum(&self, part: impl Fn(&Segment) -> u64) -> u64 {
+        let parts = self.segments.iter().map(part);
+        parts.fold(0, u64::saturating_add)
     }
 
     /// Returns true if there are no claimants.
@@ -239,14 +233,14 @@ impl DemandCurve {
         // Unmet claimants take less than their demand, so the sum is at most the total.
         match level.part(open) {
             Some((part, _)) => met.saturating_add(part),
-            None => self.total,
+            None => self.total(),
         }
     }
 
     /// Returns the sum taken by the claimants whose demand is met, and the weight of the others: at this
     /// level and just above it, `D(λ) = met + open·λ`.
     pub(crate) fn sides(&self, level: Level) -> (u64, u64) {
-        let (mut met, mut open) = (0_u64, self.weight);
+        let (mut met, mut open) = (0_u64, self.weight());
         for segment in self.segments.iter() {
             if !level.meets(segment.demand, segment.weight) {
                 break;
@@ -259,7 +253,7 @@ impl DemandCurve {
 
     /// Returns the level at which the curve reaches `amount`; full if it never passes it.
     pub(crate) fn level_at(&self, amount: u64) -> Level {
-        let (mut met, mut open) = (0_u64, self.weight);
+        let (mut met, mut open) = (0_u64, self.weight());
         for segment in self.segments.iter() {
             let level = match amount.checked_sub(met) {
                 Some(left) => Level::new(left, open),

@@ -1,7 +1,7 @@
 //! One child's claim on one budget, and the target set for it.
 
 use crate::budget;
-use crate::edge::{Vector, meets};
+use crate::edge::{PackedVector, Vector, meets};
 use crate::few::Few;
 use crate::interner::Interner;
 use crate::message::{AnswerLine, BandDemand, ReportLine, Tally, Terms};
@@ -104,7 +104,7 @@ struct LastLine {
     /// The first answer that had it.
     first: Number,
     period: PeriodId,
-    given: Vector,
+    given: PackedVector,
     terms: Arc<Terms>,
 }
 
@@ -304,7 +304,7 @@ impl Claim {
         let last_line = self.last_line.as_ref()?;
         let back = self.returned().merge(self.target());
         (last_line.period == self.period)
-            .then(|| (last_line.terms.kind, last_line.given.ahead_of(back)))
+            .then(|| (last_line.terms.kind, last_line.given.get().ahead_of(back)))
     }
 
     /// Counts the demand with `rule` from now on. Returns true if the demand changed by that.
@@ -388,7 +388,7 @@ impl Claim {
         let target = self.rare().told;
         let alike = last_line.period == line.period
             && self.exhausted_told == line.rest.map(|rest| rest.exhausted)
-            && last_line.given == line.given
+            && last_line.given.get() == line.given
             && target == line.target
             && *last_line.terms == line.terms;
         alike.then_some(last_line.first)
@@ -414,7 +414,7 @@ impl Claim {
         self.last_line = Some(LastLine {
             first: number,
             period: line.period,
-            given: line.given,
+            given: line.given.into(),
             terms: terms.share(&line.terms),
         });
         self.exhausted_told = line.rest.map(|rest| rest.exhausted);

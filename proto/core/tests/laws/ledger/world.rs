@@ -306,7 +306,7 @@ pub(super) fn a_child_ends_with_the_book(steps: &[Step], brief: bool) -> TestCas
     let counters: BTreeMap<_, _> = world.holder.counters().collect();
     for (&id, (account, terms)) in &world.books {
         let booked = account.counters(edge(1).child);
-        let known = counters.get(&id).copied().copied().unwrap_or_default();
+        let known = counters.get(&id).copied().unwrap_or_default();
         prop_assert_eq!(known.given, booked.given);
         prop_assert_eq!(known.returned, booked.returned);
         prop_assert_eq!(world.holder.owed(id), Vector::ZERO);

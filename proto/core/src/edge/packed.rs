@@ -1,0 +1,155 @@
+//! Vectors and counters in the form in which they are kept for every key.
+
+use super::{Counters, Vector};
+use crate::share::Share;
+use crate::unit::{PeriodId, Rate, Tokens};
+use alloc::boxed::Box;
+
+/// The components of a vector that few budgets have: only quotas count what was spent, and few have floors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Rare {
+    spent: Tokens,
+    floor_rate: Rate,
+    floor_burst: Tokens,
+}
+
+impl Rare {
+    const NONE: Self = Self {
+        spent: Tokens::ZERO,
+        floor_rate: Rate::ZERO,
+        floor_burst: Tokens::ZERO,
+    };
+
+    const fn of(vector: &Vector) -> Self {
+        Self {
+            spent: vector.spent,
+            floor_rate: vector.floor_rate,
+            floor_burst: vector.floor_burst,
+        }
+    }
+
+    const fn with(self, share: Share) -> Vector {
+        Vector {
+            spent: self.spent,
+            floor_rate: self.floor_rate,
+            floor_burst: self.floor_burst,
+            ..Vector::of(share)
+        }
+    }
+}
+
+/// A vector in less memory.
+///
+/// State invariant: nothing is boxed if all of it is zero, so equal vectors are packed alike.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "Vector", into = "Vector"))]
+pub(crate) struct PackedVector {
+    share: Share,
+    rare: Option<Box<Rare>>,
+}
+
+impl PackedVector {
+    /// The packed form of [`Vector::ZERO`].
+    pub(crate) const ZERO: Self = Self {
+        share: Share::EMPTY,
+        rare: None,
+    };
+
+    /// Returns the vector.
+    pub(crate) fn get(&self) -> Vector {
+        let rare = self.rare.as_deref().copied().unwrap_or(Rare::NONE);
+        rare.with(self.share)
+    }
+}
+
+impl From<Vector> for PackedVector {
+    fn from(vector: Vector) -> Self {
+        let rare = Rare::of(&vector);
+        Self {
+            share: vector.share(),
+            rare: (rare != Rare::NONE).then(|| Box::new(rare)),
+        }
+    }
+}
+
+impl From<PackedVector> for Vector {
+    fn from(packed: PackedVector) -> Self {
+        packed.get()
+    }
+}
+
+/// An edge's counters of one budget in less memory.
+///
+/// State invariant: nothing is boxed if all of it is zero, so equal counters are packed alike.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PackedCounters {
+    period: PeriodId,
+    given: Share,
+    returned: Share,
+    /// The rare components of `given` and `returned`.
+    rare: Option<Box<[Rare; 2]>>,
+}
+
+impl PackedCounters {
+    /// Returns the counters.
+    pub(crate) fn get(&self) -> Counters {
+        let [given, returned] = self.rare.as_deref().copied().unwrap_or([Rare::NONE; 2]);
+        Counters {
+            period: self.period,
+            given: given.with(self.given),
+            returned: returned.with(self.returned),
+        }
+    }
+}
+
+impl From<Counters> for PackedCounters {
+    fn from(counters: Counters) -> Self {
+        let rare = [Rare::of(&counters.given), Rare::of(&counters.returned)];
+        Self {
+            period: counters.period,
+            given: counters.given.share(),
+            returned: counters.returned.share(),
+            rare: (rare != [Rare::NONE; 2]).then(|| Box::new(rare)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_component_comes_back_from_the_packed_form() {
+        for component in 0..6 {
+            let mut one = [0; 6];
+            one[component] = 7;
+            let vector = Vector::from_array(one);
+            assert_eq!(PackedVector::from(vector).get(), vector);
+            let (given, none) = (vector, Vector::ZERO);
+            for (given, returned) in [(given, none), (none, given), (given, given)] {
+                let period = PeriodId::new(3);
+                let counters = Counters {
+                    period,
+                    given,
+                    returned,
+                };
+                assert_eq!(PackedCounters::from(counters).get(), counters);
+            }
+        }
+        assert_eq!(PackedVector::from(Vector::ZERO), PackedVector::ZERO);
+    }
+
+    #[test]
+    fn counters_of_a_rate_without_floors_take_64_bytes_and_nothing_else() {
+        let vector = Vector::from_array([1, 2, 3, 0, 0, 0]);
+        let counters = Counters {
+            period: PeriodId::new(0),
+            given: vector,
+            returned: vector,
+        };
+        assert!(PackedCounters::from(counters).rare.is_none());
+        assert!(PackedVector::from(vector).rare.is_none());
+        assert!(size_of::<PackedCounters>() <= 64 && size_of::<PackedVector>() <= 32);
+    }
+}
