@@ -528,15 +528,15 @@ impl Observer {
 
     /// Takes the counters at the child's end of an edge. For the edge of a node, `committed` has the node's
     /// incarnation and the latest replicated state.
-    pub(crate) fn counted<'a>(
+    pub(crate) fn counted(
         &mut self,
         now: u64,
         edge: Edge,
         committed: Option<(Incarnation, &State)>,
-        counters: impl Iterator<Item = (BudgetId, &'a Counters)>,
+        counters: impl Iterator<Item = (BudgetId, Counters)>,
     ) {
         for (budget, counters) in counters {
-            self.oracle.edges.seen(now, edge, budget, counters);
+            self.oracle.edges.seen(now, edge, budget, &counters);
             let Some((incarnation, state)) = committed else {
                 continue;
             };

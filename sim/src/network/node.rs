@@ -301,12 +301,7 @@ fn snapshot_of(view: &View<'_>) -> NodeSnapshot {
             .filter_map(|budget| Some((*budget, view.leader.pool(*budget)?.share_at(now_here))))
             .collect(),
         edge: node.map(|node| node.holder().edge()),
-        counters: node.map_or(Vec::new(), |node| {
-            let counters = node.holder().counters();
-            counters
-                .map(|(budget, counters)| (budget, *counters))
-                .collect()
-        }),
+        counters: node.map_or(Vec::new(), |node| node.holder().counters().collect()),
         round_trips: view.round_trips.iter().collect(),
     }
 }

@@ -115,8 +115,7 @@ impl Network<'_> {
                 let unleased = !snapshot.leased && !snapshot.counters.is_empty();
                 self.observer.marks.hit_if(unleased, Mark::NodeWithoutLease);
                 let committed = Some((incarnation, &self.state));
-                let counters = snapshot.counters.iter();
-                let counters = counters.map(|(budget, counters)| (*budget, counters));
+                let counters = snapshot.counters.iter().copied();
                 self.observer.counted(self.now, edge, committed, counters);
             }
         }
