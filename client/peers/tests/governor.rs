@@ -82,8 +82,7 @@ fn a_refusal_tells_the_same_wait() {
 #[test]
 fn a_limiter_by_key_decides_the_same() {
     let (theirs, ours) = (FakeRelativeClock::default(), ManualClock::new());
-    let store = governor::state::keyed::DashMapStateStore::default();
-    let before = RateLimiter::<String, _, _, _>::new(quota(), store, theirs.clone());
+    let before = RateLimiter::dashmap_with_clock(quota(), theirs.clone());
     let after = Keyed::builder(limit(), u64::from(BURST), 64).clock(Arc::new(ours.clone()));
     let after = after.build().expect("a limit");
     for (pause, cost) in REQUESTS {
