@@ -72,7 +72,8 @@ impl BucketLevel {
             None => limit_of_budget(self.rate, self.burst, scale),
         };
         let reset = (self.rate > 0).then(|| {
-            let nanos = (u128::from(self.missing) * BILLION).div_ceil(self.rate.into());
+            // Rounded down, since the debt is rounded up to a grain: a whole second stays one.
+            let nanos = u128::from(self.missing) * BILLION / u128::from(self.rate);
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
         });
         LimitInfo {
@@ -153,6 +154,22 @@ mod tests {
         check(2, Duration::from_millis(1_500), 2, (2, 2));
         check(1, secs(90), 3, (3, 270));
         assert_eq!(made(5, 0, BILLION), (5, None));
+    }
+
+    /// A debt is rounded up to a grain, of which a nanosecond makes several.
+    #[test]
+    fn a_whole_second_to_a_full_bucket_stays_one() {
+        let rate = 6_000_000_000;
+        for missing in [rate, rate + 1] {
+            let bucket = BucketLevel {
+                rate,
+                burst: rate,
+                missing,
+                scale: rate,
+            };
+            let told = bucket.describe(None);
+            assert_eq!(told.reset, Some(Duration::from_secs(1)));
+        }
     }
 
     /// A share knows its rate in grains alone.

@@ -261,6 +261,16 @@ impl Limiter {
         Some(outcome)
     }
 
+    /// Asks for more than there ever is, for at most `most`: nothing can be taken, and the node tells what is left.
+    /// `None` if it does not.
+    pub(super) async fn look_at_home(&self, most: Duration) -> Option<u64> {
+        let kind = self.key_state.bucket.view(Tick::from_nanos(0)).slot.kind;
+        match self.ask_within_time(kind, u64::MAX, most).await? {
+            Some(Err(refused)) if refused.is_never() => self.key_state.home.left(),
+            _ => None,
+        }
+    }
+
     /// Asks once. `None` if there is no answer within `most`.
     async fn ask_within_time(
         &self,

@@ -2,15 +2,21 @@
 
 use super::decision::Decision;
 use super::{Limiter, Reservation};
-use crate::bucket::No;
 use crate::bucket::described::LimitInfo;
 use crate::bucket::reserve::BucketCharge;
 use crate::bucket::view::View;
+use crate::bucket::{AdmissionMode, No};
 use crate::limiter::permit::Permit;
-use crate::limiter::refused::{Admission, Refused};
+use crate::limiter::refused::{Admission, Reason, Refused};
 use crate::limiter::session_requests::Grant;
+use aliquot_core::central::SMALL_BURST;
 use aliquot_core::unit::{PeriodId, Span, Tick};
 use std::time::Duration;
+
+/// Returns true if tokens were missing that exist at some time.
+const fn is_short(refused: Refused) -> bool {
+    matches!(refused.reason, Reason::Throttled | Reason::Quota) && !refused.is_never()
+}
 
 /// The state that a decision saw.
 #[derive(Clone, Copy, Debug)]
@@ -65,16 +71,17 @@ impl Limiter {
     ///
     /// A refusal after a wait has the figures of that moment, which other callers may have changed since. An
     /// admission by a home node has what that node had left after it; a refusal, or a cost of 0, what its last answer
-    /// to any caller told.
+    /// to any caller told. A cost of 0 asks a node first if none told anything, or if nothing is held here outside
+    /// central mode.
     ///
     /// # Panics
     ///
     /// As [`Limiter::acquire`].
     pub async fn decide_within(&self, n: u64, most: Duration) -> Decision {
-        let (outcome, seen) = self.ask_within(n, most).await;
+        let (outcome, info) = self.ask_and_describe(n, most).await;
         Decision {
             outcome: outcome.map(|charge| Admission::of(n, &charge)),
-            info: self.describe_seen(seen),
+            info,
         }
     }
 
@@ -85,10 +92,10 @@ impl Limiter {
     ///
     /// As [`Limiter::acquire`].
     pub async fn decide_to_settle_within(&self, n: u64, most: Duration) -> Decision<Reservation> {
-        let (outcome, seen) = self.ask_within(n, most).await;
+        let (outcome, info) = self.ask_and_describe(n, most).await;
         Decision {
             outcome: outcome.map(|charge| self.reserved(n, charge)),
-            info: self.describe_seen(seen),
+            info,
         }
     }
 
@@ -183,12 +190,130 @@ impl Limiter {
         (charge, seen.get().unwrap_or_else(|| bucket.view(now)))
     }
 
+    /// Decides as [`Limiter::ask_within`], and describes the limit. The figures of a refusal agree with its wait.
+    async fn ask_and_describe(
+        &self,
+        n: u64,
+        most: Duration,
+    ) -> (Result<BucketCharge, Refused>, Option<LimitInfo>) {
+        let (outcome, seen) = self.ask_within(n, most).await;
+        let refused = match outcome {
+            Ok(charge) => return (Ok(charge), self.describe_seen(seen)),
+            Err(refused) => refused,
+        };
+        let info = self.describe_seen(seen).or_else(|| {
+            // Others hold what was asked for, so that nothing can be had but what is left here.
+            let view = self.key_state.bucket.view(self.now());
+            let left = is_short(refused).then(|| view.tokens(view.level));
+            self.describe_home(left)
+        });
+        let info = info.map(|info| match seen {
+            Seen::Home(_) => self.full_after(n, refused, info),
+            _ => info,
+        });
+        (Err(self.until_reset(refused, info)), info)
+    }
+
+    /// Returns the figures of a refused rate with the time until the bucket is full: it has `n` tokens after the wait.
+    fn full_after(&self, n: u64, refused: Refused, info: LimitInfo) -> LimitInfo {
+        let rest = self.key_state.home.largest().saturating_sub(n);
+        let scale = self.key_state.bucket.view(Tick::from_nanos(0)).scale;
+        let more = self.time_to_make(u128::from(rest) * u128::from(scale));
+        match (refused.reason, refused.retry_after) {
+            (Reason::Throttled, Some(wait)) => LimitInfo {
+                reset: more.map(|more| wait.saturating_add(more)),
+                ..info
+            },
+            _ => info,
+        }
+    }
+
+    /// Returns the time in which the whole rate of a leased budget makes this many grains; `None` if the rate is not
+    /// known.
+    fn time_to_make(&self, grains: u128) -> Option<Duration> {
+        let rate = Some(self.key_state.home.rate()).filter(|rate| *rate > 0)?;
+        let nanos = grains.saturating_mul(1_000_000_000).div_ceil(rate.into());
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        Some(Duration::from_nanos(nanos))
+    }
+
+    /// Returns the refusal of a spent period with the time until its end that the figures tell. The end is told
+    /// twice, by this client's clock and by the node's, with one margin for each clock on the way.
+    fn until_reset(&self, refused: Refused, info: Option<LimitInfo>) -> Refused {
+        let end = self.key_state.home.period_end(self.now());
+        // Before all is given away, more is promised within a second. A node's longer wait is the end.
+        let spent =
+            end.is_some_and(|end| end.exhausted) || refused.retry_after > Some(Refused::LATER);
+        let ends = spent && refused.reason == Reason::Quota && !refused.is_never();
+        let reset = info.and_then(|info| info.reset).filter(|_| ends);
+        Refused {
+            retry_after: reset.or(refused.retry_after),
+            ..refused
+        }
+    }
+
+    /// Returns the refusal of a rate of which little or nothing is held here with the time in which the whole rate makes
+    /// what is missing.
+    ///
+    /// Such a part makes it later, and a node is asked again much earlier. But small parts are one bucket at their node,
+    /// and of what others hold nothing came. What a node tells to have left comes with a wait that is right. It is a
+    /// hint: no admission depends on it.
+    fn until_made(&self, n: u64, refused: Refused, seen: Seen) -> Refused {
+        /// The pause before a node is asked again that recalls parts. A wait is not made shorter than that, since the
+        /// callers of many clients would come at once.
+        const PAUSE: Duration = Duration::from_millis(100);
+        let view = self.key_state.bucket.view(self.now());
+        let burst = view.slot.grains(view.slot.burst);
+        // Without a lease only the floor is left of the rate.
+        let small = view.slot.mode == AdmissionMode::Leased && view.tokens(burst) < SMALL_BURST;
+        let told = matches!(seen, Seen::Home(Some(_)));
+        if refused.reason != Reason::Throttled || refused.is_never() || !small || told {
+            return refused;
+        }
+        let wanted = u128::from(n) * u128::from(view.scale) + u128::from(view.missing);
+        let made = self.time_to_make(wanted.saturating_sub(burst.into()));
+        let pause = refused.retry_after.unwrap_or(PAUSE).min(PAUSE);
+        Refused {
+            retry_after: made.map(|made| made.max(pause)).or(refused.retry_after),
+            ..refused
+        }
+    }
+
     /// Decides, and asks a node once and for at most `most` if the tokens are not held here. Counts the outcome.
     pub(super) async fn ask_within(
         &self,
         n: u64,
         most: Duration,
     ) -> (Result<BucketCharge, Refused>, Seen) {
+        let (outcome, mut seen) = self.ask_for(n, most).await;
+        let untold = outcome.is_ok() && matches!(seen, Seen::Home(None));
+        if n == 0 && untold && !most.is_zero() {
+            seen = self.look_within(most).await;
+        }
+        let outcome = outcome.map_err(|refused| self.until_made(n, refused, seen));
+        (outcome, seen)
+    }
+
+    /// Looks at a budget of which nothing is held here: a node tells what it has left, or else the first share that
+    /// comes does.
+    async fn look_within(&self, most: Duration) -> Seen {
+        let began = self.now();
+        let left = self.look_at_home(most).await;
+        if left.is_some() || self.key_state.home.is_central() {
+            return Seen::Home(left);
+        }
+        let most = most.saturating_sub(Duration::from_nanos(self.now().since(began).nanos()));
+        let local = |now| {
+            let (charge, view) = self.take_and_view(|| Ok(()), 0, now);
+            charge.map(|_| Seen::Bucket(view, now))
+        };
+        let remote = |grant: Grant| Ok(Seen::Home(grant.left));
+        let wait = self.single_wait(0, No::Empty, most);
+        let came = self.wait_for_part(wait, local, remote).await;
+        came.unwrap_or(Seen::Home(None))
+    }
+
+    async fn ask_for(&self, n: u64, most: Duration) -> (Result<BucketCharge, Refused>, Seen) {
         let (charge, here) = self.take_and_see(n, self.now());
         let no = match charge {
             Ok(charge) => return (Ok(charge), here),
@@ -228,15 +353,18 @@ impl Limiter {
         }
     }
 
-    /// Takes `n` tokens that are there now. Nothing can be taken of a budget in central mode, whatever its home has; a
-    /// later charge on top of it goes to the home.
+    /// Takes `n` tokens that are there now. Nothing can be taken of a budget of which nothing is held here, whatever
+    /// its home has; a later charge on top of it goes to the home.
     fn take_and_see(&self, n: u64, now: Tick) -> (Result<BucketCharge, No>, Seen) {
         let (charge, view) = self.take_and_view(|| Ok(()), n, now);
-        let central = n == 0 && self.key_state.home.is_central();
+        let elsewhere = n == 0 && self.is_decided_elsewhere();
         match charge {
-            Err(no) if central && self.asks(no).is_some() => {
+            Err(no) if elsewhere && self.asks(no).is_some() => {
                 let nothing = BucketCharge::at_home(now, now, PeriodId::new(0));
-                (Ok(nothing), Seen::Home(self.key_state.home.left()))
+                // In central mode a node's last answer is recent. Otherwise shares may have decided since.
+                let home = &self.key_state.home;
+                let left = home.left().filter(|_| home.is_central());
+                (Ok(nothing), Seen::Home(left))
             }
             charge => (charge, Seen::Bucket(view, now)),
         }

@@ -58,7 +58,8 @@ pub struct Refused {
     /// Shortest wait after which a retry may succeed. `None` if waiting does not help, or if the wait is not
     /// known.
     ///
-    /// - Of a rate it is the time until the tokens are made.
+    /// - Of a rate it is the time until the tokens are made: by the share that is held here, or, where that
+    ///   is small and a node was asked in vain, by the whole rate: small parts are one bucket at their node.
     /// - Of a quota it is the end of the period, once everything of the period is given away. Before that, more may be
     ///   dealt here at any time: at most 1 s.
     /// - Of permits it is a hint of 50 ms, the time in which a node brings one. When a call ends and releases one is

@@ -1,5 +1,6 @@
 //! A client and nodes in one process, over real connections.
 
+mod answers;
 mod central;
 mod forgotten;
 mod frozen;

@@ -138,9 +138,14 @@ async fn by_http_it_is_no_429() {
                 (500, &json!(false))
             );
         }
+        // Of a key that has permits, several at once are a wrong field.
+        let status = if reason == "wrong_kind" { 400 } else { 500 };
         let body = json!({ "key": key, "cost": 2 });
         let (answer, said) = ask(&decider, "/v1/reserve?status=429", &body).await;
-        assert_eq!((answer.status().as_u16(), &said["id"]), (500, &Value::Null));
+        assert_eq!(
+            (answer.status().as_u16(), &said["id"]),
+            (status, &Value::Null)
+        );
         ear.heard_once(key);
     }
 }
@@ -172,6 +177,22 @@ async fn by_grpc_the_outcome_is_no_budget() {
         assert_eq!(reply.retry_after_ms, None);
         ear.heard_once(key);
     }
+}
+
+#[tokio::test]
+async fn by_grpc_several_permits_are_an_invalid_argument() {
+    let mut client = LimitsClient::new(grpc::service(decider()));
+    let part = pb::ReservePart {
+        key: "jobs".into(),
+        cost: Some(2),
+    };
+    let reserve = pb::ReserveRequest {
+        parts: vec![part],
+        ..pb::ReserveRequest::default()
+    };
+    let refused = client.reserve(reserve).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    assert!(refused.message().starts_with("cost = 2: must be 1"));
 }
 
 /// A client without a password.

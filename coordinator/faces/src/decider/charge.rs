@@ -55,10 +55,23 @@ impl HeldKey {
     pub(super) async fn peek(&self, within: Duration) -> Answer {
         // Nothing is taken, but the budget is known afterwards.
         match self.take(0, within).await {
-            // Only the home of a budget in central mode knows what is left of it.
-            Ok((_, answer)) if answer.remaining.is_none() => answer,
-            Ok(_) => self.would(1),
+            Ok((_, answer)) => self.looked(answer),
             Err(answer) => answer,
+        }
+    }
+
+    /// Answers a look as a request of one token would be. What is not held here may still be left at a node, which
+    /// told so in `answer`, or did not tell.
+    fn looked(&self, answer: Answer) -> Answer {
+        let would = self.would(1);
+        match (would.outcome, answer.remaining) {
+            (Outcome::OverLimit | Outcome::Unavailable, None | Some(1..)) => answer,
+            (Outcome::Unavailable, Some(0)) => Answer {
+                outcome: Outcome::OverLimit,
+                reason: would.reason,
+                ..answer
+            },
+            _ => would,
         }
     }
 }

@@ -56,7 +56,7 @@ pub struct Reserved {
 }
 
 /// A call about a reservation cannot be carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReservationError {
     /// There is no such reservation of callers that may ask for these keys: it has expired, or was made elsewhere.
@@ -75,6 +75,16 @@ pub enum ReservationError {
         parts: usize,
         /// Number of costs.
         costs: usize,
+    },
+    /// The cost of a key that limits concurrency is not 1. Nothing was taken.
+    #[error(
+        "cost = {cost}: must be 1, because {key:?} limits concurrency: a reservation takes one permit of a key"
+    )]
+    Permits {
+        /// Key of the budget.
+        key: String,
+        /// The cost that was asked for.
+        cost: u64,
     },
 }
 

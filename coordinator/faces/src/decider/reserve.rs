@@ -33,7 +33,8 @@ impl Decider {
     ///
     /// # Errors
     ///
-    /// [`ReservationError::Other`] if the name is that of a reservation with other parts.
+    /// [`ReservationError::Other`] if the name is that of a reservation with other parts, and
+    /// [`ReservationError::Permits`] for a cost other than 1 of a key that limits concurrency. Nothing was taken.
     pub async fn reserve(&self, reserve: &Reserve) -> Result<Reserved, ReservationError> {
         if let Some(known) = self.known(reserve) {
             return known;
@@ -63,6 +64,14 @@ impl Decider {
                 Ok((part, answer)) => {
                     taken.push(part);
                     answers.push(answer);
+                }
+                // The key has a budget, so this is the caller's to mend, and nothing to log.
+                Err(answer) if answer.reason == Some(Reason::WrongKind) && *tokens != 1 => {
+                    put_back(taken);
+                    return Err(ReservationError::Permits {
+                        key: key.clone(),
+                        cost: *tokens,
+                    });
                 }
                 Err(answer) => {
                     self.note(key, &answer);

@@ -207,7 +207,8 @@ fn the_home_node_tells_what_is_left_and_when_the_period_ends() {
     assert!(asks.as_mut().now_or_never().is_none());
     let spent = Answer::Refused {
         reason: Why::Spent,
-        retry_after: Some(Span::from_secs(500)),
+        // By the node's clock. The client's own has a margin for drift as well, and both are told as one.
+        retry_after: Some(Span::from_millis(499_500)),
         left: Some(7),
     };
     let call = kept.asked().expect("nothing is held here");
@@ -227,6 +228,41 @@ fn the_home_node_tells_what_is_left_and_when_the_period_ends() {
     let look = look.expect("nothing is asked");
     assert!(look.is_admitted());
     assert_eq!(look.info.map(|info| info.remaining), Some(7));
+}
+
+/// An answer may be hours old where only a share that was given back decided since.
+#[test]
+fn a_look_asks_again_where_a_share_decides() {
+    let mut kept = Kept::new();
+    kept.part.agree(a_thousand_a_day());
+    let limiter = kept.part.limiter.clone();
+    limiter.key_state.home.has_left(Some(7));
+    let mut looks = pin!(limiter.decide_within(0, Duration::MAX));
+    assert!(looks.as_mut().now_or_never().is_none());
+    let told = Answer::Refused {
+        reason: Why::ExceedsBurst(1_000),
+        retry_after: None,
+        left: Some(900),
+    };
+    let call = kept.asked().expect("a look");
+    assert!(call.reply.send(told).is_ok());
+    let look = looks.now_or_never().expect("an answer");
+    assert!(look.is_admitted());
+    assert_eq!(look.info.map(|info| info.remaining), Some(900));
+    // A node that has nothing yet does not know what is left. The share that it gets then tells.
+    let mut looks = pin!(limiter.decide_within(0, Duration::MAX));
+    assert!(looks.as_mut().now_or_never().is_none());
+    let call = kept.asked().expect("a look");
+    let unknown = Answer::Refused {
+        reason: Why::ExceedsBurst(1_000),
+        retry_after: None,
+        left: None,
+    };
+    assert!(call.reply.send(unknown).is_ok());
+    assert!(looks.as_mut().now_or_never().is_none());
+    kept.part.escrow(500);
+    let look = looks.now_or_never().expect("a share came");
+    assert_eq!(look.info.map(|info| info.remaining), Some(500));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use super::*;
 use crate::decider::testing::{decider, remaining};
-use aliquot_client::ManualClock;
+use crate::decider::{Limiters, Options};
+use aliquot_client::{KeyRefused, Limiter, ManualClock};
 use std::time::Duration;
 
 fn of(scope: &Scope, key: &str, id: Option<&str>) -> Reserve {
@@ -154,4 +155,30 @@ async fn what_is_over_leaves_nothing_behind() {
     let table = decider.reservations.lock();
     assert_eq!((table.parts, table.open_parts, table.open_keys), (0, 0, 0));
     assert!(table.entries.is_empty() && table.settled.len() == 0 && table.open.is_empty());
+}
+
+/// Three permits of each key.
+#[derive(Debug)]
+struct Permits;
+
+impl Limiters for Permits {
+    fn limiter(&self, _: &str) -> Result<Limiter, KeyRefused> {
+        Ok(Limiter::local_permits(3).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn several_permits_of_a_key_are_refused_by_a_reason_of_their_own() {
+    let decider = Decider::of(Permits, Options::default());
+    let mut reserve = of(&Scope::ALL, "jobs", None);
+    reserve.parts = vec![("jobs".to_owned(), 1), ("more".to_owned(), 2)];
+    let refused = decider.reserve(&reserve).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "cost = 2: must be 1, because \"more\" limits concurrency: a reservation takes one permit of a key"
+    );
+    // The part before it was put back, and nothing is open.
+    assert_eq!(decider.reservations_open(), 0);
+    reserve.parts = vec![("jobs".to_owned(), 1); 3];
+    assert!(decider.reserve(&reserve).await.unwrap().id.is_some());
 }
