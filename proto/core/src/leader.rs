@@ -119,7 +119,7 @@ struct Unused {
 /// 4. `tick`. For [`LeaderOutput::Barrier`] the shell starts a quorum read after this call. For
 ///    [`LeaderOutput::Propose`] it appends the command.
 /// 5. `poll_answers`, and sends the answers.
-/// 6. The node's part of the turn: see [`Node`](crate::node::Node). If that made `poll_timeout` due, steps 4 and
+/// 6. The node's part of the turn: see [`Node`]. If that made `poll_timeout` due, steps 4 and
 ///    5 once more.
 #[derive(Debug, Hash)]
 pub struct Leader {
