@@ -126,11 +126,14 @@ impl Door {
             let Ok((stream, from)) = self.listener.accept().await else {
                 continue;
             };
+            let Ok(door) = stream.local_addr() else {
+                continue;
+            };
             let pids = self.pids.lock();
             let pids = pids.unwrap_or_else(PoisonError::into_inner).clone();
-            let from = Who::behind(from.port(), &pids);
             let (mut faults, to, real) = (self.faults.subscribe(), self.to, self.real.clone());
             tokio::spawn(async move {
+                let from = Who::behind(from, door, &pids).await;
                 // A handshake needs both directions.
                 let is_open = |faults: &Faults| {
                     let either = [(from, to), (to, from)];

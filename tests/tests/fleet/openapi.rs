@@ -25,8 +25,12 @@ const BUDGETS: &str = r#"
 - { key: "*/*/*", rate: 1000/s, burst: 200 }
 "#;
 
-/// A new key may wait for a node longer than the request allows: that is 503 by `?status=429`.
+/// A new key may wait for a node longer than the request allows: that is 503 by `?status=429`. A cost that can never be
+/// served is 422 by `?never=422`, however valid the request is.
 const CONFIG: &str = r#"
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429", "5xx"]
+
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "4xx", "503"]
 "#;

@@ -1,6 +1,8 @@
 //! The process at the other end of a connection on this machine.
 
 use std::fs;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,9 +14,21 @@ pub enum Who {
 }
 
 impl Who {
-    /// Finds the process whose socket has this local port, among the nodes' processes.
-    pub(super) fn behind(port: u16, pids: &[Option<u32>]) -> Self {
-        let Some(inode) = inode_of(port) else {
+    /// Finds the process whose socket is connected from `from` to `to`, among the nodes' processes.
+    ///
+    /// A host with many connections uses a port for several of them, and may leave a socket out of its table while
+    /// others come and go. So both ends must match, and the table is read again if it lacks the socket.
+    pub(super) async fn behind(from: SocketAddr, to: SocketAddr, pids: &[Option<u32>]) -> Self {
+        const TRIES: u32 = 100;
+        let mut inode = None;
+        for _ in 0..TRIES {
+            inode = inode_of(from.port(), to.port());
+            if inode.is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let Some(inode) = inode else {
             return Self::Outside;
         };
         let link = format!("socket:[{inode}]");
@@ -25,14 +39,15 @@ impl Who {
     }
 }
 
-/// Returns the inode of the connected socket with this local port.
-fn inode_of(port: u16) -> Option<String> {
-    let local = format!(":{port:04X}");
+/// Returns the inode of the connected socket with these ports.
+fn inode_of(local: u16, remote: u16) -> Option<String> {
+    let (local, remote) = (format!(":{local:04X}"), format!(":{remote:04X}"));
     let table = fs::read_to_string("/proc/net/tcp").ok()?;
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let inode = *fields.get(9)?;
-        (fields.get(1)?.ends_with(&local) && inode != "0").then(|| inode.to_owned())
+        let ends = fields.get(1)?.ends_with(&local) && fields.get(2)?.ends_with(&remote);
+        (ends && inode != "0").then(|| inode.to_owned())
     })
 }
 
