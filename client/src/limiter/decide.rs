@@ -66,7 +66,7 @@ impl Limiter {
     /// [`Limiter::check`]. It never waits for tokens that time makes.
     ///
     /// [`Duration::MAX`] allows as long as [`Limiter::check`] takes. With `most` zero no node is asked. A budget in
-    /// central mode is then refused as [`Reason::Undecided`](crate::Reason::Undecided), as it is when its home node
+    /// central mode is then refused as [`Reason::Undecided`], as it is when its home node
     /// does not answer in time.
     ///
     /// A refusal after a wait has the figures of that moment, which other callers may have changed since. An
