@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`event`] | what streams tell the actor |
 //! | [`outbox`] | pending messages to one client: only the latest of each kind, not a queue |
-//! | [`refused`] | reasons why a stream ends |
+//! | [`stream_end`] | reasons why a stream ends |
 //! | [`stream`] | the task of one stream, which checks a client's messages |
 //! | [`registry`] | the actor's table of sessions and of the names of their keys |
 //!
@@ -22,15 +22,15 @@
 
 pub mod event;
 pub mod outbox;
-pub mod refused;
 pub mod registry;
 pub mod stream;
+pub mod stream_end;
 
 pub use event::{Caller, Event, Opening, Remote, StreamId};
 pub use outbox::{Outbox, Outgoing};
-pub use refused::Refused;
 pub use registry::{Name, Registry, Session};
 pub use stream::{Gate, GateLimits};
+pub use stream_end::StreamEnd;
 
 use aliquot_wire::limits::{LINES_MAX, MESSAGE_BYTES_MAX};
 

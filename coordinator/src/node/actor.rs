@@ -159,7 +159,7 @@ impl Actor {
             // stream of inputs would hold them back until the lease expires.
             tokio::task::yield_now().await;
         }
-        self.sessions.clear(&session::Refused::Stopping);
+        self.sessions.clear(&session::StreamEnd::Stopping);
     }
 
     fn listens(&self) -> Open {

@@ -10,7 +10,7 @@ use super::key_names::KeyNames;
 use super::member_addresses::MemberAddresses;
 use super::report_coalescer::ReportCoalescer;
 use crate::gossip::Book;
-use crate::session::{Caller, Opening, Refused, Registry};
+use crate::session::{Caller, Opening, Registry, StreamEnd};
 use aliquot_core::budget::Key;
 use aliquot_core::message::{Answer, Report, Verdict};
 use aliquot_core::node::Node;
@@ -116,10 +116,10 @@ impl Sessions {
                         .open(caller, outbox, remote, labels, context.now);
                     caller
                 }
-                Err(refused) => {
+                Err(end) => {
                     context.counts.refused += 1;
                     // If the stream has ended meanwhile, no answer is needed.
-                    let _ = reply.send(Err(refused));
+                    let _ = reply.send(Err(end));
                     return;
                 }
             },
@@ -263,12 +263,12 @@ impl Sessions {
     /// Starts anew for another incarnation of this node. All sessions end.
     pub(super) fn begin_incarnation(&mut self, incarnation: Incarnation) {
         self.balance.begin_incarnation(incarnation);
-        self.clear(&Refused::Lapsed);
+        self.clear(&StreamEnd::Lapsed);
     }
 
     /// Ends all sessions.
-    pub(super) fn clear(&mut self, refused: &Refused) {
-        self.registry.clear(refused);
+    pub(super) fn clear(&mut self, end: &StreamEnd) {
+        self.registry.clear(end);
     }
 }
 
@@ -277,12 +277,12 @@ fn begin(
     leaving: bool,
     age: Option<Span>,
     context: &Context,
-) -> Result<Edge, Refused> {
-    let not_serving = |reason: &str| Refused::NotServing {
+) -> Result<Edge, StreamEnd> {
+    let not_serving = |reason: &str| StreamEnd::NotServing {
         reason: reason.to_owned(),
     };
     if leaving {
-        return Err(Refused::Stopping);
+        return Err(StreamEnd::Stopping);
     }
     let Some(node) = node else {
         let reason = match context.status.formed {
@@ -315,7 +315,7 @@ mod tests {
         node: Option<&mut Node>,
         leaving: bool,
         resume: Option<Edge>,
-    ) -> (Result<SessionOpened, Refused>, u64) {
+    ) -> (Result<SessionOpened, StreamEnd>, u64) {
         let (reply, mut opened) = oneshot::channel();
         let opening = Opening {
             stream: StreamId::new(1),
@@ -336,10 +336,10 @@ mod tests {
     fn a_node_that_has_not_joined_or_leaves_opens_no_session() {
         let mut sessions = Sessions::new(10, Tick::default());
         let (reply, refused) = open(&mut sessions, None, false, None);
-        assert!(matches!(reply, Err(Refused::NotServing { .. })) && refused == 1);
+        assert!(matches!(reply, Err(StreamEnd::NotServing { .. })) && refused == 1);
         let mut node = Node::new(Incarnation::new(1), Drift::default());
         let (reply, refused) = open(&mut sessions, Some(&mut node), true, None);
-        assert!(reply == Err(Refused::Stopping) && refused == 1);
+        assert!(reply == Err(StreamEnd::Stopping) && refused == 1);
         assert!(sessions.registry().is_empty());
     }
 

@@ -1,7 +1,7 @@
 //! Events of streams, for the actor.
 
 use super::outbox::Outbox;
-use super::refused::Refused;
+use super::stream_end::StreamEnd;
 use aliquot_core::budget::Key;
 use aliquot_core::central::{DecisionRequest, Release};
 use aliquot_core::message::Report;
@@ -91,5 +91,5 @@ pub struct Opening {
     pub outbox: Outbox,
     /// Sender for the result. After a session was opened, exactly one [`Event::Gone`] follows, even if
     /// the client has left meanwhile.
-    pub reply: oneshot::Sender<Result<SessionOpened, Refused>>,
+    pub reply: oneshot::Sender<Result<SessionOpened, StreamEnd>>,
 }

@@ -1,6 +1,6 @@
 //! Pending messages to one client: only the latest of each kind, not a queue.
 
-use super::refused::Refused;
+use super::stream_end::StreamEnd;
 use aliquot_core::budget::Key;
 use aliquot_core::central::DecisionReply;
 use aliquot_core::decision_requests::DecisionRequests;
@@ -67,7 +67,7 @@ struct Slots {
     /// True if a decision was the last to leave.
     told_last: bool,
     /// Set once nothing more is accepted, with the reason if the client should know it.
-    end: Option<Option<Refused>>,
+    end: Option<Option<StreamEnd>>,
     reader: Option<Waker>,
 }
 
@@ -93,9 +93,9 @@ impl Outbox {
     }
 
     /// Ends the stream after the messages already added, with a reason if there is one.
-    pub fn close(&self, refused: Option<Refused>) {
+    pub fn close(&self, end: Option<StreamEnd>) {
         let mut slots = self.shared.slots();
-        slots.end.get_or_insert(refused);
+        slots.end.get_or_insert(end);
         wake(slots);
         self.shared.closed.notify_waiters();
     }
@@ -132,7 +132,7 @@ impl Stream for Outgoing {
             return Poll::Ready(Some(Ok(message.to_message())));
         }
         match &mut slots.end {
-            Some(refused) => Poll::Ready(refused.take().map(|refused| Err(refused.into()))),
+            Some(end) => Poll::Ready(end.take().map(|end| Err(end.into()))),
             None => {
                 slots.reader = Some(cx.waker().clone());
                 Poll::Pending

@@ -2,7 +2,7 @@
 
 use super::event::{Caller, Remote, StreamId};
 use super::outbox::Outbox;
-use super::refused::Refused;
+use super::stream_end::StreamEnd;
 use aliquot_core::budget::{Key, Labels};
 use aliquot_core::rebalance::{OwnSessions, Rebalancer};
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tick};
@@ -121,9 +121,9 @@ impl Session {
         }
     }
 
-    fn close(&self, refused: Option<Refused>) {
+    fn close(&self, end: Option<StreamEnd>) {
         if let Some(outbox) = &self.outbox {
-            outbox.close(refused);
+            outbox.close(end);
         }
     }
 }
@@ -159,7 +159,7 @@ impl Registry {
         now: Tick,
     ) {
         let client = caller.edge.child;
-        self.remove(client, Some(Refused::Replaced));
+        self.remove(client, Some(StreamEnd::Replaced));
         let session = Session {
             edge: caller.edge,
             stream: caller.stream,
@@ -182,7 +182,7 @@ impl Registry {
         let Some(session) = session.filter(|session| session.edge == caller.edge) else {
             return false;
         };
-        session.close(Some(Refused::Replaced));
+        session.close(Some(StreamEnd::Replaced));
         self.connected += usize::from(!session.is_connected());
         session.outbox = Some(outbox);
         session.stream = caller.stream;
@@ -215,14 +215,14 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Refused::Lapsed`] if there is no such session. Nothing was noted.
+    /// [`StreamEnd::Lapsed`] if there is no such session. Nothing was noted.
     pub fn intern(
         &mut self,
         client: Incarnation,
         key: Key,
         name: impl FnOnce(&Key) -> Name,
-    ) -> Result<Interned, Refused> {
-        let session = self.sessions.get_mut(&client).ok_or(Refused::Lapsed)?;
+    ) -> Result<Interned, StreamEnd> {
+        let session = self.sessions.get_mut(&client).ok_or(StreamEnd::Lapsed)?;
         if session.keys.len() >= self.keys_max && !session.keys.contains(&key) {
             let budget = Err(KeyRefusal::SessionFull);
             return Ok(Interned { key, budget });
@@ -341,11 +341,11 @@ impl Registry {
 
     /// Drops a session whose edge is closed. Its stream ends after the messages already sent, with the
     /// reason if there is one.
-    pub fn remove(&mut self, client: Incarnation, refused: Option<Refused>) {
+    pub fn remove(&mut self, client: Incarnation, end: Option<StreamEnd>) {
         let Some(session) = self.sessions.remove(&client) else {
             return;
         };
-        session.close(refused);
+        session.close(end);
         self.connected -= usize::from(session.is_connected());
         for key in &session.keys {
             if let Some(named) = self.names.get_mut(key) {
@@ -370,14 +370,14 @@ impl Registry {
             _ => Incarnation::new(0),
         };
         for client in looked.into_iter().filter(|&client| !is_open(client)) {
-            self.remove(client, Some(Refused::Lapsed));
+            self.remove(client, Some(StreamEnd::Lapsed));
         }
     }
 
     /// Drops all sessions and ends their streams, because the node has a new incarnation or stops.
-    pub fn clear(&mut self, refused: &Refused) {
+    pub fn clear(&mut self, end: &StreamEnd) {
         for session in std::mem::take(&mut self.sessions).values() {
-            session.close(Some(refused.clone()));
+            session.close(Some(end.clone()));
         }
         self.connected = 0;
         self.names.clear();

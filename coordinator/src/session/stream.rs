@@ -3,7 +3,7 @@
 use super::STREAMS_MAX;
 use super::event::{Caller, Event, Opening, Remote, StreamId};
 use super::outbox::{Outbox, Outgoing};
-use super::refused::Refused;
+use super::stream_end::StreamEnd;
 use crate::timer;
 use aliquot_core::unit::Edge;
 use aliquot_wire::Wire;
@@ -79,12 +79,12 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// [`Refused::Full`] if there are too many streams. Nothing was started then.
+    /// [`StreamEnd::Full`] if there are too many streams. Nothing was started then.
     ///
     /// # Panics
     ///
     /// Panics outside of a tokio runtime.
-    pub fn serve<S>(&self, messages: S, remote: Remote) -> Result<Outgoing, Refused>
+    pub fn serve<S>(&self, messages: S, remote: Remote) -> Result<Outgoing, StreamEnd>
     where
         S: Stream<Item = Result<pb::ClientMessage, Status>> + Send + Unpin + 'static,
     {
@@ -92,7 +92,7 @@ impl Gate {
         let most = self.limits.streams;
         let permit = permit.map_err(|_| {
             self.refused.fetch_add(1, Ordering::Relaxed);
-            Refused::Full { most }
+            StreamEnd::Full { most }
         })?;
         let (outbox, outgoing) = Outbox::new();
         let task = Task {
@@ -122,38 +122,38 @@ where
     S: Stream<Item = Result<pb::ClientMessage, Status>> + Send + Unpin,
 {
     async fn run(mut self, remote: Remote) {
-        let refused = match self.open(remote).await {
+        let end = match self.open(remote).await {
             Ok(Some(edge)) => {
                 let caller = Caller {
                     edge,
                     stream: self.stream,
                 };
-                let refused = self.listen(caller).await.err();
+                let end = self.listen(caller).await.err();
                 // An actor that is gone need not be told.
                 let _ = self.events.send(Event::Gone { caller }).await;
-                refused
+                end
             }
             Ok(None) => None,
-            Err(refused) => Some(refused),
+            Err(end) => Some(end),
         };
-        if let Some(refused) = &refused {
-            tracing::debug!(stream = self.stream.0, %refused, "a session's stream is cut");
+        if let Some(end) = &end {
+            tracing::debug!(stream = self.stream.0, %end, "a session's stream is cut");
         }
-        self.outbox.close(refused);
+        self.outbox.close(end);
     }
 
     /// Waits for the first message and the actor's reply to it. Returns `None` if the client left
     /// before.
-    async fn open(&mut self, remote: Remote) -> Result<Option<Edge>, Refused> {
+    async fn open(&mut self, remote: Remote) -> Result<Option<Edge>, StreamEnd> {
         let within = self.open_within;
         let first = timer::timeout(within, self.next()).await;
-        let Some(first) = first.map_err(|_| Refused::Late { within })?? else {
+        let Some(first) = first.map_err(|_| StreamEnd::Late { within })?? else {
             return Ok(None);
         };
         let ClientMessage::Open(open) = first else {
             let kind = kind(&first);
-            let text = Refused::field("kind", kind, "open in the first message of a stream");
-            return Err(Refused::OutOfOrder(text));
+            let text = StreamEnd::field("kind", kind, "open in the first message of a stream");
+            return Err(StreamEnd::OutOfOrder(text));
         };
         let opened = self.ask(open, remote).await?;
         let edge = opened.edge;
@@ -161,7 +161,7 @@ where
         Ok(Some(edge))
     }
 
-    async fn ask(&mut self, open: SessionOpen, remote: Remote) -> Result<SessionOpened, Refused> {
+    async fn ask(&mut self, open: SessionOpen, remote: Remote) -> Result<SessionOpened, StreamEnd> {
         let (reply, replied) = oneshot::channel();
         let opening = Opening {
             stream: self.stream,
@@ -172,13 +172,13 @@ where
         };
         let event = Event::Opening(Box::new(opening));
         let sent = self.events.send(event).await;
-        sent.map_err(|_| Refused::Stopping)?;
+        sent.map_err(|_| StreamEnd::Stopping)?;
         // Waits even if the client leaves, because an opened session must be ended.
-        replied.await.map_err(|_| Refused::Stopping)?
+        replied.await.map_err(|_| StreamEnd::Stopping)?
     }
 
     /// Passes on the client's messages until it leaves.
-    async fn listen(&mut self, caller: Caller) -> Result<(), Refused> {
+    async fn listen(&mut self, caller: Caller) -> Result<(), StreamEnd> {
         while let Some(message) = self.next().await? {
             let event = match message {
                 ClientMessage::Intern(keys) => Event::Intern { caller, keys },
@@ -195,33 +195,33 @@ where
                 ClientMessage::Open(_) => {
                     let allowed =
                         "intern, report, ask or release after the first message of a stream";
-                    let text = Refused::field("kind", "open", allowed);
-                    return Err(Refused::OutOfOrder(text));
+                    let text = StreamEnd::field("kind", "open", allowed);
+                    return Err(StreamEnd::OutOfOrder(text));
                 }
             };
             let sent = self.events.send(event).await;
-            sent.map_err(|_| Refused::Stopping)?;
+            sent.map_err(|_| StreamEnd::Stopping)?;
         }
         Ok(())
     }
 
     /// Returns the client's next message, or `None` once either end is closed.
-    async fn next(&mut self) -> Result<Option<ClientMessage>, Refused> {
+    async fn next(&mut self) -> Result<Option<ClientMessage>, StreamEnd> {
         let message = tokio::select! {
             biased;
             () = self.outbox.closed() => return Ok(None),
-            () = self.events.closed() => return Err(Refused::Stopping),
+            () = self.events.closed() => return Err(StreamEnd::Stopping),
             message = self.messages.next() => message,
         };
         match message {
             Some(Ok(message)) => {
                 let message = ClientMessage::from_message(message);
-                let message = message.map_err(|error| Refused::Malformed(error.to_string()))?;
+                let message = message.map_err(|error| StreamEnd::Malformed(error.to_string()))?;
                 Ok(Some(message))
             }
             // The transport could not read the message: it is too large, or not valid protobuf.
             Some(Err(status)) if is_ours(&status) => {
-                Err(Refused::Malformed(status.message().to_owned()))
+                Err(StreamEnd::Malformed(status.message().to_owned()))
             }
             Some(Err(_)) | None => Ok(None),
         }
@@ -229,12 +229,12 @@ where
 }
 
 /// Checks that a message is about its own session.
-fn own(field: &str, edge: Edge, caller: Caller) -> Result<(), Refused> {
+fn own(field: &str, edge: Edge, caller: Caller) -> Result<(), StreamEnd> {
     if edge == caller.edge {
         return Ok(());
     }
     let ours = format!("{:?}, the edge of this session", caller.edge);
-    Err(Refused::OutOfOrder(Refused::field(field, edge, ours)))
+    Err(StreamEnd::OutOfOrder(StreamEnd::field(field, edge, ours)))
 }
 
 /// Returns true if the transport refused a message, and false if it lost the client.

@@ -1,6 +1,6 @@
 //! A slow client receives the same information as a fast one.
 
-use aliquot_coordinator::session::{KEYS_MAX, Outbox, Outgoing, Refused};
+use aliquot_coordinator::session::{KEYS_MAX, Outbox, Outgoing, StreamEnd};
 use aliquot_core::allocate;
 use aliquot_core::budget::{Enforcement, Key, OnLeaseExpiry};
 use aliquot_core::central::{DecisionReply, Outcome, Reason};
@@ -303,7 +303,7 @@ fn the_end_of_an_edge_is_the_last_word_on_it() {
 async fn what_is_inside_leaves_before_the_stream_ends() {
     let (outbox, mut outgoing) = Outbox::new();
     outbox.send(opened(vec![]));
-    outbox.close(Some(Refused::Stopping));
+    outbox.close(Some(StreamEnd::Stopping));
     outbox.send(NodeMessage::Move("too late".into()));
     assert!(outgoing.next().await.unwrap().is_ok());
     let status = outgoing.next().await.unwrap().unwrap_err();

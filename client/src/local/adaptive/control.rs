@@ -1,8 +1,8 @@
 //! Controllers of the number of calls in flight: pure, with time as an argument.
 
 mod aimd;
+mod failure_backoff;
 mod gradient;
-mod led;
 mod probed;
 mod vegas;
 

@@ -1,6 +1,6 @@
 //! Additive increase, multiplicative decrease.
 
-use super::led::Led;
+use super::failure_backoff::FailureBackoff;
 use super::{Bounds, Controller, KEEP, Sample, is_used, kept};
 #[cfg(doc)]
 use super::{Gradient, Vegas};
@@ -25,7 +25,7 @@ use super::{Gradient, Vegas};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Aimd {
-    led: Led,
+    backoff: FailureBackoff,
     keep: f64,
 }
 
@@ -34,7 +34,7 @@ impl Aimd {
     #[must_use]
     pub const fn new(bounds: Bounds) -> Self {
         Self {
-            led: Led::new(bounds),
+            backoff: FailureBackoff::new(bounds),
             keep: KEEP,
         }
     }
@@ -49,14 +49,14 @@ impl Aimd {
 
 impl Controller for Aimd {
     fn limit(&self) -> u64 {
-        self.led.limit as u64
+        self.backoff.limit as u64
     }
 
     fn sample(&mut self, sample: Sample) {
         if sample.failed {
-            self.led.fail(&sample, self.keep);
-        } else if is_used(sample.in_flight as f64, self.led.limit) {
-            self.led.add(1.0 / self.led.limit);
+            self.backoff.fail(&sample, self.keep);
+        } else if is_used(sample.in_flight as f64, self.backoff.limit) {
+            self.backoff.add(1.0 / self.backoff.limit);
         }
     }
 }

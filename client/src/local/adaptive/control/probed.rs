@@ -1,14 +1,14 @@
 //! A limit beside the latency that calls have without a queue.
 
 use super::super::log_mean::LogMean;
-use super::led::Led;
+use super::failure_backoff::FailureBackoff;
 use super::{Bounds, KEEP, Sample, is_used};
 use std::time::Duration;
 
 /// A limit that is halved for one block of calls now and then, to measure the latency without a queue.
 #[derive(Clone, Debug)]
 pub(super) struct Probed {
-    led: Led,
+    backoff: FailureBackoff,
     block: Block,
     is_probing: bool,
     /// Mean logarithm of the latency in the last probe.
@@ -29,7 +29,7 @@ impl Probed {
 
     pub(super) const fn new(bounds: Bounds) -> Self {
         Self {
-            led: Led::new(bounds),
+            backoff: FailureBackoff::new(bounds),
             block: Block::after(0.0),
             is_probing: false,
             base: 0.0,
@@ -41,15 +41,15 @@ impl Probed {
 
     /// Returns the limit in force.
     pub(super) fn limit(&self) -> u64 {
-        let limit = self.led.limit;
+        let limit = self.backoff.limit;
         if self.is_probing {
-            return self.led.bounds.clip(limit * Self::PROBE) as u64;
+            return self.backoff.bounds.clip(limit * Self::PROBE) as u64;
         }
         limit as u64
     }
 
     pub(super) fn add(&mut self, step: f64) {
-        self.led.add(step);
+        self.backoff.add(step);
     }
 
     /// Learns from a call. At the end of a block that was no probe, returns the latency without a queue as a
@@ -57,7 +57,7 @@ impl Probed {
     pub(super) fn sample(&mut self, sample: &Sample) -> Option<f64> {
         let limit = self.limit() as f64;
         if sample.failed {
-            if self.led.fail(sample, KEEP) {
+            if self.backoff.fail(sample, KEEP) {
                 self.block = Block::after(limit);
             }
             return None;
@@ -71,9 +71,9 @@ impl Probed {
     }
 
     fn judge(&mut self, limit: f64, mean: f64) -> Option<f64> {
-        if self.is_probing || limit <= self.led.bounds.least as f64 {
+        if self.is_probing || limit <= self.backoff.bounds.least as f64 {
             self.base = mean;
-            self.probed_at = self.led.limit;
+            self.probed_at = self.backoff.limit;
             self.blocks = 0;
             let was_probing = std::mem::take(&mut self.is_probing);
             return if was_probing { None } else { Some(1.0) };

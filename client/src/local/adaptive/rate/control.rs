@@ -86,12 +86,12 @@ impl RateBounds {
 
 /// A rate within its bounds, and the steps that all controllers share.
 #[derive(Clone, Debug)]
-struct Led {
+struct SteppedRate {
     bounds: RateBounds,
     rate: f64,
 }
 
-impl Led {
+impl SteppedRate {
     /// Part of a window's calls that may fail without an effect.
     const TOLERATED: f64 = 0.01;
     /// Factor of the square root of the calls that a window allows.
@@ -180,7 +180,7 @@ fn secs(seen: &Window) -> f64 {
 /// ```
 #[derive(Clone, Debug)]
 pub struct RateAimd {
-    led: Led,
+    stepped: SteppedRate,
     keep: f64,
     step: Option<f64>,
 }
@@ -191,7 +191,7 @@ impl RateAimd {
     #[must_use]
     pub const fn new(bounds: RateBounds) -> Self {
         Self {
-            led: Led::new(bounds),
+            stepped: SteppedRate::new(bounds),
             keep: KEEP,
             step: None,
         }
@@ -214,12 +214,12 @@ impl RateAimd {
 
 impl RateController for RateAimd {
     fn rate(&self) -> f64 {
-        self.led.rate
+        self.stepped.rate
     }
 
     fn window(&mut self, seen: &Window) {
-        if !self.led.fail(seen, self.keep) {
-            self.led.grow(seen, self.step);
+        if !self.stepped.fail(seen, self.keep) {
+            self.stepped.grow(seen, self.step);
         }
     }
 }
@@ -254,7 +254,7 @@ impl RateController for RateAimd {
 /// ```
 #[derive(Clone, Debug)]
 pub struct RateVegas {
-    led: Led,
+    stepped: SteppedRate,
     /// In nanoseconds.
     best: f64,
     /// Number of used windows since the best latency was measured.
@@ -278,7 +278,7 @@ impl RateVegas {
     #[must_use]
     pub const fn new(bounds: RateBounds) -> Self {
         Self {
-            led: Led::new(bounds),
+            stepped: SteppedRate::new(bounds),
             best: f64::INFINITY,
             seen: 0,
             measures: None,
@@ -296,9 +296,9 @@ impl RateVegas {
             let served = seen.served as f64 / span;
             let cost = seen.served as f64 / calls;
             let to = served - (queue - long) * cost / (2.0 * span);
-            self.led.shrink(to, seen, Self::DRAIN);
+            self.stepped.shrink(to, seen, Self::DRAIN);
         } else if queue < short {
-            self.led.grow(seen, None);
+            self.stepped.grow(seen, None);
         }
         queue > long
     }
@@ -306,28 +306,28 @@ impl RateVegas {
     fn measure_anew(&mut self, is_long: bool) {
         if self.seen > Self::PROBE[usize::from(is_long)] {
             self.seen = 0;
-            self.measures = Some(self.led.rate);
-            self.led.rate = self.led.bounds.clip(self.led.rate * Self::LESS);
+            self.measures = Some(self.stepped.rate);
+            self.stepped.rate = self.stepped.bounds.clip(self.stepped.rate * Self::LESS);
         }
     }
 }
 
 impl RateController for RateVegas {
     fn rate(&self) -> f64 {
-        self.led.rate
+        self.stepped.rate
     }
 
     fn window(&mut self, seen: &Window) {
         let measured = self.measures.take();
-        if self.led.fail(seen, KEEP) || seen.succeeded == 0 {
+        if self.stepped.fail(seen, KEEP) || seen.succeeded == 0 {
             return;
         }
         let [low, high] = latency(seen);
         if let Some(before) = measured {
-            (self.best, self.led.rate) = (high, before);
+            (self.best, self.stepped.rate) = (high, before);
             return;
         }
-        self.seen += u64::from(self.led.is_used(seen));
+        self.seen += u64::from(self.stepped.is_used(seen));
         self.best = self.best.min(high);
         let is_long = self.follow(seen, low);
         self.measure_anew(is_long);
@@ -357,7 +357,7 @@ impl RateController for RateVegas {
 /// ```
 #[derive(Clone, Debug)]
 pub struct RateGradient {
-    led: Led,
+    stepped: SteppedRate,
 }
 
 impl RateGradient {
@@ -368,26 +368,27 @@ impl RateGradient {
     #[must_use]
     pub const fn new(bounds: RateBounds) -> Self {
         Self {
-            led: Led::new(bounds),
+            stepped: SteppedRate::new(bounds),
         }
     }
 }
 
 impl RateController for RateGradient {
     fn rate(&self) -> f64 {
-        self.led.rate
+        self.stepped.rate
     }
 
     fn window(&mut self, seen: &Window) {
-        if self.led.fail(seen, KEEP) || seen.succeeded == 0 {
+        if self.stepped.fail(seen, KEEP) || seen.succeeded == 0 {
             return;
         }
         let [low, _] = latency(seen);
         let gradient = (Self::TOLERANCE * nanos(seen.usual) / low.max(1.0)).min(1.0);
         if gradient < 1.0 {
-            self.led.shrink(gradient * self.led.rate, seen, Self::DRAIN);
+            self.stepped
+                .shrink(gradient * self.stepped.rate, seen, Self::DRAIN);
         } else {
-            self.led.grow(seen, None);
+            self.stepped.grow(seen, None);
         }
     }
 }

@@ -5,14 +5,14 @@ use aliquot_core::unit::Tick;
 
 /// A limit within its bounds, which failures lower.
 #[derive(Clone, Debug)]
-pub(super) struct Led {
+pub(super) struct FailureBackoff {
     pub(super) bounds: Bounds,
     pub(super) limit: f64,
     /// When a failure last lowered the limit.
     lowered: Tick,
 }
 
-impl Led {
+impl FailureBackoff {
     pub(super) const fn new(bounds: Bounds) -> Self {
         Self {
             bounds,

@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 /// Reason why a stream is not served, or no longer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum StreamEnd {
     /// The node has its maximum number of streams. Nothing was opened.
     #[error("sessions = more than {most}: must be at most {most} on this node; try another")]
     Full {
@@ -43,7 +43,7 @@ pub enum Refused {
     Stopping,
 }
 
-impl Refused {
+impl StreamEnd {
     /// Describes a field whose value is not allowed.
     pub(super) fn field(field: &str, value: impl fmt::Debug, allowed: impl fmt::Display) -> String {
         format!("{field} = {value:?}: must be {allowed}")
@@ -61,8 +61,8 @@ impl Refused {
     }
 }
 
-impl From<Refused> for Status {
-    fn from(refused: Refused) -> Self {
-        Self::new(refused.code(), refused.to_string())
+impl From<StreamEnd> for Status {
+    fn from(end: StreamEnd) -> Self {
+        Self::new(end.code(), end.to_string())
     }
 }
