@@ -91,7 +91,7 @@
 //! | concurrency or a rate that adapts to a dependency | [`adaptive`] |
 //! | protection of a backend that rejects or does not answer | [`adaptive::Throttle`], [`breaker::Breaker`] |
 //! | limits in front of a service | [`RateLimitLayer`], with keys from [`http::key`]; [`http::RequestLimits`] for several; [`http::PermitLayer`] for requests in flight |
-//! | outgoing calls that obey `Retry-After` | [`http::RetryAfterLayer`] |
+//! | outgoing calls that respect `Retry-After` | [`http::RetryAfterLayer`] |
 //! | dry runs and emergency switches | [`observe::Mode`], [`observe::Switched`] |
 //! | one action for many events | [`debounce`] |
 //! | figures and health | [`observe::Watch`], [`Client::health`] |
@@ -108,8 +108,8 @@
 //!   request took nothing.
 //! - Tokens that were taken are put back or settled through the value that the method returned.
 //! - A decision takes no lock and allocates nothing. [`Client::limiter`] takes a lock for one lookup.
-//! - Each type that a program creates has an example on its page. What it gets from one (errors, receipts,
-//!   figures) and the enums that set it up are used there.
+//! - Each type that a program creates has an example on its page. That example also uses the types that it returns,
+//!   such as errors, receipts and figures, and the enums that configure it.
 //!
 //! # Cargo features
 //!
@@ -120,7 +120,7 @@
 //!
 //! # Central mode
 //!
-//! Three tokens cannot be dealt to forty clients. A budget that is too scarce for shares is decided in central
+//! Three tokens cannot be divided among forty clients. A budget that is too scarce for shares is decided in central
 //! mode: one node, the budget's home, holds all of it and decides each request. The client then holds nothing:
 //!
 //! - [`Limiter::try_acquire`] is refused as [`Reason::NoShare`].
@@ -128,17 +128,18 @@
 //!   one round trip.
 //! - The home node decided at some time between [`Admission::asked_at`] and [`Admission::decided_at`].
 //!
-//! A part of fewer than eight tokens of burst is nearly as scarce: it overflows whenever its callers pause. If
-//! its tokens are spent, the calls that may wait ask the client's node. While two clients of a node do so, their
+//! A part of fewer than eight tokens of burst is nearly as scarce: its bucket overflows whenever its callers pause.
+//! If its tokens are spent, the calls that may wait send a request to the client's node. While two clients of a
+//! node do so, their
 //! parts stay at the node, which decides their requests, each for one round trip. A process that only uses
-//! [`Limiter::try_acquire`] never asks, and keeps its part. While callers wait for costs that no part holds,
+//! [`Limiter::try_acquire`] never asks, and keeps its part. While callers wait for a cost that exceeds every part,
 //! the whole budget is in central mode.
 //!
 //! # Forks, stops and suspends
 //!
-//! A forked process that keeps its parent's memory must not use its parent's client: create another one. If
-//! the child's runtime continues with that client all the same, the session detects it and holds nothing
-//! until it has a session of its own. This takes at most one lease.
+//! A forked process that keeps its parent's memory must not use its parent's client: create another one. If the
+//! child's runtime nevertheless continues with that client, the client detects the fork and holds nothing until it
+//! has a session of its own. This takes at most one lease.
 //!
 //! A process that is stopped in the middle of a decision may, when it continues, finish that one decision under
 //! its former lease: at most one decision per thread.
@@ -152,8 +153,8 @@
 //!
 //! # Platforms
 //!
-//! Developed and tested on Linux, on x86-64. What depends on the platform is in four files, each with code for
-//! the others too, which was read but not compiled or run there:
+//! The crate is developed and tested on Linux on x86-64. The code that depends on the platform is in four files.
+//! Each also has code for other platforms, which was reviewed but neither compiled nor run there:
 //!
 //! | file in `client/src` | Linux, x86-64 | elsewhere |
 //! |---|---|---|

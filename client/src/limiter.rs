@@ -234,9 +234,9 @@ impl Limiter {
 
     /// Takes `n` tokens, and waits for them in line: first come, first served.
     ///
-    /// A limit of this process books the place in line at once, so no later caller goes before it. If a caller
-    /// before it gives up, or if the rate or the burst is changed ([`Limiter::set_limit`]), the whole line is
-    /// served accordingly earlier or later.
+    /// A limit of this process books the place in line at once, so no later caller goes before it. If an earlier
+    /// caller gives up, or if the rate or the burst is changed ([`Limiter::set_limit`]), all callers behind it are
+    /// served correspondingly earlier or later.
     ///
     /// A wait ends with a tick of the runtime's timer, which is about a millisecond. With a burst of less than
     /// what the rate makes in two of them, a loop of single waits gets less than the rate, because the tokens
@@ -248,7 +248,7 @@ impl Limiter {
     /// - as long as necessary for tokens that time makes;
     /// - at most 250 ms for a budget that is not known yet
     ///   ([`ClientBuilder::cold_wait`](crate::ClientBuilder::cold_wait));
-    /// - at most 1 s for capacity that a node must bring;
+    /// - at most 1 s for capacity that a node must grant;
     /// - at most 1 s from the end of a lease for the next one; after that second no caller begins to wait.
     ///
     /// More than the burst of the whole budget is refused at once. For a budget in central mode the first
@@ -256,13 +256,13 @@ impl Limiter {
     /// part held here can never have `n` tokens, or has fewer than eight tokens of burst.
     ///
     /// Dropping the future leaves the line, gives up the request to the home node, and takes nothing, however
-    /// many callers wait behind it. Only if a reservation was booked behind it ([`Limiter::reserve`]) and is not
-    /// due yet, its tokens are lost, because the reservation keeps its time. A
-    /// decision of the home node that is on its way at that time is lost.
+    /// many callers wait behind it. The one exception: if a reservation was booked behind it ([`Limiter::reserve`])
+    /// and is not due yet, its tokens are lost, because the reservation keeps its time. A decision of the home node
+    /// that is in flight at that time is lost.
     ///
     /// # Errors
     ///
-    /// [`Refused`] if waiting does not help, or if the tokens did not come in these times; nothing was taken.
+    /// [`Refused`] if waiting does not help, or if the tokens did not arrive within these times; nothing was taken.
     ///
     /// # Panics
     ///
@@ -272,8 +272,8 @@ impl Limiter {
         self.wait(n, None, RetryPolicy::Waits).await
     }
 
-    /// [`Limiter::acquire`] that waits at most `most`, and as long for a budget that is not known yet. Refuses at
-    /// once if the tokens cannot be there in time.
+    /// [`Limiter::acquire`] that waits at most `most`, also for a budget that is not known yet. Refuses at
+    /// once if the tokens cannot be available in time.
     ///
     /// # Errors
     ///
@@ -287,21 +287,22 @@ impl Limiter {
         self.wait(n, Some(most), RetryPolicy::Waits).await
     }
 
-    /// Takes `n` tokens, and asks a node once if they are not held here.
+    /// Takes `n` tokens. If this process does not hold them, it asks a node once.
     ///
-    /// - If the budget is in central mode, its home node decides, within a round trip. After it refused,
-    ///   requests for as much or more are refused here for up to 20 ms without asking. If others hold what the home
-    ///   lacks, it recalls it, and the call asks again for as long as a share may take to arrive, at most a second. The client's node decides
+    /// - If the budget is in central mode, its home node decides, within a round trip. After a refusal by the home,
+    ///   requests for the same number of tokens or more are refused here for up to 20 ms without asking it. If
+    ///   other holders have the tokens that the home lacks, the home recalls them, and the call asks again until
+    ///   they may have arrived, for at most a second. The client's node decides
     ///   in the same way if the part held here has fewer than eight tokens of burst and they are spent, and
     ///   a larger part may arrive within 250 ms.
     /// - If nothing of the budget is held here, the home node is asked too, and a share that arrives within
     ///   250 ms is used.
     /// - If the budget is not known yet, the call waits for it, at most
     ///   [`ClientBuilder::cold_wait`](crate::ClientBuilder::cold_wait).
-    /// - If the tokens were not dealt here yet and the rest of the budget may have them, the call waits at
-    ///   most 250 ms for more: for a quota, for a cost above what the part held here can ever have, and for a
-    ///   part of a rate whose tokens are spent. While no node brings any, one caller at a time waits, or one a
-    ///   second if nothing comes at all, and the others are refused at once.
+    /// - If the part held here lacks the tokens but the rest of the budget may have them, the call waits at most
+    ///   250 ms for more. This concerns quotas, costs that the part held here can never have, and a part of a rate
+    ///   whose tokens are spent. While no tokens arrive, one caller at a time waits (one per second if none arrive
+    ///   at all), and the others are refused at once.
     /// - If the lease ended less than a second ago, the call waits at most 250 ms for the next one.
     ///
     /// # Errors

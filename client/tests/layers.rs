@@ -301,7 +301,7 @@ fn a_refusal_names_the_layer_that_must_be_waited_for_the_longest() {
     );
     assert_eq!(
         refused.to_string(),
-        "slow: refused: the tokens are not there yet"
+        "slow: refused: not enough tokens are available yet"
     );
     assert_eq!(layers.peek(1).expect_err("both are empty"), refused);
     // A refusal that no wait helps counts as the longest; of two, the first.

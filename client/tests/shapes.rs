@@ -435,7 +435,7 @@ fn a_cost_above_a_window_names_both() {
     let fixed = FixedWindow::new(10, SECOND).expect("a window");
     let refused = fixed.try_acquire_at(11, at(0)).expect_err("too much");
     assert!(refused.is_never());
-    let text = "refused: more than can be had at once: the cost is 11, and the burst 10";
+    let text = "refused: more than can be admitted at once: the cost is 11, and the burst 10";
     assert_eq!(refused.to_string(), text);
     let log = SlidingLog::new(10, SECOND).expect("a log");
     assert_eq!(log.try_acquire_at(11, at(0)), Err(refused));

@@ -53,8 +53,8 @@ use std::process::ExitCode;
 
 /// One global rate limit across a whole fleet.
 ///
-/// `aliquot serve` runs a node of the coordinator, and `aliquot agent` its faces beside a
-/// service. Every other command talks to any node of a running cluster.
+/// `aliquot serve` runs a node of the coordinator, and `aliquot agent` runs faces beside a service. Every other
+/// command talks to any node of a running cluster.
 #[derive(Debug, Parser)]
 #[command(
     name = "aliquot",
@@ -87,7 +87,7 @@ Examples:
   aliquot budget usage tenant/42/reads      the limit in force and its usage
   aliquot check tenant/42/reads             decide one request, as a service does
   aliquot cluster status                    the leader and the size of the cluster
-  aliquot import envoy ratelimit/config     budgets from rules for Envoy
+  aliquot import envoy ratelimit/config     convert rules for Envoy into budgets
   aliquot rls --compat                      Envoy's rate limit service
   aliquot top                               the busiest keys, live
 
@@ -98,13 +98,13 @@ Exit codes:
      does not help
   3  no node could be reached; nothing was changed
   4  `aliquot serve`: this version cannot read an entry or a snapshot of the log; the message says
-     what to do. `aliquot demo`: nothing was shown, because the machine was busy";
+     what to do. `aliquot demo`: inconclusive, because the machine was too busy";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a node of the coordinator
     Serve(Box<serve::Args>),
-    /// Run the faces of a node beside a service
+    /// Run an agent: faces beside a service, as a client of the cluster
     Agent(Box<agent::Args>),
     /// Write, read and compare budgets
     Budget(budget::Args),
@@ -112,9 +112,9 @@ enum Command {
     Cluster(cluster::Args),
     /// Decide one request, and spend its tokens if it is admitted
     Check(check::Args),
-    /// Show the rule and the budget of a key that a face is asked for
+    /// Show which rule and which budget a face applies to a key
     ExplainKey(Box<explain_key::Args>),
-    /// Make budgets of the rules of another rate limiter
+    /// Convert the rules of another rate limiter into budgets
     Import(import::Args),
     /// Run Envoy's rate limit service, in place of envoyproxy/ratelimit
     Rls(rls::Args),

@@ -374,7 +374,9 @@ impl Running {
             }
         }
         if timer::timeout(LEAVE, self.handle.leave()).await.is_err() {
-            tracing::warn!("not everything was returned in time; the rest is free after a lease");
+            tracing::warn!(
+                "not everything was returned in time; the rest becomes free when this node's lease has ended"
+            );
         }
     }
 }
@@ -382,8 +384,8 @@ impl Running {
 /// Forms a cluster or joins one, and logs the result.
 async fn form(raft: Raft) {
     match raft.form().await {
-        Ok(()) => tracing::info!("part of the cluster"),
-        Err(error) => tracing::error!(%error, "not part of the cluster"),
+        Ok(()) => tracing::info!("joined the cluster"),
+        Err(error) => tracing::error!(%error, "could not join the cluster"),
     }
 }
 

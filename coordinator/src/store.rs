@@ -77,9 +77,9 @@ pub struct SnapshotItem {
 }
 
 /// Instructions to the operator for a directory that cannot be used any more.
-pub(crate) const START_ANEW: &str = "move the node's data directory away and start it again: it joins as a new \
-     node and gets everything from the others, at its old address by itself, at another one \
-     by `aliquot cluster replace OLD NEW`";
+pub(crate) const START_ANEW: &str = "move the node's data directory away and start the node again: it joins as a \
+                                     new node and copies everything from the others. At its old address it joins by \
+                                     itself; at another address, run `aliquot cluster replace OLD NEW`";
 
 /// Maximum number of bytes of a named value.
 pub const VALUE_BYTES_MAX: usize = 4096;
@@ -152,7 +152,7 @@ fn check_value(name: &str, value: &[u8]) -> Result<(), StoreError> {
     Err(StoreError::Refused {
         what: format!("writing the value {name}"),
         reason: format!(
-            "it has {} bytes, and {VALUE_BYTES_MAX} are the most",
+            "it has {} bytes; at most {VALUE_BYTES_MAX} are allowed",
             value.len()
         ),
     })

@@ -90,7 +90,7 @@ async fn the_configuration_is_printed_with_its_origins_and_mistakes_are_told() {
         &[],
         &[
             "2 settings are wrong",
-            "node.toml:1) is no setting; did you mean \"lease\"?",
+            "node.toml:1) is not a setting; did you mean \"lease\"?",
             "listen = \"here\"",
         ],
     );
@@ -151,7 +151,7 @@ async fn budgets_are_applied_shown_and_withdrawn() {
     check(
         &text,
         0,
-        &["FLOOR", "No client holds any of it."],
+        &["FLOOR", "No client holds a part of it."],
         &["node 1 is left out"],
     );
     assert_eq!(
@@ -159,9 +159,14 @@ async fn budgets_are_applied_shown_and_withdrawn() {
         serde_json::json!([])
     );
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
-    check(&gone, 0, &["jobs withdrawn; keys: 1."], &[]);
+    check(&gone, 0, &["jobs deleted; keys: 1."], &[]);
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
-    check(&gone, 1, &[], &["there is no budget for jobs"]);
+    check(
+        &gone,
+        1,
+        &[],
+        &["there is no budget with exactly the key jobs"],
+    );
     let none = node.run(&["budget", "usage", "zebra"], "").await;
     check(&none, 1, &[], &["no budget matches the key zebra"]);
 }
@@ -337,7 +342,7 @@ async fn an_apply_that_is_interrupted_says_how_much_is_made_and_goes_on_when_it_
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     // The second answer may not have arrived.
-    let told = |made: u32| format!("interrupted\n{made} of 5000 changes are made;");
+    let told = |made: u32| format!("interrupted\n{made} of 5000 changes were made;");
     assert!(
         [1_024, 2_048]
             .iter()
@@ -379,7 +384,12 @@ async fn the_cluster_is_shown_and_changed() {
     check(&add, 0, &["node-4:7101 has joined"], &[]);
     node.fake.remove(7);
     let again = node.run(&["cluster", "remove", "7"], "").await;
-    check(&again, 0, &["Node 7 has left. This was already so"], &[]);
+    check(
+        &again,
+        0,
+        &["Node 7 has left. Nothing was changed: this was already the case"],
+        &[],
+    );
     assert_eq!(node.fake.changes().len(), 2);
     for order in ["promote", "remove"] {
         let refused = node.run(&["cluster", order, "9"], "").await;
@@ -526,7 +536,7 @@ async fn a_silent_endpoint_is_passed_over_and_a_lost_question_is_told_as_one() {
         3,
         &[],
         &[
-            "no node gave a session; nothing was taken",
+            "no node opened a session; nothing was charged",
             "no session within 50ms",
         ],
     );

@@ -117,14 +117,14 @@ fn an_unknown_key_is_refused_with_its_line_and_what_was_meant() {
     check_refused(
         "\nleese = \"3s\"\n[cluster]\nid = \"x\"\npears = []\n[zebra]\nstripes = 3\n",
         &[
-            r#"cluster.pears (node.toml:5) is no setting; did you mean "cluster.peers"?"#,
-            r#"leese (node.toml:2) is no setting; did you mean "lease"?"#,
-            "zebra (node.toml:6) is no setting; `aliquot serve --print-config` shows all",
+            r#"cluster.pears (node.toml:5) is not a setting; did you mean "cluster.peers"?"#,
+            r#"leese (node.toml:2) is not a setting; did you mean "lease"?"#,
+            "zebra (node.toml:6) is not a setting; `aliquot serve --print-config` shows all settings",
         ],
     );
     check_refused(
         "id = \"x\"",
-        &[r#"id (node.toml:1) is no setting; did you mean "cluster.id"?"#],
+        &[r#"id (node.toml:1) is not a setting; did you mean "cluster.id"?"#],
     );
     check_refused("tls = 3", &["tls (node.toml:1) must be a table"]);
     check_refused(
@@ -271,7 +271,7 @@ fn the_peers_contain_the_node_itself() {
     );
     check_refused(
         "listen = \"127.0.0.1:5\"\npeer_listen = \"127.0.0.1:5\"",
-        &["is listen's address already"],
+        &["is already the address of listen"],
     );
 }
 
@@ -284,7 +284,7 @@ fn off_loopback_plaintext_must_be_accepted_in_so_many_words() {
     );
     check_refused(
         "listen = \"0.0.0.0:7001\"\ninsecure = true",
-        &["must be given, because listen = \"0.0.0.0:7001\""],
+        &["because no other host can connect to listen = \"0.0.0.0:7001\""],
     );
     let config = load(&format!("{open}insecure = true")).unwrap().config;
     assert_eq!(config.security, Security::Insecure);
@@ -310,7 +310,9 @@ fn off_loopback_plaintext_must_be_accepted_in_so_many_words() {
     );
     check_refused(
         &format!("{tls}clients = [\"*\", \"billing.example tenant/42\"]"),
-        &["tls.clients = \"*\" (node.toml:5) must not stand beside a name with prefixes"],
+        &[
+            "tls.clients = \"*\" (node.toml:5) must not be listed together with a name that has prefixes",
+        ],
     );
     for wrong in ["a b*", "a /b", "not_a-host!", "* tenant/"] {
         let expect = format!(
@@ -349,7 +351,7 @@ fn faces_are_off_unless_they_have_an_address() {
     );
     check_refused(
         "[faces]\nhttp_listen = \"127.0.0.1:7001\"",
-        &["is listen's address already"],
+        &["is already the address of listen"],
     );
     check_refused(
         "[faces]\nhttp_listen = \"7301\"\nrules = [\"x\"]",
@@ -394,7 +396,7 @@ fn an_unknown_variable_is_reported_and_stops_no_node() {
     let loaded = Config::load(&sources("", &env, &[])).unwrap();
     assert_eq!(
         loaded.warnings,
-        ["the variable ALIQUOT_LISEN means nothing here; did you mean ALIQUOT_LISTEN?"]
+        ["the variable ALIQUOT_LISEN is not a setting; did you mean ALIQUOT_LISTEN?"]
     );
 }
 

@@ -269,7 +269,7 @@ fn a_warning_about_a_variable_has_the_format_of_the_log() {
     let variables = [("ALIQUOT_LEESE", "3s"), ("ALIQUOT_LOG_FORMAT", "json")];
     let (exit, lines) = lines_in_json(&["agent"], &variables);
     assert_eq!((exit, lines.len()), (Some(2), 2), "{lines:?}");
-    let warning = "WARN the variable ALIQUOT_LEESE means nothing here; did you mean ALIQUOT_LEASE?";
+    let warning = "WARN the variable ALIQUOT_LEESE is not a setting; did you mean ALIQUOT_LEASE?";
     assert_eq!(lines[0], warning);
     assert!(lines[1].starts_with("ERROR no face is on"), "{lines:?}");
 }

@@ -4,23 +4,23 @@ use crate::bucket::limit::Limit;
 use aliquot_core::unit::Span;
 use std::time::Duration;
 
-/// State of a limit, as header fields tell it.
+/// State of a limit, as header fields report it.
 ///
 /// A decision returns the state that it left ([`Limiter::decide`](crate::Limiter::decide)):
-/// `remaining` then has this request's cost taken off, and not what other threads took since. Tokens that other
+/// `remaining` then excludes this request's cost, but not what other threads have taken since. Tokens that other
 /// threads hold in advance ([`Limiter::unbatched`](crate::Limiter::unbatched)) are added as an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitInfo {
     /// Tokens per window. For a leased limit those of the whole budget, as far as its node tells them.
     pub limit: u64,
-    /// The window, in whole seconds. For a quota it is the usual length of a period: 30 days for a month, 365 for a
-    /// year. `None` if no time makes the tokens.
+    /// The window, in whole seconds. For a quota it is the usual length of a period: 30 days for a month, 365 days
+    /// for a year. `None` if the tokens are not refilled by time.
     pub window: Option<u64>,
     /// Tokens that this process can admit now. For a leased limit what is left of its **share**, which may be less
     /// than what is left of the budget. For a budget in central mode what its home node has left.
     pub remaining: u64,
-    /// Time until nothing is used any more: until the bucket is full, the window empty, or the period of a quota
-    /// over. `None` if no time brings that about, or if it is not known.
+    /// Time until the limit is unused again: until the bucket is full, the window is empty, or the period of a
+    /// quota is over. `None` if time alone does not achieve that, or if it is not known.
     pub reset: Option<Duration>,
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// A rate: tokens per time span, or no limit.
 ///
-/// A rate is never rounded up. It is exact if two things hold: each nanosecond makes a whole number of
-/// tokens, or of equal parts of a token, and the bucket holds at most `2⁴⁶` of these parts. That is up to
+/// A rate is never rounded up. It is exact if each nanosecond produces a whole number of tokens, or of equal
+/// fractions of a token, and the bucket holds at most `2⁴⁶` of these fractions. That is up to
 /// 70,000 tokens at any rate, and more at round ones. Any other rate is exact to one part in 10⁸ if its
 /// bucket fills within ten years.
 ///
@@ -44,7 +44,7 @@ pub enum LimitError {
         per: Duration,
     },
     /// The rate is negative, too large, or not a number.
-    #[error("rate: {per_sec} a second is no rate; 0 to 10¹² are allowed")]
+    #[error("rate: {per_sec} per second is not a valid rate; 0 to 10¹² are allowed")]
     NoRate {
         /// Tokens per second that were given.
         per_sec: f64,
@@ -78,7 +78,7 @@ pub enum LimitError {
         percent: u32,
     },
     /// The limit counts permits, which have no rate.
-    #[error("rate: permits have none; their number is set as the burst")]
+    #[error("rate: a limiter of permits has no rate; set the number of permits as its burst")]
     Permits,
     /// The bounds of a rate controller are out of range, or in the wrong order.
     #[error(
@@ -97,10 +97,12 @@ pub enum LimitError {
         percent: u32,
     },
     /// A controller of concurrency was given a limit of tokens.
-    #[error("permits: this limit is of tokens; a controller sets how many are in flight")]
+    #[error(
+        "permits: this limiter counts tokens; a controller of concurrency needs a limiter of permits"
+    )]
     NoPermits,
     /// The limit belongs to the coordinator, and is changed there by its budget.
-    #[error("the limit of {what} belongs to the coordinator: its budget is changed there")]
+    #[error("the limit of {what} belongs to the coordinator: change its budget there")]
     NotOwn {
         /// The limit that was to be changed.
         what: &'static str,
@@ -123,7 +125,7 @@ pub(crate) struct Fitted {
 }
 
 impl Limit {
-    /// Makes no tokens: only those that are there at the start are admitted.
+    /// Produces no tokens: only the initial burst is admitted.
     pub const ZERO: Self = Self::per_sec(0);
 
     /// Admits everything, whatever the burst.

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | Linux, Android | `CLOCK_BOOTTIME` | yes | `CLOCK_MONOTONIC_COARSE`, up to a kernel tick late |
 //! | macOS, iOS | `CLOCK_MONOTONIC` | yes, as Apple documents it | the same as [`boot`] |
-//! | Windows and others | [`std::time::Instant`] | depends on the system | the same as [`boot`] |
+//! | Windows and others | [`std::time::Instant`] | depends on the operating system | the same as [`boot`] |
 //!
 //! Where suspended time does not count, a process keeps its lease for as long as its host was suspended.
 

@@ -29,7 +29,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[cfg(feature = "cluster")]
 use tonic::transport::server::TcpConnectInfo;
 
-/// Returns this text for each request: the fixed part of a key.
+/// Returns a fixed text for each request, as the constant part of a key.
 ///
 /// ```
 /// use aliquot_client::http::key;
@@ -86,7 +86,7 @@ pub fn path() -> impl Fn(&Parts) -> Option<String> + Send + Sync + 'static {
 }
 
 /// Returns the route that the server's router has matched, such as `users/{id}`; `None` if `matched` finds
-/// none. A router knows the route only inside of it: with axum, use `Router::route_layer`.
+/// none. A layer sees the route only inside the router: with axum, use `Router::route_layer`.
 ///
 /// ```
 /// # struct MatchedPath(String);

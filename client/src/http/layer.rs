@@ -68,8 +68,8 @@ use tower_service::Service;
 ///
 /// A limiter of permits ([`Limiter::local_permits`], or a leased concurrency budget) works here as one of tokens
 /// does: each request takes one permit, whatever its cost, and holds it until the body of the response has been sent
-/// or is dropped ([`PermitBody`]). A request that finds none free is refused, except that it waits for a permit that a
-/// node may bring. For requests that wait in line, use [`PermitLayer`].
+/// or is dropped ([`PermitBody`]). A request that finds none free is refused, unless a node may still grant one;
+/// then it waits for that. For requests that wait in line, use [`PermitLayer`].
 ///
 /// ```no_run
 /// use aliquot_client::http::{Fields, key};
@@ -205,7 +205,7 @@ impl<A> RateLimitLayer<A> {
     /// Adds paths that are not limited, such as health checks and metrics. A path that ends in `/*` matches
     /// everything below it. The paths of several calls add up.
     ///
-    /// A path is left out only as it is written here: neither percent-encoding nor `..` leads out of a limit.
+    /// The exemption applies only to these paths: neither percent-encoding nor `..` can be used to avoid a limit.
     #[must_use]
     pub fn except<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         let paths = paths.into_iter().map(|path| path.into().into_boxed_str());
@@ -235,7 +235,7 @@ impl<A> RateLimitLayer<A> {
         self
     }
 
-    /// Sets what becomes of a request without a key. The default is [`NoKey::Refuse`]. Among several limits
+    /// Sets the treatment of a request without a key. The default is [`NoKey::Refuse`]. Among several limits
     /// each has a setting of its own: [`RequestLimits::without_key`].
     #[must_use]
     pub fn without_key(mut self, no_key: NoKey) -> Self {
@@ -243,8 +243,8 @@ impl<A> RateLimitLayer<A> {
         self
     }
 
-    /// Sets what becomes of a request for which the limit is not set up. The default is
-    /// [`Misconfigured::Refuse`]. Either is logged.
+    /// Sets the treatment of a request whose limit is not set up. The default is [`Misconfigured::Refuse`]. Both
+    /// treatments are logged.
     #[must_use]
     pub fn misconfigured(mut self, misconfigured: Misconfigured) -> Self {
         self.options().misconfigured = misconfigured;
@@ -259,7 +259,8 @@ impl<A> RateLimitLayer<A> {
         self
     }
 
-    /// Sets the clock that [`Reset::Epoch`] is told by. The default is the [`HostClock`](crate::clock::HostClock).
+    /// Sets the clock that [`Reset::Epoch`] is computed with. The default is the
+    /// [`HostClock`](crate::clock::HostClock).
     #[must_use]
     pub fn clock(mut self, clock: SharedClock) -> Self {
         self.options().clock = clock;

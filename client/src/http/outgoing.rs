@@ -138,7 +138,8 @@ impl Default for RetryAfterLayer {
 }
 
 impl RetryAfterLayer {
-    /// Makes a layer whose calls wait at most 30 seconds, and that believes a server for at most an hour.
+    /// Makes a layer whose calls wait at most 30 seconds, and that honours a server's `Retry-After` for at most an
+    /// hour.
     #[must_use]
     pub fn new() -> Self {
         let manners = Manners {
@@ -160,8 +161,8 @@ impl RetryAfterLayer {
         self
     }
 
-    /// Sets the maximum time for which a server is believed. A server that asks for more is called again
-    /// after this time.
+    /// Sets the maximum `Retry-After` that is honoured. A server that asks for more is called again after this
+    /// time.
     #[must_use]
     pub const fn max_retry_after(mut self, most: Duration) -> Self {
         self.manners.most = most;

@@ -18,7 +18,8 @@ use limit_set::{ClockSource, LimitSet};
 ///
 /// The limits are asked in the order given, so put the cheapest and the likeliest to refuse first. If one
 /// refuses, those before it put back what they took, as if they had not been asked. Those behind it are only
-/// peeked at. The refusal names the limit with the longest wait, because that one decides when a retry may
+/// queried, without taking anything. The refusal names the limit with the longest wait, because that one decides
+/// when a retry may
 /// succeed. Nothing is allocated.
 ///
 /// Each limit decides by its own clock, which is read when its turn comes: a reading of one clock is
@@ -205,8 +206,8 @@ impl<const N: usize> Charge<'_, N> {
     /// Settles the charge for its actual cost in each limit, by the limit's own clock: see
     /// [`Reservation::settle`](crate::Reservation::settle).
     ///
-    /// A window cannot owe tokens: of an excess it takes what is left of it. Returns the amounts that every limit put
-    /// back or took at least.
+    /// A window cannot owe tokens: if the cost is higher, it takes only what it has left. Returns the smallest
+    /// amount that any limit put back or took.
     pub fn settle(self, actual: u64) -> Settled {
         LimitSet(&self.limits).settle(&self.receipts, (self.tokens, actual), ClockSource::Own)
     }

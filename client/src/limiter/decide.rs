@@ -50,7 +50,7 @@ impl Limiter {
     /// many other threads decide at the same time. Tokens in the caches of other callers count as remaining, and
     /// are an estimate.
     ///
-    /// A cost of 0 takes nothing. It is admitted unless the level is below zero, and so serves as a look at the
+    /// A cost of 0 takes nothing. It is admitted unless the level is below zero, so it can be used to read the
     /// figures.
     pub fn decide(&self, n: u64) -> Decision {
         self.decide_at(n, self.now())
@@ -65,14 +65,15 @@ impl Limiter {
     /// [`Limiter::decide`] that also asks a node, once and for at most `most`, if the tokens are not held here: see
     /// [`Limiter::check`]. It never waits for tokens that time makes.
     ///
-    /// [`Duration::MAX`] allows as long as [`Limiter::check`] takes. With `most` zero no node is asked. A budget in
+    /// [`Duration::MAX`] sets no limit of its own: the call takes at most as long as [`Limiter::check`]. If `most`
+    /// is zero, no node is asked. A budget in
     /// central mode is then refused as [`Reason::Undecided`], as it is when its home node
     /// does not answer in time.
     ///
-    /// A refusal after a wait has the figures of that moment, which other callers may have changed since. An
-    /// admission by a home node has what that node had left after it; a refusal, or a cost of 0, what its last answer
-    /// to any caller told. A cost of 0 asks a node first if none told anything, or if nothing is held here outside
-    /// central mode.
+    /// A refusal after a wait carries the figures of the moment of the refusal, which other callers may have
+    /// changed since. An admission by a home node carries the number of tokens that the home had left afterwards. A
+    /// refusal, or a cost of 0, carries the number from the home's last answer to any caller. For a cost of 0, a
+    /// node is asked first if no answer is known, or if nothing is held here and the budget is not in central mode.
     ///
     /// # Panics
     ///
@@ -99,8 +100,8 @@ impl Limiter {
         }
     }
 
-    /// Takes a permit if one is free now, and returns the state of the limit together with the outcome: of permits
-    /// what [`Limiter::decide`] is of tokens. [`LimitInfo::remaining`] is what this decision left, however many other
+    /// Takes a permit if one is free now, and returns the state of the limit together with the outcome, as
+    /// [`Limiter::decide`] does for tokens. [`LimitInfo::remaining`] is what this decision left, however many other
     /// threads take and release permits at the same time.
     pub fn decide_permit(&self) -> Decision<Permit> {
         self.decide_permit_at(self.now())
@@ -115,8 +116,9 @@ impl Limiter {
         }
     }
 
-    /// Takes a permit if one is free, and waits for at most `most` for one that a node may bring, as
-    /// [`Limiter::decide_within`] does for tokens. It does not wait while all permits are in flight here. The figures
+    /// Takes a permit if one is free, and otherwise waits at most `most` for one that a node may grant, as
+    /// [`Limiter::decide_within`] does for tokens. It does not wait while all permits are in flight here. The
+    /// figures
     /// are those of [`Limiter::decide_within`].
     ///
     /// # Panics

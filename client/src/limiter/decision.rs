@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// Answer to a request: admitted or refused, with the state of the limit as this decision left it.
 ///
-/// It is all that an answer over a network carries: the limit, what remains, when it is whole again, and when a
-/// retry may succeed.
+/// It contains everything that an answer over a network needs: the limit, what remains of it, when it is full
+/// again, and when a retry may succeed.
 ///
 /// ```
 /// use aliquot_client::{Limit, Limiter};

@@ -17,12 +17,13 @@ impl Limiter {
     }
 
     /// Returns the limit and the window in seconds of the whole budget, as far as they are known here. They are known
-    /// also while nothing of the budget is held here, as in central mode. The window is `None` if no time makes the
-    /// tokens.
+    /// also while nothing of the budget is held here, as in central mode. The window is `None` if the tokens are
+    /// not refilled by time.
     ///
-    /// They are told as the budget's author wrote them: 100 per minute is 100 and 60. If the bucket holds more than
-    /// that, or if a node of an earlier version does not tell the words, they are the burst and the time that makes
-    /// it, or what a second makes if that is more. The window of a quota is the usual length of its period
+    /// They are returned as the budget's author wrote them: 100 per minute is 100 and 60. If the bucket holds more
+    /// than that, or if a node of an earlier version does not send them, they are the burst and the time in which
+    /// it refills, or one second and the tokens of one second if those are more. The window of a quota is the usual
+    /// length of its period
     /// ([`LimitInfo::window`]).
     #[must_use]
     pub fn whole_limit(&self) -> Option<(u64, Option<u64>)> {

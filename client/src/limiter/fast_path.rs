@@ -23,7 +23,7 @@ impl Limiter {
     /// limit, however long they are kept. Limits with a burst below 128 are never cached.
     ///
     /// The cost: a thread that stops deciding withholds at most that many tokens from other threads. About a
-    /// millisecond after those are refused, the cached tokens are lost.
+    /// millisecond after other threads are refused, the cached tokens are lost.
     ///
     /// An admission from the cache carries the tick at which its batch was taken ([`Admission::asked_at`] and
     /// [`Admission::decided_at`]). That may be two milliseconds ago while the thread goes on deciding, and longer
@@ -35,8 +35,9 @@ impl Limiter {
     ///
     /// A limiter with a clock of its own ([`Limiter::local_with`],
     /// [`ClientBuilder::clock`](crate::ClientBuilder::clock)) has no thread caches: each decision is made at a
-    /// reading of that clock. In any other, a request for one token that follows a refusal of one token may be
-    /// refused by the kernel's coarse clock, which is a few milliseconds late. That clock never admits.
+    /// reading of that clock. In any other limiter, a request for one token that follows a refusal of one token may
+    /// be refused according to the kernel's coarse clock, which is a few milliseconds late. That clock is never
+    /// used to admit.
     ///
     /// ```
     /// use aliquot_client::{Limit, Limiter};

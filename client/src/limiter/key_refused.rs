@@ -13,7 +13,7 @@ pub enum KeyRefused {
         reason: String,
     },
     /// The client has its maximum number of keys, and all of them are in use.
-    #[error("the client has {most} keys, all of them needed, and no room for another")]
+    #[error("the client has its maximum of {most} keys, and all of them are in use")]
     TooMany {
         /// Maximum number of keys.
         most: usize,

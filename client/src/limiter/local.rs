@@ -32,8 +32,9 @@ impl Limiter {
     /// - A request for 0 tokens is admitted unless the level is below zero.
     ///
     /// Where that package leaves a case open, this one makes no tokens: a clock that steps back does not pay
-    /// for an instant twice. A reservation that is cancelled while a later one waits gives nothing back; there, it
-    /// gives a part back, and several together more than the bucket has.
+    /// for an instant twice. A reservation that is cancelled while a later one waits gives nothing back. In
+    /// `golang.org/x/time/rate` it gives a part back, and several such cancellations together give back more than
+    /// the bucket has.
     ///
     /// # Errors
     ///
@@ -139,7 +140,8 @@ impl Limiter {
         Self::made(Limit::ZERO, permits, handle, Kind::Concurrency)
     }
 
-    /// Sets the rate from now on. The level stays the same. From no limit to a limit, the bucket starts full.
+    /// Sets the rate from now on. The level stays the same. If the limiter had no limit before, the bucket starts
+    /// full.
     /// Callers that wait are served at the new rate; reservations keep their times.
     ///
     /// Tokens that other threads took in advance ([`Limiter::unbatched`]) are lost at a change: at most
@@ -251,8 +253,8 @@ impl Limiter {
         self.own.as_ref().map(|own| own.lock().limit)
     }
 
-    /// Returns the number of tokens, with the fraction that is being made. Negative by what reservations owe;
-    /// infinite without a limit.
+    /// Returns the number of tokens, including fractions. It is negative if reservations owe tokens, and infinite
+    /// without a limit.
     #[must_use]
     pub fn tokens(&self) -> f64 {
         self.tokens_at(self.now())

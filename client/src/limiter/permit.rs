@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// A leased permit is valid for at most the budget's maximum hold. After [`Permit::until`] it is cancelled
 /// and no longer counts, whether it was dropped or not. A permit of this process has no such end.
 ///
-/// If the home node granted the permit (central mode) and it is dropped after the client was closed, it
-/// becomes free only after a lease and the maximum hold.
+/// If the home node granted the permit (central mode) and it is dropped after the client was closed, it becomes
+/// free only when a lease and the maximum hold have passed.
 ///
 /// ```
 /// use aliquot_client::Limiter;

@@ -58,16 +58,17 @@ pub struct Refused {
     /// Shortest wait after which a retry may succeed. `None` if waiting does not help, or if the wait is not
     /// known.
     ///
-    /// - Of a rate it is the time until the tokens are made: by the share that is held here, or, where that
-    ///   is small and a node was asked in vain, by the whole rate: small parts are one bucket at their node.
-    /// - Of a quota it is the end of the period, once everything of the period is given away. Before that, more may be
-    ///   dealt here at any time: at most 1 s.
-    /// - Of permits it is a hint of 50 ms, the time in which a node brings one. When a call ends and releases one is
-    ///   not known.
+    /// - For a rate, it is the time until the tokens are refilled: by the share held here, or by the whole rate if
+    ///   the share is small and a node was asked without success, because small parts share one bucket at their
+    ///   node.
+    /// - For a quota, it is the time until the end of the period if all tokens of the period are granted. Otherwise
+    ///   it is at most 1 s, because more may be granted here at any time.
+    /// - For permits, it is a hint of 50 ms, the time in which a node may grant one. It is not known when a call
+    ///   will release one.
     ///
-    /// The end of a period is decided by the wall clocks of a quorum of nodes. Unless these are set meanwhile, a wait
-    /// that was told is never too short. It is too long by at most three times the cluster's drift bound of the time
-    /// since a leader told it (0.3 % by default), and by the time that messages took.
+    /// The end of a period is decided by the wall clocks of a quorum of nodes. Unless these clocks are set in the
+    /// meantime, the wait is never too short. It is too long by at most three times the cluster's drift bound (0.3
+    /// % by default), applied to the time since a leader announced it, plus the time that messages took.
     pub retry_after: Option<Duration>,
     /// The cost and the largest cost that is ever admitted, if the cost exceeds it. Such a request is refused
     /// until the limit is raised, however long its caller waits.
@@ -117,7 +118,7 @@ pub enum Reason {
     Lapsed,
     /// The request costs more than the part held here can ever have at once.
     ExceedsBurst,
-    /// The tokens are not there yet.
+    /// Not enough tokens are available yet.
     Throttled,
     /// The part of the period's quota held here is spent, or less than the cost.
     Quota,
@@ -133,11 +134,10 @@ pub enum Reason {
     Frozen,
     /// A [`Breaker`](crate::breaker::Breaker) is open.
     Broken,
-    /// A [`Throttle`](crate::adaptive::Throttle) rejected the call, because the backend rejected many of
-    /// late.
+    /// A [`Throttle`](crate::adaptive::Throttle) rejected the call, because the backend rejected many recent calls.
     Shed,
     /// There is no room for another key: the session has its maximum number of keys or, in a store of keys,
-    /// every key that could make room owes something.
+    /// every key that could be replaced still owes tokens.
     NoRoom,
     /// The key's template has reached its `max_keys`. Other keys of it go on.
     MaxKeys,
@@ -191,20 +191,20 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoBudget => "no rule names the key",
+            Self::NoBudget => "no budget matches the key",
             Self::Cold => "the budget is not known yet",
-            Self::NoShare => "nothing of the budget is held",
+            Self::NoShare => "this client holds no part of the budget",
             Self::Lapsed => "the lease is over",
-            Self::ExceedsBurst => "more than can be had at once",
-            Self::Throttled => "the tokens are not there yet",
-            Self::Quota => "not so much of the quota is held",
+            Self::ExceedsBurst => "more than can be admitted at once",
+            Self::Throttled => "not enough tokens are available yet",
+            Self::Quota => "too little of the quota is held here",
             Self::Permits => "all permits are in flight",
             Self::WrongKind => "the budget is of another kind",
-            Self::Undecided => "no node is known to have decided",
+            Self::Undecided => "no node has answered with a decision",
             Self::Closed => "the client is closed",
-            Self::Frozen => "all is frozen, by order",
-            Self::Broken => "what is behind it is taken for broken",
-            Self::Shed => "too much was rejected of late",
+            Self::Frozen => "the limit is frozen by an operator",
+            Self::Broken => "the circuit breaker is open",
+            Self::Shed => "the backend rejected too many recent calls",
             Self::NoRoom => "there is no room for another key",
             Self::MaxKeys => "the template has reached max_keys",
         })

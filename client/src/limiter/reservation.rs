@@ -45,8 +45,9 @@ impl Limiter {
     ///
     /// # Errors
     ///
-    /// [`Refused`]; nothing was taken. Refused are a cost above the burst, and a wait longer than a limiter
-    /// can owe: at least three bursts, and the tokens of 18 hours if the burst is not larger than those.
+    /// [`Refused`]; nothing was taken. A cost above the burst is refused, and so is a reservation for which the
+    /// limiter would owe too much: it can owe at least three bursts, or the tokens of 18 hours if the burst is not
+    /// larger than those.
     pub fn reserve(&self, n: u64) -> Result<Reservation, Refused> {
         self.reserve_at(n, self.now())
     }
@@ -92,8 +93,8 @@ impl Limiter {
     /// [`Limiter::acquire`] for a cost that is known only afterwards: the reservation can be settled, and is
     /// due.
     ///
-    /// Settle it as soon as the cost is known, and estimate rather too low than too high: a refund counts
-    /// only as far as the bucket would still have had room for it. [`Reservation::settle`] says what can be
+    /// Settle it as soon as the cost is known, and prefer an estimate that is too low: a refund counts only as far
+    /// as the bucket would still have had room for it. [`Reservation::settle`] says what can be
     /// put back, and when nothing can.
     ///
     /// ```
@@ -341,12 +342,12 @@ impl Reservation {
 
     /// Settles the reservation for its actual cost, in tokens.
     ///
-    /// - If the cost is lower, the rest is put back as far as that makes no tokens. What the bucket would
-    ///   have overflowed with in the meantime is lost, so a refund counts in full only while less than
+    /// - If the cost is lower, the difference is put back, as far as that creates no tokens. Tokens that would have
+    ///   overflowed the bucket in the meantime are lost, so a refund counts in full only while less than
     ///   `(burst − tokens) ÷ rate` has passed.
-    /// - If the cost is higher, the rest is taken, whether it is there or not, and later requests wait for
-    ///   it. If the limiter cannot owe as much, it takes as much as it can owe. Of a quota, all that is there
-    ///   is taken.
+    /// - If the cost is higher, the difference is taken, whether it is available or not, and later requests wait
+    ///   for it. If the limiter cannot owe that much, it takes as much as it can owe. From a quota, it takes at
+    ///   most what is left.
     ///
     /// For a leased limit this holds within this process's part. If a part was recalled, a debt that went
     /// with it is not put back any more. Nothing is put back once the part itself is another one: the session

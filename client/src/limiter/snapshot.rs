@@ -15,14 +15,14 @@ pub struct Snapshot {
     pub burst: u64,
     /// Tokens or permits that are available now, rounded down.
     pub level: u64,
-    /// Right by which the limiter admits.
+    /// Basis on which the limiter admits.
     pub state: LimiterState,
-    /// Time that remains of it: of the lease or of the floor. Zero after its end; [`Duration::MAX`] if
+    /// Remaining time of this state: of the lease or of the floor. Zero after its end; [`Duration::MAX`] if
     /// it has no end.
     pub remaining: Duration,
 }
 
-/// State of a limiter: the right by which it admits.
+/// State of a limiter: the basis on which it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimiterState {

@@ -24,13 +24,14 @@
 //! one without a queue.
 //!
 //! The latter is measured in a probe: one block in which only half of the limit may be in flight. A limit
-//! below twice the capacity causes no queue then. Every thirtieth block is followed by a probe. So is a block
-//! after which the limit is below six tenths of what it was at the last probe, because the dependency may
-//! have become slower for good. The minimum limit needs no probe. TCP BBR measures its minimum latency in a
+//! below twice the capacity causes no queue then. Every thirtieth block is followed by a probe. A probe also
+//! follows a block after which the limit is below six tenths of its value at the last probe, because the dependency
+//! may have become permanently slower. The minimum limit needs no probe. TCP BBR measures its minimum latency in a
 //! similar way (Cardwell and others, 2016).
 //!
-//! A mean is that of the logarithm of latency. One unusual call in a hundred moves it little, while a queue
-//! delays every call. A block has as many calls as the limit, at least twenty. It goes on until the standard
+//! Means are computed from the logarithm of latency. One unusual call in a hundred changes such a mean little,
+//! while a queue delays every call. A block has as many calls as the limit, at least twenty. It goes on until the
+//! standard
 //! error of its mean is 4 %, or to 5,000 calls. Latencies whose logarithm has a standard deviation of 0.4 need
 //! 100 calls, and those with 1.0 need 625. Before each block, as many calls as the limit are skipped, because
 //! they may have begun under another one.
@@ -60,8 +61,8 @@
 //! capacity of a dependency that has a queue. They also compare mean logarithms, and take a difference of less
 //! than two standard errors for noise.
 //!
-//! Prefer permits if calls may hang. Prefer a rate if the dependency counts calls rather than calls in
-//! flight: third-party quotas, costs, writes.
+//! Prefer permits if calls may hang. Prefer a rate if the dependency limits the number of calls rather than the
+//! calls in flight: third-party quotas, costs, writes.
 //!
 //! # Without a limit
 //!

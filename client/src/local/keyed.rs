@@ -31,9 +31,9 @@ use table::Table;
 /// owes some, the new key is refused as [`Reason::NoRoom`](crate::Reason::NoRoom), until the first of them is
 /// full.
 ///
-/// So over any window of length `t` each key admits at most `burst + rate · t`, whatever was forgotten. A
-/// caller with an old reading, from before a forgotten key was full, finds a new key short of the tokens that
-/// are made until then.
+/// So over any window of length `t` each key admits at most `burst + rate · t`, whatever was forgotten. If a
+/// caller's clock reading is older than the time at which a forgotten key became full, the key is missing the
+/// tokens that are refilled between the two.
 ///
 /// # Keys and classes
 ///

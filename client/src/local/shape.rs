@@ -79,10 +79,10 @@ pub enum ShapeError {
         least: Duration,
     },
     /// The shape was to follow a share, but the limiter is local.
-    #[error("a window over a share needs a leased limiter, and this one is local")]
+    #[error("a shape over a share needs a leased limiter; this one is local")]
     NotLeased,
     /// The limit is a share of a budget; it is changed at the coordinator.
-    #[error("this window follows a leased limit: change the budget at the coordinator")]
+    #[error("this shape follows a leased limit: change its budget at the coordinator")]
     Shared,
 }
 

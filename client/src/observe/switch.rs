@@ -30,7 +30,7 @@ pub enum Mode {
     /// Refuses and admits as the limit says.
     #[default]
     Enforce,
-    /// Admits at once, and counts, what would be refused or would wait. Everything else works as in
+    /// Admits and counts requests that would be refused or would wait. Everything else works as in
     /// [`Mode::Enforce`]: available tokens are taken, and demand is reported. For trying out a new limit.
     DryRun,
     /// Admits everything. As in [`Mode::DryRun`], but what is admitted beyond the limit is not reported as

@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Watches limiters and clients: what they hold, what they refused and why, and how long callers waited.
 ///
-/// Figures are told apart by a name that the caller gives, never by key, because there may be any number of
-/// keys. All keys of a client share one name. A limiter that several watches have keeps the name that it was
+/// Figures are identified by a name that the caller chooses, never by key, because there may be any number of keys.
+/// All keys of a client share one name. A limiter that several watches have keeps the name that it was
 /// given first.
 ///
 /// Watching costs one counter for each refusal, and one for each admission of a limit of this process.
@@ -111,7 +111,7 @@ pub struct Figures {
     pub mode_stats: ModeStats,
     /// Waiting times of callers that were served.
     pub waits: Waits,
-    /// Number of limiters by the right by which they admit.
+    /// Number of limiters by the basis on which they admit.
     pub states: [(LimiterState, usize); LimiterState::ALL.len()],
 }
 
@@ -134,9 +134,9 @@ pub enum Health {
 impl Health {
     /// Returns true for [`Health::Leased`] and [`Health::Idle`].
     ///
-    /// Use it for a readiness check, if a service must not get requests while its limits are not those of the
-    /// fleet. A service that is not well still decides, by the policies of its budgets. A liveness check
-    /// should not use it.
+    /// Use it for a readiness check if a service must not get requests while the fleet's limits do not apply to it.
+    /// A client that is not healthy still decides, by the policies of its budgets. Do not use it for a liveness
+    /// check.
     #[must_use]
     pub const fn is_healthy(self) -> bool {
         matches!(self, Self::Leased | Self::Idle)

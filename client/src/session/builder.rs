@@ -110,8 +110,8 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// Returns a builder with the settings in the environment of the process. They have the names that they have for the
-    /// program `aliquot`:
+    /// Returns a builder with the settings from the environment of the process. The variables have the same names
+    /// as for the program `aliquot`:
     ///
     /// | variable | value |
     /// |---|---|
@@ -149,8 +149,9 @@ impl ClientBuilder {
     /// Sets the addresses of the nodes, each as `host:port`. The client connects to any one of them.
     ///
     /// One address is enough to begin with: the node tells the client the addresses of the others (`advertise`
-    /// in their settings). The client tries them when it reaches no configured address, and alternates between
-    /// the two kinds then, so that nothing is lost where members cannot be reached, as behind a proxy. With TLS,
+    /// in their settings). When it reaches no configured address, the client tries these as well, alternating
+    /// between configured and learned addresses. So learned addresses do no harm if they cannot be reached, for
+    /// example behind a proxy. With TLS,
     /// a node's certificate must be valid for the name in its address, or for
     /// [`ClientTls::domain_name`] if that is set. See
     /// [`ClientBuilder::configured_addresses_only`] to switch this off.
@@ -241,9 +242,10 @@ impl ClientBuilder {
     /// callers are refused as [`Cold`](crate::Reason::Cold) until a node has answered.
     ///
     /// The rule applies from `after` on, counted from [`ClientBuilder::connect`], if the process has had no lease until
-    /// then. It ends for all keys with the first lease, and does not return: what applies after a lease is the
-    /// budget's `on_lease_expiry`. A key that a node refuses meanwhile follows that refusal: without a
-    /// budget, by [`ClientBuilder::default_rule`]. When the first lease comes, callers are refused as `Cold` until the
+    /// then. It ends for all keys with the first lease and never applies again: after a lease, the budget's
+    /// `on_lease_expiry` applies. If a node refuses a key before the first lease, the refusal applies to that key;
+    /// for a key without a budget, [`ClientBuilder::default_rule`] applies. When the first lease comes, callers are
+    /// refused as `Cold` until the
     /// node's next answer.
     ///
     /// [`DefaultRule::Allow`] and [`DefaultRule::Local`] give up the bound of the budget: each process that starts

@@ -85,8 +85,8 @@ impl Client {
     /// that time, up to 2 s. While it is open, such requests are refused at once as
     /// [`Reason::Undecided`](crate::Reason::Undecided).
     ///
-    /// A request has no answer if none comes within 0.7 s. A request whose caller gave up earlier counts as
-    /// one if the client has heard no answer at all for 0.7 s.
+    /// A request counts as unanswered if no answer arrives within 0.7 s. A request whose caller gave up earlier
+    /// also counts if the client has received no answer at all for 0.7 s.
     ///
     /// The breaker is watched with the client ([`Watch::client`](crate::observe::Watch::client)), and has a [`Mode`]
     /// like any other.
@@ -128,8 +128,8 @@ impl Client {
     /// Hands everything back, and waits up to [`Client::CLOSE_WAIT`] for the node's answer.
     ///
     /// Nothing is admitted once the client's task has seen the request, which is before this method returns.
-    /// Returns true if the node took back what the client held; otherwise that is free again when its lease
-    /// has expired.
+    /// Returns true if the node confirmed that it took back what the client held. Otherwise this becomes free when
+    /// the client's lease has ended.
     pub async fn close(&self) -> bool {
         self.handle.shared.close();
         let (reply, answer) = oneshot::channel();

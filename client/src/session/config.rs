@@ -19,7 +19,7 @@ pub enum DefaultRule {
     Allow,
     /// Admits up to a limit of this process, whatever other processes admit. Each key has its own bucket.
     ///
-    /// Nothing says whether the key counts permits. So a permit costs one token, which is not given back when the
+    /// It is not known whether the key counts permits. So a permit costs one token, which is not returned when the
     /// permit is dropped.
     Local {
         /// Tokens per time span.

@@ -17,7 +17,7 @@ const TLS_CERT: &str = "ALIQUOT_CLI_TLS_CERT";
 const TLS_KEY: &str = "ALIQUOT_CLI_TLS_KEY";
 
 const ADDRESSES: &str = "addresses of nodes are allowed, such as a:7001,b:7001";
-const TOKENS: &str = "a file that holds a token in visible ASCII and nothing else is allowed";
+const TOKENS: &str = "a file that contains only a token in visible ASCII is allowed";
 const CERTS: &str = "a file of certificates in PEM is allowed";
 const KEYS: &str = "a file of a private key in PEM is allowed";
 
@@ -74,7 +74,7 @@ fn addresses(value: Option<String>) -> Result<Vec<String>, BuildError> {
         match is_address(address) {
             Ok(()) => Ok(address.to_owned()),
             Err(reason) => {
-                let reason = format!("has {address:?}, which is no \"host:port\" ({reason})");
+                let reason = format!("has {address:?}, which is not a \"host:port\" ({reason})");
                 Err(wrong(ENDPOINTS, value.as_str(), reason, ADDRESSES))
             }
         }

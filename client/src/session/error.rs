@@ -7,10 +7,10 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum BuildError {
     /// No address was given.
-    #[error("addresses: there are none; at least one \"host:port\" is needed")]
+    #[error("addresses: none are given; at least one \"host:port\" is needed")]
     NoAddress,
     /// An address is not a valid `host:port`.
-    #[error("addresses: {address:?} is no \"host:port\" ({reason})")]
+    #[error("addresses: {address:?} is not a \"host:port\" ({reason})")]
     Address {
         /// Address that was given.
         address: String,
@@ -18,7 +18,7 @@ pub enum BuildError {
         reason: String,
     },
     /// There are too many labels.
-    #[error("labels: there are {labels}; at most {most} are allowed")]
+    #[error("labels: {labels} are given; at most {most} are allowed")]
     Labels {
         /// Number of labels that was given.
         labels: usize,
@@ -69,6 +69,6 @@ pub enum BuildError {
     #[error("token: it must be visible ASCII")]
     Token,
     /// The call was made outside a tokio runtime.
-    #[error("a client needs a tokio runtime to be made in; there is none")]
+    #[error("a client must be created inside a tokio runtime")]
     NoRuntime,
 }

@@ -251,7 +251,7 @@ async fn a_cost_that_can_never_be_served_is_told_as_that() {
     let problem: serde_json::Value = serde_json::from_str(refused.body()).expect("JSON");
     assert_eq!(problem["status"], 413);
     assert_eq!(problem["reason"], "exceeds_burst");
-    let detail = "more than can be had at once: the cost is 6, and the burst 5";
+    let detail = "more than can be admitted at once: the cost is 6, and the burst 5";
     assert_eq!(problem["detail"], detail);
 }
 

@@ -135,7 +135,7 @@ impl Backend for ActorBackend {
             match timer::timeout(CHANGE_WITHIN, changed).await {
                 Ok(Ok(changed)) => changed.map_err(not_changed),
                 Ok(Err(_)) => Err(unknown("this node has stopped")),
-                Err(_) => Err(unknown("it takes too long, and goes on")),
+                Err(_) => Err(unknown("it is taking too long, and continues")),
             }
         })
     }
@@ -153,8 +153,8 @@ impl ActorBackend {
         }
         Err(WriteError::Refused {
             reason: format!(
-                "node {node} was removed from the cluster, and its id never joins again: stop it, move its data_dir \
-                 away, and start it, which gives it another id"
+                "node {node} was removed from the cluster, and its id can never join again: stop it, move its \
+                 data_dir away, and start it; it then gets a new id"
             ),
         })
     }

@@ -88,7 +88,7 @@ fn passed_on<T>(request: Request<T>) -> Request<T> {
 async fn within<T>(
     answer: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<Response<T>, Status> {
-    let late = |_| Status::unavailable("the leader, who alone knows this, does not answer");
+    let late = |_| Status::unavailable("only the leader knows this, and it does not answer");
     timer::timeout(LEADER_WITHIN, answer).await.map_err(late)?
 }
 
@@ -118,7 +118,8 @@ impl Admin for AdminService {
         let GetBudget { key } = read(request)?;
         let pattern = key.clone();
         let found = self.query_fenced(move |view| budgets::get(view.state, &pattern));
-        let no_such = || Status::not_found(format!("there is no budget for {key}, to the letter"));
+        let no_such =
+            || Status::not_found(format!("there is no budget with exactly the key {key}"));
         answer(&found.await?.ok_or_else(no_such)?)
     }
 

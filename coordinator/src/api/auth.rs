@@ -160,8 +160,8 @@ impl Auth {
         }
         if by_name.is_none() && by_token.is_none() {
             return Err(Status::unauthenticated(
-                "show who you are: a bearer token (--token-file), or a client certificate (--tls-cert and \
-                 --tls-key)",
+                "authentication is required: give a bearer token (--token-file), or a client certificate \
+                 (--tls-cert and --tls-key)",
             ));
         }
         let shown = by_name.into_iter().flatten().chain(by_token.flatten());
@@ -212,12 +212,12 @@ fn denied(needed: Role, roles: &[Role]) -> Status {
         has.join(", ")
     };
     let what = match needed {
-        Role::Admin => "a name of tls.admins, or an admin token",
-        Role::Client => "a name of tls.clients, or a client token",
-        Role::Peer => "a name of tls.peers",
+        Role::Admin => "a certificate with a name of tls.admins, or an admin token",
+        Role::Client => "a certificate with a name of tls.clients, or a client token",
+        Role::Peer => "a certificate with a name of tls.peers",
     };
     Status::permission_denied(format!(
-        "this needs the role {}, and you have {has}: show {what}",
+        "this requires the role {}, and the caller has {has}: use {what}",
         needed.name()
     ))
 }
@@ -298,7 +298,7 @@ impl Interceptor for Guard {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         match self.scope(&request)? {
             scope if scope.is_confined() => Err(Status::permission_denied(format!(
-                "this caller is confined to {scope}: ask at a face, because a session may use any key"
+                "this caller may use only {scope}: use a face, because a session may use every key"
             ))),
             _ => Ok(request),
         }

@@ -207,14 +207,16 @@ pub enum WriteError {
     },
     /// The request was sent, and the answer was lost. It may be carried out or not.
     #[error(
-        "the answer was lost ({reason}); send it again with the same request id to learn what became of it"
+        "the answer was lost ({reason}); send the request again with the same request id to learn its outcome"
     )]
     Unknown {
         /// Description of the error.
         reason: String,
     },
     /// This node was removed from the cluster. Nothing was changed.
-    #[error("{REMOVED}: it changes nothing, and what it knows may be old; ask another node")]
+    #[error(
+        "{REMOVED}: it makes no changes, and its information may be out of date; ask another node"
+    )]
     Removed,
     /// The cluster refuses the request in its present state. Nothing was changed.
     #[error("{reason}; nothing was changed")]

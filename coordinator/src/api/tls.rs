@@ -253,7 +253,7 @@ pub(super) fn secret_is_open(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode();
     (mode & 0o077 != 0).then(|| {
         format!(
-            "{} is a secret that others may read (mode {:03o}): chmod 600 it",
+            "{} is secret, but other users can read it (mode {:03o}): run chmod 600 on it",
             path.display(),
             mode & 0o777
         )

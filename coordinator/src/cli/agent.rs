@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
-An agent is a client of the cluster for services that embed none: a sidecar, or one on each host. It answers on
-loopback or on a socket in the file system, from tokens that were leased to it beforehand. Its settings are those
-of the faces of a node, from the same file, variables and flags. --metrics-listen 127.0.0.1:7202 serves /metrics,
+An agent is a client of the cluster that decides for services without an embedded client. Run it as a sidecar, or \
+run one on each host. It answers on loopback or on a Unix socket, and decides with tokens that were leased to it in \
+advance. It has the settings of a node's faces, read from the same file, variables and flags. --metrics-listen \
+127.0.0.1:7202 serves /metrics,
 /healthz and /readyz.
 
 Examples:
@@ -20,13 +21,14 @@ Examples:
   aliquot agent --faces-http-listen unix:/run/aliquot/http.sock --faces-grpc-listen 127.0.0.1:7302
   curl -s http://127.0.0.1:7301/v1/check -H 'content-type: application/json' -d '{\"key\": \"tenant/42/reads\"}'
 
-Exit codes: 0 stopped by SIGTERM or SIGINT, and 129 by SIGHUP in a terminal; 1 it cannot start for a reason that may pass, such as a port in use; 2 the command
+Exit codes: 0 stopped by SIGTERM or SIGINT; 129 stopped by SIGHUP in a terminal; 1 it could not start for a \
+temporary reason, such as a port in use; 2 the command
 line or a file is wrong";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Configuration file (TOML) with the settings of faces; others of a node have no effect
+    /// Configuration file (TOML) with the settings of faces; other settings of a node have no effect
     #[arg(long, value_name = "FILE", env = "ALIQUOT_CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -54,7 +56,8 @@ impl Args {
 /// Runs an agent until a signal stops it.
 fn start(config: Config, connection: &Connection) -> Result<(), Failure> {
     if config.faces.listen.is_empty() {
-        let what = "no face is on: give --faces-http-listen, --faces-grpc-listen, --faces-redis-listen or --faces-rlqs-listen an address";
+        let what = "no face is on: set an address with --faces-http-listen, --faces-grpc-listen, \
+                    --faces-redis-listen or --faces-rlqs-listen";
         return Err(Failure::Usage(what.to_owned()));
     }
     let client = connection.client()?;

@@ -42,10 +42,10 @@ enum Command {
     ///
     /// All files are checked before anything is sent, and compared with the budgets in force before
     /// anything is changed. If a budget is wrong, every error is printed with its line, and nothing is
-    /// changed. The differences are then written in sets of up to 1,024 budgets. One set is written as a
-    /// whole or not at all. Several sets are not: clients and other operators may see some sets in force
-    /// before the others. If the command is interrupted, it prints how many changes are made; run it
-    /// again to continue from there.
+    /// changed. The differences are then written in sets of up to 1,024 budgets. One set is applied as a whole or
+    /// not at all. If there are several sets, clients and other operators may see some of them in force before the
+    /// others. If the command is interrupted, it prints how many changes were made; run it again to continue from
+    /// there.
     #[command(after_help = leaf!("aliquot budget apply budgets.yaml --dry-run", "aliquot budget apply -    from standard input", "aliquot budget explain-format    the fields of a budget"))]
     Apply {
         /// Files of budgets, or - for standard input
@@ -75,13 +75,13 @@ enum Command {
     /// Show all budgets
     #[command(after_help = leaf!("aliquot budget list --json"))]
     List,
-    /// Withdraw a budget; what nodes and clients hold of it is released within a lease
+    /// Delete a budget; nodes and clients release what they hold of it within one lease
     #[command(after_help = leaf!("aliquot budget delete tenant/*/reads --dry-run"))]
     Delete {
         /// The key or template
         #[arg(value_parser = pattern)]
         key: KeyPattern,
-        /// Show what would be withdrawn, without changing anything
+        /// Show what would be deleted, without changing anything
         #[arg(long)]
         dry_run: bool,
     },
@@ -231,8 +231,8 @@ async fn delete(
         )));
     }
     let verb = match mode {
-        Mode::Commit => "withdrawn",
-        Mode::DryRun => "would be withdrawn",
+        Mode::Commit => "deleted",
+        Mode::DryRun => "would be deleted",
     };
     let json = || json!({ "key": name, "instances": deleted.instances });
     let text = || format!("{name} {verb}; keys: {}.", deleted.instances);

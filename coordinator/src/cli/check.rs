@@ -14,9 +14,9 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 A check is a request like any other: if it is admitted, its tokens are spent.
-A permit is returned at once. A session is waited for 2s, and for 1s at most while there is another endpoint.
-A decision by another node is waited for 5s, so a slow cluster answers late instead of not at all. --timeout
-bounds both together.
+A permit is released at once. The command waits up to 2s for a session, but only 1s at an endpoint while there is \
+another one to try. It waits up to 5s for the decision of a node, so a slow cluster answers late instead of not at \
+all. --timeout limits both waits together.
 
 Examples:
   aliquot check tenant/42/reads
@@ -27,7 +27,7 @@ Exit codes:
   0  admitted
   1  refused, or no node could decide
   2  the command line is wrong; nothing was sent
-  3  no node opened a session; nothing was taken";
+  3  no node opened a session; nothing was charged";
 
 /// Maximum wait for a session and for the terms of the key, unless `--timeout` gives another for the whole check.
 const SESSION_WAIT: Duration = Duration::from_secs(2);
@@ -107,7 +107,7 @@ impl Args {
             }
         }
         Err(Failure::Unreachable(format!(
-            "no node gave a session; nothing was taken; is one running, and is --endpoint right?{tried}"
+            "no node opened a session; nothing was charged; is a node running, and is --endpoint correct?{tried}"
         )))
     }
 

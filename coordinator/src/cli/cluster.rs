@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 const EXAMPLES: &str = "\
 To add a node, start it with the same cluster.id, then `add` it, then `promote` it, which waits
 until it has caught up. A node with an empty data directory and its old address joins by itself.
-To put a node with another address in the place of a dead one, use `replace`.
+To replace a dead node by a node with another address, use `replace`.
 
 Examples:
   aliquot cluster status
@@ -57,7 +57,7 @@ enum Command {
         /// Id of the node, or its peer or client address, as shown by `members`
         node: Member,
     },
-    /// Remove a node for good
+    /// Remove a node permanently
     #[command(after_help = leaf!("aliquot cluster remove node-4.example:7101"))]
     Remove {
         /// Id of the node, or its peer or client address, as shown by `members`
@@ -121,7 +121,7 @@ impl Args {
             .order(async |mut admin| admin.change_cluster(change.clone()).await)
             .await?;
         let text = || match is_so {
-            true => format!("{done} This was already so: nothing was changed."),
+            true => format!("{done} Nothing was changed: this was already the case."),
             false => done,
         };
         out.answer(|| json!({ "done": true, "was_so": is_so }), text);
@@ -222,8 +222,8 @@ fn is_member(cluster: &Cluster) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Refused(format!(
-        "node {} was removed from the cluster, and what it shows may be old: ask another node; stop this one, and move \
-         its data_dir away before it is started again",
+        "node {} was removed from the cluster, and its information may be out of date: ask another node; stop this \
+         one, and move its data_dir away before you start it again",
         cluster.answering.get()
     )))
 }
@@ -310,7 +310,7 @@ pub(super) async fn everywhere(
         };
         match clients {
             Ok(clients) => all.extend(clients.into_iter().map(|client| (node, client))),
-            Err(why) => out.complain(&format!("node {} is left out: {why}", node.get())),
+            Err(why) => out.complain(&format!("node {} is not included: {why}", node.get())),
         }
     }
     Ok(all)

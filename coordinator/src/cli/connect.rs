@@ -75,7 +75,7 @@ fn endpoints(text: &str) -> Result<Endpoints, String> {
     let addresses = items.map(|item| {
         let address = item.parse();
         address.map_err(|error| {
-            format!("{item:?} {error}; commas part several, here or in ALIQUOT_ENDPOINTS")
+            format!("{item:?} {error}; separate several addresses by commas, here and in ALIQUOT_ENDPOINTS")
         })
     });
     addresses.collect::<Result<_, _>>().map(Endpoints)
@@ -140,7 +140,7 @@ impl From<Silence> for Failure {
             ))
         } else {
             Self::Unreachable(format!(
-                "no node answered; nothing was changed; is a node running, and is --endpoint right?\n  {tried}"
+                "no node answered; nothing was changed; is a node running, and is --endpoint correct?\n  {tried}"
             ))
         }
     }

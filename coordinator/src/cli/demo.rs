@@ -35,13 +35,11 @@ Exit codes:
   0    every check of the verdict passed
   1    a check failed
   2    the run could not be carried out
-  3    the verdict is unknown: the records do not fit together, or the run was too short
-  4    inconclusive: nothing was over-admitted, but the machine was too busy with something else for the rest to be
-       judged
+  3    the verdict is unknown: the records contradict each other, or the run was too short
+  4    inconclusive: nothing was over-admitted, but the machine was too busy to judge the other checks
   130  interrupted";
 
-/// Start a cluster and services on this machine, put them under load, kill a
-/// node, and judge every decision
+/// Start a cluster and services on this machine, put them under load, kill a node, and check every decision
 ///
 /// Three coordinators and the services are separate processes, with their
 /// files in one directory. The services share one limit. The load is three
@@ -51,8 +49,8 @@ Exit codes:
 /// records.
 ///
 /// With --via, the services embed no client: for every request they ask a face,
-/// and go to the next one if they cannot reach it. A window is then charged only
-/// with admissions that were asked for and answered within it.
+/// and go to the next one if they cannot reach it. An admission then counts in a window only if it was both
+/// requested and answered within that window.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 pub(crate) struct DemoArgs {
@@ -79,7 +77,7 @@ pub(crate) struct DemoArgs {
         value_parser = whole::<u64>(1..=1_000_000))]
     burst: Option<u64>,
 
-    /// Way in which the services ask for decisions
+    /// Interface through which the services ask for decisions
     #[arg(long, value_name = "FACE", default_value = "client")]
     via: Via,
 
@@ -99,8 +97,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..=u64::MAX))]
     seed: u64,
 
-    /// Replay the requests of a CSV file (time,key,cost), JSON lines or an access log as the load:
-    /// each key has the limit for itself
+    /// Replay the requests of a CSV file (time,key,cost), JSON lines or an access log as the load; each key then
+    /// has a limit of its own
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
 
@@ -116,7 +114,7 @@ pub(crate) struct DemoArgs {
     )]
     inject_overadmission: bool,
 
-    /// Let a service forget an admission: the verdict must be unknown
+    /// Let a service leave an admission out of its record: the verdict must be unknown
     #[arg(long = "plant-miscount", hide = true)]
     inject_miscount: bool,
 
@@ -164,7 +162,7 @@ async fn run(mut args: DemoArgs, json: bool) -> ExitCode {
 async fn run_all(mut args: DemoArgs, json: bool) -> ExitCode {
     let report = args.report.take();
     if report.is_some() && !json {
-        complain("FILE goes with --json: aliquot demo --json FILE");
+        complain("FILE requires --json: aliquot demo --json FILE");
         return ExitCode::from(NO_RUN);
     }
     let report = match report.map(ReportFile::open).transpose() {

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 pub(super) struct Args {
     /// Face: http, grpc, redis or rlqs
     face: Face,
-    /// Key as a service asks for it
+    /// Key that the service sends to the face
     key: String,
     /// Configuration file (TOML) of the node or agent
     #[arg(long, value_name = "FILE", env = "ALIQUOT_CONFIG")]
@@ -47,7 +47,7 @@ impl Args {
             .connection
             .read(async |mut admin| admin.get_usage(get.clone()).await)
             .await?;
-        let rule = mapped.rule.unwrap_or("none: the key is used as it is");
+        let rule = mapped.rule.unwrap_or("none: the key is used unchanged");
         let json = || {
             json!({
                 "face": self.face.name(),

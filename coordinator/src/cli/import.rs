@@ -26,19 +26,19 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Print or apply the budgets of the rules of envoyproxy/ratelimit
+    /// Convert the rules of envoyproxy/ratelimit into budgets, and print or apply them
     ///
-    /// Each rule with a limit becomes a budget, and each rule without a fixed value a template. Rules that are
+    /// Each rule with a limit becomes a budget. A rule without a fixed value becomes a template. Rules that are
     /// unlimited, or that admit nothing, need no budget.
     #[command(after_help = leaf!("aliquot import envoy ratelimit/config > budgets.yaml", "aliquot import envoy ratelimit/config --apply"))]
     Envoy {
-        /// Directory of the rules' files, `*.yaml`
+        /// Directory of the rule files (`*.yaml`)
         #[arg(value_name = "DIR")]
         directory: PathBuf,
-        /// Make a limit per minute, hour, day, week, month or year a quota of the calendar, and not a rate
+        /// Convert limits per minute, hour, day, week, month or year into calendar quotas instead of rates
         #[arg(long)]
         calendar: bool,
-        /// Accept a domain that stands in several files
+        /// Accept a domain that is defined in several files
         #[arg(long)]
         merge_domains: bool,
         /// Apply the budgets, as `aliquot budget apply` does
@@ -89,7 +89,7 @@ fn budgets(out: Out, path: PathBuf, reading: Reading) -> Result<Vec<Found>, Fail
     };
     let files = directory.read().map_err(Failure::Usage)?;
     if files.is_empty() {
-        return Err(Failure::Usage(format!("{shown} holds no file *.yaml")));
+        return Err(Failure::Usage(format!("{shown} contains no *.yaml file")));
     }
     let (rules, warnings) =
         Rules::read(&files, reading).map_err(|error| Failure::Usage(error.to_string()))?;

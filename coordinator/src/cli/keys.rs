@@ -33,7 +33,7 @@ pub(super) async fn usage(connection: &Connection, out: Out, key: Key) -> Result
             said.push_str("\n  This key is not in use.");
         }
         if usage.winding {
-            said.push_str("\n  It is being wound up: nothing more is granted.");
+            said.push_str("\n  This budget is ending: nothing more is granted, and nodes return what they hold.");
         }
         said
     };
@@ -89,7 +89,7 @@ pub(super) async fn holders(
     };
     let text = || {
         if list.holders.is_empty() {
-            return format!("No node holds any of {}.", usage.key);
+            return format!("No node holds a part of {}.", usage.key);
         }
         let rows = list.holders.iter().map(|holder| {
             let state = if holder.closed {
@@ -133,7 +133,7 @@ fn client_json((node, client): &(NodeId, ClientView), budget: &Budget) -> Value 
 
 fn client_table(clients: &[(NodeId, ClientView)], budget: &Budget) -> String {
     if clients.is_empty() {
-        return "No client holds any of it.".to_owned();
+        return "No client holds a part of it.".to_owned();
     }
     let rows = clients.iter().map(|(node, client)| {
         [

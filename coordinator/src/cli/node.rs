@@ -34,7 +34,11 @@ async fn run(config: Config) -> Result<(), Failure> {
         peers: peers.handle.clone(),
     };
     let served = |shutdown| serve::run(config, budgets, &apart, shutdown).map_err(failure);
-    until_signal(": what is held here is free after a lease", served).await
+    until_signal(
+        ": what this node holds becomes free when its lease has ended",
+        served,
+    )
+    .await
 }
 
 /// Runs a service until SIGTERM or SIGINT, which its argument waits for, or until SIGHUP if it runs in a terminal,
@@ -109,7 +113,7 @@ impl Signals {
                 _ = self.hup.recv() => ("SIGHUP", Stop::HungUp),
             };
             if matches!(stop, Stop::HungUp) && !self.in_terminal {
-                tracing::info!("SIGHUP has no effect: settings are read at the start alone");
+                tracing::info!("SIGHUP has no effect: settings are read only at the start");
                 continue;
             }
             tracing::info!("{name}");

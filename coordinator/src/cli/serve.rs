@@ -13,18 +13,18 @@ Every setting can be given in the file, by an environment variable and by a flag
 variable, and a variable overrides the file. `--print-config` prints the settings in force and where
 each value comes from.
 
-Exit code 1: the node failed for a reason that may pass, such as a port in use or a full disk; it
-may be started again. Exit code 2: the configuration, a file or the data directory is wrong;
+Exit code 1: the node failed for a temporary reason, such as a port in use or a full disk; starting it again may \
+help. Exit code 2: the configuration, a file or the data directory is wrong;
 starting it again does not help. Exit code 4: this version cannot read an entry or a snapshot of the
-log; the message says what to do. SIGTERM and SIGINT stop a node gracefully: exit code 0. So does
-SIGHUP in a terminal, with exit code 129; elsewhere it is logged and has no effect.
+log; the message says what to do. SIGTERM and SIGINT stop a node gracefully, with exit code 0. In a terminal, \
+SIGHUP does the same with exit code 129; without a terminal it is logged and has no effect.
 
 Examples:
   aliquot serve                                        one node, for trying out
   aliquot serve --config /etc/aliquot/node.toml        as a service
   aliquot serve --config node.toml --print-config      check, and show what is in force
 
-A file:
+Example of a configuration file:
   listen = \"0.0.0.0:7001\"
   advertise = \"node-1.example:7001\"
   peer_listen = \"0.0.0.0:7101\"

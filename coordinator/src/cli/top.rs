@@ -15,9 +15,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 const EXAMPLES: &str = "\
-DEMAND is what callers ask for per second; ADMITTED and DENIED are what they get. USE is the part of
-the limit that is in use, 100% at most: of a rate, what is asked for; of a quota, what is spent; of
-permits, what is held.
+DEMAND is what callers ask for per second; ADMITTED and DENIED are what they get. USE is the part of the limit that \
+is in use, at most 100%: for a rate the demand, for a quota the tokens spent, for concurrency the permits held.
 Press q to quit.
 
 Examples:
@@ -30,13 +29,13 @@ pub(super) struct Args {
     /// Number of keys to show
     #[arg(short = 'n', long, default_value_t = 20, value_parser = whole::<u32>(1..=1_024))]
     keys: u32,
-    /// Number of the busiest keys to leave out
+    /// Number of the busiest keys to skip
     #[arg(long, default_value_t = 0, value_parser = whole::<u32>(0..=u32::MAX.into()))]
     skip: u32,
     /// Interval at which the table is refreshed
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = interval)]
     every: Duration,
-    /// Print the table once and exit; always so with --json, or if standard output is no terminal
+    /// Print the table once and exit; implied by --json, and if standard output is not a terminal
     #[arg(long)]
     once: bool,
     #[command(flatten)]

@@ -13,8 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = {needs}, \
-     but a client may count only {} ms of it: make lease longer, or report_every, election_max, \
-     round_trip or heartbeat shorter",
+     but a client may use only {} ms of the lease: make lease longer, or report_every, election_max, round_trip or heartbeat shorter",
     lasts.nanos() / 1_000_000
 )]
 pub struct LeaseTooShort {
@@ -88,7 +87,7 @@ fn pace(pace: &PaceConfig, refuse: &mut impl FnMut(&str, String)) {
         refuse(
             "election_min",
             format!(
-                "must be less than election_max = {}: equal waits tie every vote",
+                "must be less than election_max = {}: if all followers wait equally long, votes split",
                 pace.election_max
             ),
         );
@@ -107,7 +106,7 @@ fn pace(pace: &PaceConfig, refuse: &mut impl FnMut(&str, String)) {
         refuse(
             "heartbeat",
             format!(
-                "must be at least 4/3 of round_trip = {}: otherwise no answer comes in time",
+                "must be at least 4/3 of round_trip = {}: otherwise answers to heartbeats arrive too late",
                 pace.round_trip
             ),
         );
@@ -133,7 +132,7 @@ fn peers(config: &Config, refuse: &mut impl FnMut(&str, String)) {
         let Some(address) = address else { continue };
         let same = |other: &&(&str, SocketAddr)| other.1 == address && address.port() != 0;
         if let Some((other, _)) = taken.iter().find(same) {
-            refuse(key, format!("is {other}'s address already"));
+            refuse(key, format!("is already the address of {other}"));
         }
         taken.push((key, address));
     }
@@ -152,8 +151,8 @@ fn security(config: &Config, refuse: &mut impl FnMut(&str, String)) {
     }
     let metrics_off_loopback = config.metrics_listen.filter(|at| !is_loopback(at.ip()));
     if metrics_off_loopback.is_some() && config.metrics_security == Security::Strict {
-        let what = "is off loopback, where anyone could read the names of the busiest keys, with TLS or without: \
-                    accept it with metrics_open = true, or set it to off";
+        let what = "is not a loopback address, so anyone who can connect could read the names of the busiest keys, \
+                    with TLS or without: allow this with metrics_open = true, or set it to off";
         refuse("metrics_listen", what.to_owned());
     }
     if config.tls.is_some() {
@@ -165,8 +164,8 @@ fn security(config: &Config, refuse: &mut impl FnMut(&str, String)) {
     ];
     for (key, address) in ports.into_iter().chain(face_ports(config)) {
         if !is_loopback(address.ip()) {
-            let what = "is off loopback, where plaintext is refused: give tls.cert, tls.key and tls.ca, \
-                        or accept it with insecure = true";
+            let what = "is not a loopback address, and plaintext is allowed only on loopback: set tls.cert, tls.key \
+                        and tls.ca, or allow plaintext with insecure = true";
             refuse(key, what.to_owned());
         }
     }

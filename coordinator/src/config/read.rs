@@ -133,8 +133,8 @@ impl Read<'_> {
         let listen = listen?;
         if listen.ip().is_unspecified() || listen.port() == 0 {
             let what = format!(
-                "must be given, because {listen_key} = \"{listen}\" is not an address that others can connect to: \
-                 the HOST:PORT at which they reach this node"
+                "must be set to the HOST:PORT at which others reach this node, because no other host can connect to \
+                 {listen_key} = \"{listen}\""
             );
             self.refuse(key, "", what);
             return None;
@@ -369,16 +369,16 @@ impl Read<'_> {
             let (name, prefixes) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
             let is_key = |prefix: &String| Key::try_from(prefix.as_str()).is_ok();
             if !is_name(&name) || !prefixes.iter().all(is_key) {
-                let what = "must be a DNS name, an IP address, or * for any, and may be followed by prefixes of keys, \
-                            as whole segments, such as `billing.example tenant/42`";
+                let what = "must be a DNS name, an IP address, or * for any name; key prefixes of whole segments \
+                            may follow, such as `billing.example tenant/42`";
                 self.refuse("tls.clients", &text, what.to_owned());
             }
             clients.push(ClientName { name, prefixes });
         }
         let is_all = |client: &ClientName| client.name == "*" && client.prefixes.is_empty();
         if clients.iter().any(is_all) && clients.iter().any(|client| !client.prefixes.is_empty()) {
-            let what = "must not stand beside a name with prefixes: it is a name of every certificate, so none would be \
-                        confined";
+            let what = "must not be listed together with a name that has prefixes: it matches every certificate, so \
+                        no name would be restricted";
             self.refuse("tls.clients", "*", what.to_owned());
         }
         clients

@@ -71,9 +71,9 @@ settings! {
     "peer_advertise" One "" "HOST:PORT"
         "Address at which the other nodes reach this node. Default: `peer_listen`.";
     "data_dir" One "aliquot-data" "DIR"
-        "Directory for all that this node keeps on disk.";
+        "Directory for everything that this node stores on disk.";
     "lease" One "" "SPAN"
-        "Lease of the nodes: how long a node that is cut off, and its clients, may go on admitting. Fixed when the cluster is formed. Default: 3s, or longer if `round_trip` needs that.";
+        "Lease of the nodes: the time for which a node that is cut off, and its clients, may continue to admit. Fixed when the cluster is formed. Default: 3s, or longer if `round_trip` requires it.";
     "report_every" One "450ms" "SPAN"
         "Interval between two reports of a node. Clients report at the same interval, or every 200ms if that is shorter.";
     "drift_ppm" One "1000" "PPM"
@@ -81,11 +81,11 @@ settings! {
     "heartbeat" One "" "SPAN"
         "Interval between two heartbeats of a leader to its followers. Default: 150ms, or 4/3 of `round_trip` if that is longer.";
     "election_min" One "" "SPAN"
-        "Minimum random wait of a follower before it starts an election. It begins once nothing was heard of the leader for `election_max`. Default: twice `heartbeat`.";
+        "Minimum random wait of a follower before it starts an election. The wait begins when the leader has been silent for `election_max`. Default: twice `heartbeat`.";
     "election_max" One "" "SPAN"
-        "Silence of a leader after which followers may replace it, and the maximum of the random wait that follows. Default: twice `election_min`.";
+        "Time without a message from the leader after which followers may replace it, and also the maximum of the random wait that follows. Default: twice `election_min`.";
     "round_trip" One "50ms" "SPAN"
-        "Slowest round trip between nodes, disk flush included, that must do no harm. Set it for nodes in several regions; the settings of the lease and of elections follow it.";
+        "Longest round trip between nodes, disk flush included, at which leases and leaders must stay stable. Set it for nodes in several regions; the defaults of `lease`, `heartbeat`, `election_min` and `election_max` follow from it.";
     "snapshot_every" One "20000" "ENTRIES"
         "Number of log entries after which a snapshot is made and the log before it is removed.";
     "skip_entry" List "" "INDEX:CHECKSUM"
@@ -93,7 +93,7 @@ settings! {
     "session.max" One "20000" "COUNT"
         "Maximum number of concurrent client sessions. Above it, new clients are redirected to another node.";
     "session.keys" One "16384" "COUNT"
-        "Maximum number of keys in one session. A further key is refused as no_room; the session goes on.";
+        "Maximum number of keys in one session. Any further key is refused with the reason `no_room`; the session continues.";
     "faces.http_listen" One "off" "ADDRESS"
         "Address of the HTTP face, for services that embed no client: `IP:PORT`, `unix:PATH`, or `off`.";
     "faces.grpc_listen" One "off" "ADDRESS"
@@ -107,15 +107,15 @@ settings! {
     "faces.http_reset" One "delta" "CHOICE"
         "Form of `X-RateLimit-Reset`: `delta`, seconds from now, or `epoch`, seconds since 1970.";
     "faces.http_jitter" One "0s" "SPAN"
-        "Maximum random time that is added to the `Retry-After` of the HTTP face, so that refused callers do not all come back at once.";
+        "Maximum random time added to the `Retry-After` of the HTTP face, so that refused callers do not all retry at once.";
     "faces.rlqs_uncovered" One "allow" "CHOICE"
-        "Assignment of buckets of the rate limit quota service that no rule and no budget covers: `allow` or `deny`.";
+        "Assignment for buckets of Envoy's rate limit quota service that neither a rule nor a budget covers: `allow` or `deny`.";
     "faces.rules" List "" "RULE"
-        "Rules that map keys of requests to keys of budgets, such as `redis:cl/* -> cl/*`. A text beats a prefix, and a longer prefix a shorter one. A face without rules uses keys as they are.";
+        "Rules that map keys of requests to keys of budgets, such as `redis:cl/* -> cl/*`. An exact key takes precedence over a prefix, and a longer prefix over a shorter one. A face without rules uses keys unchanged.";
     "connections.clients" One "" "COUNT"
-        "Maximum number of connections to `listen`, 64 to 2000000. When it is full, the connection that has waited longest without a request makes way. Default: `session.max`, a quarter more, and 64.";
+        "Maximum number of connections to `listen`, 64 to 2000000. At the maximum, the connection that has been idle for the longest time is closed in favour of a new one. Default: 5/4 of `session.max`, plus 64.";
     "connections.peers" One "1024" "COUNT"
-        "Maximum number of connections to `peer_listen`, 64 to 1000000. A node opens fewer than ten to each other.";
+        "Maximum number of connections to `peer_listen`, 64 to 1000000. A node opens fewer than ten connections to each other node.";
     "connections.metrics" One "64" "COUNT"
         "Maximum number of connections to `metrics_listen`, 4 to 1000000.";
     "connections.faces" One "1024" "COUNT"
@@ -137,11 +137,11 @@ settings! {
     "tls.admins" List "" "NAME"
         "Names (DNS or IP) whose certificates may administer the cluster; `*` is any name.";
     "tls.clients" List "*" "NAME [PREFIX...]"
-        "Names whose certificates may open sessions and ask at faces; `*` is any name. A name with prefixes of keys behind it, such as `billing.example tenant/42`, asks at faces alone, for the keys under these.";
+        "Names whose certificates may open sessions and use faces; `*` is any name. A name that is followed by key prefixes, such as `billing.example tenant/42`, may use only faces, and only keys under these prefixes.";
     "tls.peers" List "" "NAME"
         "Names whose certificates belong to the other nodes. Default: the hosts of `cluster.peers`.";
     "tokens" One "" "FILE"
-        "File of bearer tokens and their roles, one `admin TOKEN`, `client TOKEN` or `client TOKEN PREFIX...` per line; with prefixes it asks at faces alone, for the keys under these. If set, a caller without a certificate needs a token. Read again when it changes.";
+        "File of bearer tokens and their roles, one `admin TOKEN`, `client TOKEN` or `client TOKEN PREFIX...` per line. A token with prefixes may use only faces, and only keys under these prefixes. If this is set, a caller without a certificate needs a token. The file is read again when it changes.";
     "budgets" One "" "FILE"
         "File of budgets (YAML or TOML) that are applied once, when the cluster is formed.";
     "insecure" Flag "false" "BOOL"

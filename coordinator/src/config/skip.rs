@@ -15,7 +15,7 @@ pub struct SkipEntry {
 
 /// The text does not name an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be INDEX:CHECKSUM, as in the error that names the entry")]
+#[error("must be INDEX:CHECKSUM, as printed in the error that stopped the node")]
 pub struct SkipEntryError;
 
 impl fmt::Display for SkipEntry {

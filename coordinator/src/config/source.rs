@@ -53,7 +53,7 @@ impl Sources {
             let key = name.strip_prefix(PREFIX)?.to_lowercase();
             let near = setting(nearest(&key)?)?.variable();
             Some(format!(
-                "the variable {name} means nothing here; did you mean {near}?"
+                "the variable {name} is not a setting; did you mean {near}?"
             ))
         })
         .collect()
@@ -203,8 +203,8 @@ fn unknown(key: &str) -> String {
         .clone()
         .find(|known| known.rsplit('.').next() == Some(last));
     match elsewhere.or_else(|| nearest(key)) {
-        Some(near) => format!("is no setting; did you mean {near:?}?"),
-        None => "is no setting; `aliquot serve --print-config` shows all".to_owned(),
+        Some(near) => format!("is not a setting; did you mean {near:?}?"),
+        None => "is not a setting; `aliquot serve --print-config` shows all settings".to_owned(),
     }
 }
 

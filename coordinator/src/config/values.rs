@@ -77,7 +77,7 @@ pub struct PaceConfig {
     pub election_min: Span,
     /// Silence of a leader after which followers may replace it, and the maximum of the random wait that follows.
     pub election_max: Span,
-    /// Slowest round trip between nodes, flush included, that an ordinary leader change must allow for.
+    /// Longest round trip between nodes, disk flush included, that an ordinary leader change must allow for.
     pub round_trip: Span,
 }
 

@@ -155,7 +155,8 @@ impl DemoPlan {
                 what: "--burst",
                 value: self.burst.to_string(),
                 allowed: format!(
-                    "{}, as the limit: a rule of Envoy's rate limit service has no burst but that of its unit, one second",
+                    "{}, equal to the limit: the burst of a rule of Envoy's rate limit service is that of its unit, \
+                     one second",
                     self.limit
                 ),
             });
@@ -219,7 +220,7 @@ impl DemoPlan {
                 what: "--duration",
                 value: duration.to_string(),
                 allowed: format!(
-                    "at least {least}, so that what comes of a kill can be judged; or say --kill none"
+                    "at least {least}, so that the effect of the kill can be judged; or use --kill none"
                 ),
             });
         }

@@ -78,7 +78,7 @@ pub struct Recording {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// It does not begin with [`MAGIC`].
-    #[error("it does not begin as a record file does")]
+    #[error("it does not start with the header of a record file")]
     NotARecord,
     /// A frame has an unknown kind, or does not fit those before it.
     #[error("the frame at byte {at} is damaged")]

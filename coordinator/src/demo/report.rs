@@ -127,7 +127,7 @@ impl Report {
         let last = last.map_or_else(String::new, |why| format!(", such as {why}"));
         let other = self.answers.other;
         format!(
-            "{:<10} {failed} asks without a decision{last}; {other} requests that no face decided\n",
+            "{:<10} {failed} calls to a face without a decision{last}; {other} requests that no face decided\n",
             self.via
         )
     }
@@ -142,7 +142,7 @@ impl Report {
             ..
         } = self.answers;
         let machine = self.machine_late_ms.map_or(String::new(), |late| {
-            format!("; nine tenths of the machine's timers at most {late:.1} ms late")
+            format!("; 90 % of the machine's timers at most {late:.1} ms late")
         });
         format!(
             "load       {sent} requests: {admitted} admitted, {limited} limited, {other} other; \

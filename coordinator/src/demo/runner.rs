@@ -108,7 +108,8 @@ impl Runner {
         };
         let mut fleet = Fleet::start(&orders, &self.faces, &mut self.supervisor)?;
         self.services_listen(&mut fleet).await?;
-        self.screen.say("everything is up; the load begins");
+        self.screen
+            .say("all processes are running; the load begins");
 
         let Load {
             targets,
@@ -310,7 +311,7 @@ impl Runner {
             return Ok(());
         }
         Err(DemoError::Late {
-            what: "a leader to be known at half time".to_owned(),
+            what: "a known leader at half time".to_owned(),
             within: Duration::from_nanos(TARGET_WITHIN.nanos()),
             last: "no node knows one".to_owned(),
         })
@@ -362,7 +363,7 @@ impl Runner {
         ));
         if self.plan.fault != Fault::None {
             self.screen
-                .say("a fault was planted: this run should not pass");
+                .say("a fault was injected: this run must not pass");
         }
         Ok(report)
     }

@@ -64,7 +64,7 @@ const HEAD: &[&str] = &[
 ];
 
 /// Heads of the columns of services that ask faces.
-const HEAD_FACES: &[&str] = &["service", "admitted/s", "refused/s", "failed asks", "asks"];
+const HEAD_FACES: &[&str] = &["service", "admitted/s", "refused/s", "failed calls", "face"];
 
 impl View {
     /// Returns the table, of many lines.

@@ -3,7 +3,7 @@
 use crate::config::SkipEntry;
 
 /// Reference to the documentation, for the operator.
-const READ_ON: &str = "docs/operations.md, \"An entry that cannot be read\", says what that loses";
+const READ_ON: &str = "docs/operations.md, \"An entry that cannot be read\", explains what is lost";
 
 /// Reason why the log ends. The same version with the same settings would end there again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

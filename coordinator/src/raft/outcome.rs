@@ -21,7 +21,7 @@ pub enum ProposeError {
         leader: Option<Leader>,
     },
     /// The command may have been written. It is applied once, at any later time, or never.
-    #[error("the leader changed under way: the command may be applied or not")]
+    #[error("the leader changed in the meantime: the command may or may not have been applied")]
     Unknown,
     /// The command was not written: this node has stopped.
     #[error("this node has stopped")]
@@ -53,7 +53,7 @@ pub enum BarrierError {
         leader: Option<Leader>,
     },
     /// This node leads, but in another term than was asked about.
-    #[error("this node leads term {term}, not the one asked about")]
+    #[error("this node is the leader in term {term}, not in the term of the request")]
     OtherTerm {
         /// The term.
         term: u64,
@@ -83,7 +83,7 @@ pub enum ChangeError {
         reason: String,
     },
     /// The change may have been made in part or completely. Check the members, and ask again.
-    #[error("not known to be made: {what}")]
+    #[error("it is not known whether the change was made: {what}")]
     Unknown {
         /// Description of what is known.
         what: String,
@@ -124,8 +124,8 @@ pub enum RaftError {
 fn not_leader(leader: Option<&Leader>) -> String {
     match leader {
         Some((node, address)) => {
-            format!("this node does not lead; node {node} at {address} does")
+            format!("this node is not the leader; node {node} at {address} is")
         }
-        None => "this node does not lead, and knows of no leader".to_owned(),
+        None => "this node is not the leader, and knows no leader".to_owned(),
     }
 }

@@ -26,7 +26,7 @@ pub enum ServeError {
     #[error(transparent)]
     Auth(#[from] AuthError),
     /// The client of the faces cannot be made.
-    #[error("the client of the faces cannot be made: {0}")]
+    #[error("the client of the faces cannot be created: {0}")]
     Client(#[from] BuildError),
     /// The log cannot be opened.
     #[error(transparent)]

@@ -152,7 +152,7 @@ async fn end_streams(rlqs: Rlqs, mut stopping: watch::Receiver<bool>) {
 fn listen_at(path: &Path) -> io::Result<UnixListener> {
     if let Ok(found) = fs::symlink_metadata(path) {
         if !found.file_type().is_socket() {
-            let what = "there is a file that is no socket";
+            let what = "a file that is not a socket exists there";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
         }
         if UnixStream::connect(path).is_ok() {

@@ -237,8 +237,9 @@ fn tables(config: &Config) -> [Connections; 4] {
     } = limits;
     if let (true, Some(allowed)) = (lowered, allowed) {
         let (clients, peers, metrics) = (clients.most, peers.most, metrics.most);
-        let text = "this process may open too few file descriptors for its maxima of connections, which are lowered: \
-                    raise the limit (LimitNOFILE, ulimit -n), or lower session.max or connections.clients";
+        let text = "the limit on open file descriptors is too low for the configured numbers of connections, so \
+                    these are lowered: raise the limit (LimitNOFILE, ulimit -n), or lower session.max or \
+                    connections.clients";
         // Most nodes never have half of the default maximum.
         match clients < config.connections.clients as usize / 2 {
             true => tracing::warn!(allowed, clients, peers, metrics, "{text}"),

@@ -28,8 +28,8 @@ impl Removal {
             if self.learned().await {
                 tracing::warn!(
                     node = self.members.node,
-                    "{REMOVED}: it serves no clients and changes nothing; stop it, and move its data_dir away before it \
-                     is started again, which gives it another id"
+                    "{REMOVED}: it serves no clients and makes no changes; stop it, and move its data_dir away \
+                     before you start it again; it then joins under a new id"
                 );
                 removed.send_replace(true);
             }

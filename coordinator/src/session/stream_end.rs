@@ -9,13 +9,13 @@ use tonic::{Code, Status};
 #[non_exhaustive]
 pub enum StreamEnd {
     /// The node has its maximum number of streams. Nothing was opened.
-    #[error("sessions = more than {most}: must be at most {most} on this node; try another")]
+    #[error("sessions = more than {most}: this node accepts at most {most}; try another node")]
     Full {
         /// The maximum number.
         most: usize,
     },
     /// The node takes no sessions now. Nothing was opened.
-    #[error("this node takes no sessions now: {reason}; try another")]
+    #[error("this node accepts no sessions now: {reason}; try another node")]
     NotServing {
         /// The reason.
         reason: String,
@@ -27,7 +27,7 @@ pub enum StreamEnd {
     #[error("{0}")]
     OutOfOrder(String),
     /// The first message did not come in time. Nothing was opened.
-    #[error("open = nothing within {within:?}: must be the first message of the stream")]
+    #[error("open = nothing within {within:?}: the stream must begin with this message")]
     Late {
         /// The time that the client had.
         within: Duration,

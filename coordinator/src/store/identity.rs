@@ -253,7 +253,7 @@ impl Opening<'_> {
             None => Ok(()),
             Some((part, _)) => Err(DataDirError::Copied {
                 path: self.path.to_owned(),
-                reason: format!("{} is another one than was stamped", part.display()),
+                reason: format!("{} is not the one that the stamp names", part.display()),
             }),
         }
     }

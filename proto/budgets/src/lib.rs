@@ -263,7 +263,7 @@ pub fn validate(found: &[Found]) -> Result<Vec<Budget>, Unreadable> {
             }
             Entry::Occupied(first) => {
                 let (again, first) = (it.place(), &first.get().place);
-                problems.push(format!("{again}: is written at {first} already"));
+                problems.push(format!("{again}: is already defined at {first}"));
             }
         }
     }

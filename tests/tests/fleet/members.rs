@@ -135,7 +135,7 @@ async fn says_that_it_was_removed(fleet: &Fleet, index: usize) {
     }
     let add = others.run(&["cluster", "add", &node.peer], "").await;
     assert_eq!(add.code, 1, "{add:?}");
-    for said in ["its id never joins again", "move its data_dir away"] {
+    for said in ["its id can never join again", "move its data_dir away"] {
         assert!(add.said.contains(said), "{add:?} lacks {said:?}");
     }
 }

@@ -25,8 +25,8 @@ enum Grpc {
     Unavailable = 14,
 }
 
-/// Makes the bodies of refusals: [`Plain`] or [`Problems`]. A layer is told which by its methods, so no other type needs
-/// to implement it.
+/// Makes the bodies of refusals: [`Plain`] or [`Problems`]. The methods of a layer choose between the two, so no
+/// other type needs to implement this trait.
 pub trait Answers<R> {
     /// Returns the body and its content type; `problem` makes the problem in JSON.
     fn body(problem: impl FnOnce() -> String) -> (R, Option<HeaderValue>);

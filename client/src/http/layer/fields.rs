@@ -46,7 +46,7 @@ pub struct LimitFields {
     pub fields: Fields,
     /// Form of `X-RateLimit-Reset`.
     pub reset: Reset,
-    /// Maximum of the random part that `Retry-After` has on top, so that refused callers do not all come back at once.
+    /// Maximum random time added to `Retry-After`, so that refused callers do not all retry at once.
     pub jitter: Duration,
 }
 
@@ -98,7 +98,7 @@ impl LimitFields {
         }
     }
 
-    /// Writes the policy and the state: `r` tokens are there now, and after `t` seconds there are more. The
+    /// Writes the policy and the state: `r` tokens are available now, and more after `t` seconds. The
     /// legacy fields carry the same numbers. `clock` tells the time of day of [`Reset::Epoch`].
     ///
     /// The fields of the draft are structured fields (RFC 9651).

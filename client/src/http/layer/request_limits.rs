@@ -70,7 +70,7 @@ pub(super) struct Named {
 #[non_exhaustive]
 pub enum RequestLimitsError {
     /// There are no limits.
-    #[error("limits: there are none; at least one limit is needed")]
+    #[error("limits: none are given; at least one is needed")]
     None,
     /// A name cannot be sent in a header field.
     #[error(
@@ -83,7 +83,7 @@ pub enum RequestLimitsError {
         most: usize,
     },
     /// Two limits have the same name.
-    #[error("limits: {name:?} is there twice; each limit needs a name of its own")]
+    #[error("limits: {name:?} is used twice; each limit needs a name of its own")]
     Twice {
         /// Name that is used twice.
         name: Box<str>,
@@ -130,7 +130,7 @@ impl RequestLimits {
     }
 
     /// Adds a limit of another kind for all requests: a window, a meter, a pacer, a shadow, or one of your own.
-    /// Header fields describe it as it describes itself ([`Combine::info_at`]).
+    /// Header fields are made from its [`Combine::info_at`].
     pub fn limit(self, name: &str, limit: impl Combine + 'static) -> Self {
         // Only as a limiter can it hold permits.
         match (&limit as &dyn Any).downcast_ref::<Limiter>() {
@@ -150,8 +150,8 @@ impl RequestLimits {
         self
     }
 
-    /// Sets what becomes of a request that has no key for the limit that was added last: it is refused, which
-    /// is the default, or the limit is skipped ([`NoKey::Admit`]).
+    /// Sets the treatment of a request that has no key for the limit that was added last: it is refused (the
+    /// default), or this limit is skipped ([`NoKey::Admit`]).
     pub fn without_key(mut self, no_key: NoKey) -> Self {
         if let Some(last) = self.named.last_mut() {
             last.no_key = no_key;

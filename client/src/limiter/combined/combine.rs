@@ -31,7 +31,7 @@ pub trait Combine: fmt::Debug + Send + Sync {
     /// Returns a reading of the clock that the limit decides by.
     fn now(&self) -> Tick;
 
-    /// Takes `n` tokens if they are there.
+    /// Takes `n` tokens if they are available.
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ pub trait Combine: fmt::Debug + Send + Sync {
     /// As [`Combine::take_at`].
     fn peek_at(&self, n: u64, now: Tick) -> Result<(), Refused>;
 
-    /// Returns the limit, what is left of it, and when it is whole again; `None` if that is not known or there is no
-    /// limit in force. Header fields tell it ([`RateLimitLayer`](crate::RateLimitLayer)).
+    /// Returns the limit, what is left of it, and when it is full again; `None` if that is not known or no limit is
+    /// in force. Header fields are made from it ([`RateLimitLayer`](crate::RateLimitLayer)).
     fn info_at(&self, now: Tick) -> Option<LimitInfo> {
         let _ = now;
         None
@@ -70,13 +70,13 @@ pub trait Combine: fmt::Debug + Send + Sync {
     /// [`Combine::put_back_at`] now.
     ///
     /// A limit whose answer depends on the time should override this and read its clock after it has seen what
-    /// other callers took. Otherwise a thread that is held up in between puts back at a reading behind
-    /// theirs.
+    /// other callers took. Otherwise, a thread that is delayed in between puts tokens back at an earlier reading
+    /// than those callers used.
     fn put_back(&self, receipt: &Receipt, n: u64) -> u64 {
         self.put_back_at(receipt, n, self.now())
     }
 
-    /// Takes `n` more tokens, whether they are there or not, and returns how many it took. For a cost that
+    /// Takes `n` more tokens, whether they are available or not, and returns how many it took. For a cost that
     /// turned out higher than its estimate; later requests wait for these tokens.
     ///
     /// A window cannot owe tokens, and takes what is left of it. A limit that does not override this takes none and

@@ -36,7 +36,7 @@ pub struct Debouncer<B> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PushError<V> {
     /// The batch is full, and the action is still running.
-    #[error("the batch is full, and the one before it is still being acted on")]
+    #[error("the batch is full, and the previous batch is still being processed")]
     Full(V),
     /// The debouncer was stopped, or its action panicked.
     #[error("the debouncer has stopped")]

@@ -68,10 +68,9 @@ impl KeyedBuilder {
     /// Forgets keys whose buckets have been full for `idle`, as new keys come; zero forgets a key as soon as
     /// it is full.
     ///
-    /// The decision on a key that is not remembered first looks through a group of 32 slots, the next one
-    /// each time. The number of groups is a 32nd of 5/4 of the keys that there is room for. After as many new
-    /// keys, every key that was idle at the beginning is gone. While no new key comes, nothing is forgotten,
-    /// and no room is needed.
+    /// Each decision on a new key first scans one group of 32 slots, and the next such decision scans the next
+    /// group. There are 5/4 · `keys` ÷ 32 groups, so after that number of new keys, every key that was idle at the
+    /// beginning is forgotten. While there are no new keys, nothing is forgotten, and no room is needed.
     ///
     /// A key that owes tokens is never forgotten, and forgetting a full key changes no decision. So this
     /// setting serves two purposes: [`Keyed::len`] counts little more than the keys in use, and new keys find

@@ -19,11 +19,11 @@ impl Watch {
     /// | `aliquot_let_through_total` | counter | `limit` | requests that a dry run or a bypass admitted |
     /// | `aliquot_frozen_total` | counter | `limit` | requests that a freeze refused |
     /// | `aliquot_limiters` | gauge | `limit`, `mode` | limiters, by mode in force; a registered breaker, throttle and so on counts as one |
-    /// | `aliquot_standing_limiters` | gauge | `limit`, `right` | limiters, by the right by which they admit: a lease, a floor, or none |
+    /// | `aliquot_standing_limiters` | gauge | `limit`, `right` | limiters, by the basis on which they admit: a lease, a floor, or none |
     /// | `aliquot_waiting_tokens` | gauge | `limit` | tokens that callers are waiting for |
     /// | `aliquot_wait_seconds` | histogram | `limit` | waiting times of callers that were served; recorded when they are served |
     /// | `aliquot_lease_seconds` | gauge | `limit` | time that remains of a client's lease |
-    /// | `aliquot_well` | gauge | `limit` | 1 if a client [is well](super::Health::is_healthy), else 0 |
+    /// | `aliquot_well` | gauge | `limit` | 1 if a client [is healthy](super::Health::is_healthy), else 0 |
     /// | `aliquot_circuit` | gauge | `limit`, `circuit` | 1 for the state of a breaker, whatever its mode, else 0 |
     /// | `aliquot_circuit_openings_total` | counter | `limit` | number of times that a breaker opened |
     /// | `aliquot_throttle_requests` | gauge | `limit`, `criticality` | calls asked for in the last two minutes |

@@ -95,8 +95,8 @@ impl AdminService {
             return Ok(());
         }
         Err(Status::aborted(format!(
-            "request {} was answered before, and what is in force is not what it asks for; nothing was \
-             changed now; look at the difference, and apply with another request id",
+            "request {} was already carried out, but the budgets in force differ from it now; nothing was changed; \
+             compare them, and apply again with another request id",
             apply.request.get()
         )))
     }
@@ -123,8 +123,8 @@ impl AdminService {
             let effects = self.backend.write(command).await.map_err(not_written)?;
             if effects.contains(&Effect::Repeated(delete.request)) {
                 return Err(Status::aborted(format!(
-                    "request {} was carried out before, and the budget was written again since; nothing was \
-                     changed now; delete with another request id",
+                    "request {} was already carried out, and the budget has been written again since; nothing was \
+                     changed; delete it with another request id",
                     delete.request.get()
                 )));
             }

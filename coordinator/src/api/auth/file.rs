@@ -73,7 +73,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Token>, AuthError> {
             .all(|prefix| Key::try_from(prefix.as_str()).is_ok())
         {
             return Err(wrong(
-                "has a prefix that is no key: it must be whole segments, such as tenant/42",
+                "has a prefix that is not a key: it must consist of whole segments, such as tenant/42",
             ));
         }
         let scope = Scope::of(prefixes);
@@ -83,7 +83,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Token>, AuthError> {
             ));
         }
         if tokens.iter().any(|known| known.text == token.as_bytes()) {
-            return Err(wrong("has a token that stands in another line, too"));
+            return Err(wrong("has the same token as another line"));
         }
         tokens.push(Token {
             role,

@@ -171,8 +171,8 @@ impl Job<'_> {
             _ = tokio::signal::ctrl_c() => "interrupted".to_owned(),
         };
         Err(Failure::Refused(format!(
-            "{failure}\n{} of {} changes are made; the set that was being sent, of at most {SET_MAX} changes, \
-             is made as a whole or not at all; apply the same files again to continue",
+            "{failure}\n{} of {} changes were made; the set that was being sent, of at most {SET_MAX} changes, was \
+             applied either as a whole or not at all; apply the same files again to continue",
             done.get(),
             changed.len()
         )))

@@ -118,14 +118,14 @@ fn whole_records(evidence: &Evidence) -> Criterion {
         .find_map(|(service, recording)| match recording {
             Err(why) => Some(format!("{service}: {why}")),
             Ok(recording) if recording.torn > 0 => Some(format!(
-                "{service}: {} bytes of a torn frame",
+                "{service}: the record ends with {} bytes of an incomplete frame",
                 recording.torn
             )),
             Ok(_) => None,
         });
     Criterion {
         name: "records",
-        wanted: "every service's, whole",
+        wanted: "every service's, complete",
         ruling: Ruling::known(wrong.is_none()),
         found: wrong.unwrap_or_else(|| format!("{} services", evidence.recordings.len())),
     }
@@ -152,7 +152,7 @@ fn matching_counts(evidence: &Evidence) -> Criterion {
     Criterion {
         name: "counts",
         wanted: "answers 200 = recorded admissions, by service and key",
-        found: format!("{answered} answered, {recorded_sum} recorded, {differences} apart"),
+        found: format!("{answered} answered, {recorded_sum} recorded, {differences} differences"),
         ruling: Ruling::known(differences == 0),
     }
 }
@@ -244,7 +244,7 @@ pub(super) fn extend(
         if let Some(late) = busy.filter(|_| criterion.ruling == Ruling::Unknown) {
             let late = seconds(late) * 1e3;
             let why = format!(
-                "; inconclusive: the machine was busy, it did a tenth of what was due {late:.0} ms late or later"
+                "; inconclusive: the machine was busy, and a tenth of its timers were at least {late:.0} ms late"
             );
             criterion.found.push_str(&why);
         }

@@ -60,7 +60,7 @@ fn line(audit: &Audit) -> String {
         .map_or_else(String::new, |window| format!(" over {window:.3} s"));
     format!(
         "{}: {} admitted, {} refused, worst-window slack {:.3} tokens{window}, \
-         one omniscient bucket {}",
+         one bucket that sees all requests: {}",
         audit.key, audit.admitted, audit.refused, audit.slack, audit.omniscient,
     )
 }

@@ -184,7 +184,11 @@ fn counts_that_differ_leave_it_unknown() {
 fn a_record_that_is_missing_or_torn_leaves_it_unknown() {
     let mut evidence = fair_run();
     edit(&mut evidence, |a| a.torn = 3);
-    check(&evidence, Ruling::Unknown, "a: 3 bytes of a torn frame");
+    check(
+        &evidence,
+        Ruling::Unknown,
+        "a: the record ends with 3 bytes of an incomplete frame",
+    );
     evidence
         .recordings
         .insert("a".into(), Err("no such file".into()));
@@ -251,7 +255,7 @@ fn slow_run() -> Evidence {
 #[test]
 fn a_slow_run_on_a_busy_machine_is_inconclusive() {
     let mut evidence = slow_run();
-    let busy = "each second: 0.00 %; inconclusive: the machine was busy, it did a tenth of what was due 30 ms late";
+    let busy = "each second: 0.00 %; inconclusive: the machine was busy, and a tenth of its timers were at least 30 ms late";
     evidence.lateness = late(|_| 30);
     let verdict = check(&evidence, Ruling::Unknown, busy);
     assert!(verdict.busy && verdict.safe);

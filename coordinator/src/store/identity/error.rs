@@ -37,9 +37,8 @@ pub enum DataDirError {
     },
     /// The directory is not empty, but has no stamp. Nothing was changed.
     #[error(
-        "the data directory {} is not empty ({found}) and has no identity.toml: it is not \
-         aliquot's. Set a directory that is empty or missing; if it is aliquot's, the stamp is \
-         lost: {START_ANEW}",
+        "the data directory {} is not empty ({found}) and has no identity.toml, so aliquot did not create it. Set a \
+         directory that is empty or does not exist. If aliquot did create it, its stamp was lost: {START_ANEW}",
         path.display()
     )]
     NotOurs {
@@ -89,8 +88,8 @@ pub enum DataDirError {
     },
     /// The directory is a copy, or a restored backup. Nothing was changed.
     #[error(
-        "the data directory {} was copied, or restored from a backup: {reason}. A node must never \
-         come back with an older memory of what it promised; {START_ANEW}",
+        "the data directory {} was copied, or restored from a backup: {reason}. A node must not run from older \
+         data, because it could break promises that it has made since; {START_ANEW}",
         path.display()
     )]
     Copied {
@@ -101,7 +100,7 @@ pub enum DataDirError {
     },
     /// A part of the directory is missing. Nothing was changed.
     #[error(
-        "the data directory {} is incomplete: {} is missing, and with it what the node promised; \
+        "the data directory {} is incomplete: {} is missing, and with it the record of what the node has promised; \
          {START_ANEW}",
         path.display(),
         missing.display()

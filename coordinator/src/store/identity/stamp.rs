@@ -80,7 +80,7 @@ impl Stamp {
     /// [`StampError`] if the stamp is damaged, or of a newer format.
     pub(super) fn parse(text: &[u8]) -> Result<Self, StampError> {
         let damaged = |reason: String| StampError::Damaged(reason);
-        let text = std::str::from_utf8(text).map_err(|_| damaged("it is no text".to_owned()))?;
+        let text = std::str::from_utf8(text).map_err(|_| damaged("it is not text".to_owned()))?;
         let any: AnyFormat = toml::from_str(text).map_err(|error| damaged(one_line(&error)))?;
         if any.format > FORMAT {
             return Err(StampError::Newer(any.format));
@@ -89,7 +89,7 @@ impl Stamp {
         let is_known =
             any.format == FORMAT || (any.format == FORMAT_WITHOUT_STORE && text.store.is_empty());
         if text.sum() != text.checksum || !is_known {
-            return Err(damaged("its checksum is not that of its fields".to_owned()));
+            return Err(damaged("its checksum does not match its fields".to_owned()));
         }
         Ok(Self {
             format: any.format,
@@ -117,7 +117,9 @@ impl Stamp {
         };
         text.checksum = text.sum();
         let fields = toml::to_string(&text).expect("strings and one number are TOML");
-        format!("# Written by aliquot alone. A copy, or a file that was edited, is void.\n{fields}")
+        format!(
+            "# Written by aliquot. Do not copy or edit this file: aliquot refuses a copy or a changed file.\n{fields}"
+        )
     }
 }
 
@@ -269,7 +271,7 @@ fn born(found: rustix::io::Result<Statx>) -> io::Result<i128> {
 
 fn number<T: FromStr>(field: &str, text: &str) -> Result<T, StampError> {
     text.parse()
-        .map_err(|_| StampError::Damaged(format!("its {field} is {text:?}, which is no number")))
+        .map_err(|_| StampError::Damaged(format!("its {field} is {text:?}, which is not a number")))
 }
 
 fn one_line(error: &toml::de::Error) -> String {

@@ -53,7 +53,10 @@ pub(super) fn parse_key(key: &[u8]) -> Result<(u64, u32), StoreError> {
 pub(super) fn pieces(item: &LogItem) -> Result<Vec<([u8; 12], IVec)>, StoreError> {
     let length = u32::try_from(item.bytes.len()).map_err(|_| StoreError::Refused {
         what: format!("appending entry {}", item.index),
-        reason: format!("it has {} bytes, and 4 GiB is the most", item.bytes.len()),
+        reason: format!(
+            "it has {} bytes; at most 4 GiB are allowed",
+            item.bytes.len()
+        ),
     })?;
     let first = item.bytes.slice(..item.bytes.len().min(PIECE_BYTES));
     let rest = item.bytes.slice(first.len()..);

@@ -95,10 +95,10 @@ fn parse(mut bytes: Bytes) -> Result<SnapshotItem, String> {
     };
     let mut sum = bytes.split_off(body_bytes);
     if file::checksum(&[&bytes]) != sum.get_u64_le() {
-        return Err("its checksum is not that of its bytes".to_owned());
+        return Err("its checksum does not match its content".to_owned());
     }
     if bytes.split_to(MAGIC.len()) != MAGIC.as_slice() {
-        return Err("it is of another format, perhaps of a newer version of aliquot".to_owned());
+        return Err("it has another format, perhaps that of a newer version of aliquot".to_owned());
     }
     let meta_len = usize::try_from(bytes.get_u64_le()).unwrap_or(usize::MAX);
     let data_len = usize::try_from(bytes.get_u64_le()).unwrap_or(usize::MAX);

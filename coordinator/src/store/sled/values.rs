@@ -92,7 +92,9 @@ impl Record {
     fn parse(mut bytes: &[u8]) -> Result<Self, StoreError> {
         match bytes.try_get_u8() {
             Ok(FORMAT) => Self::parse_fields(bytes).map_err(|_| damaged("its record is too short")),
-            _ => Err(damaged("its record is none that this version writes")),
+            _ => Err(damaged(
+                "its record has a format that this version does not write",
+            )),
         }
     }
 

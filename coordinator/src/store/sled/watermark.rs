@@ -72,7 +72,7 @@ impl Watermark {
         let (contents, file) = opened.map_err(|error| path_error("reading", path, &error))?;
         let contents = contents.ok_or_else(|| StoreError::Damaged {
             what: format!("the watermark {}", path.display()),
-            reason: format!("no checksum in it is that of its bytes; {WHAT_TO_DO}"),
+            reason: format!("none of its checksums matches its content; {WHAT_TO_DO}"),
         })?;
         Ok(Some(Self::of(path, file, contents)))
     }

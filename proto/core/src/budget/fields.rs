@@ -19,7 +19,8 @@ pub const FIELDS: [Field; 20] = [
         name: "key",
         read_as: "a key, or a template with `*` for whole segments",
         default: "",
-        meaning: "The requests that are limited: `checkout/charge`, or `tenant/*/reads` for a limit of its own to each key.",
+        meaning: "The key whose requests are limited, such as `checkout/charge`, or a template such as \
+                  `tenant/*/reads`, which gives each matching key a limit of its own.",
     },
     Field {
         name: "rate",
@@ -29,39 +30,40 @@ pub const FIELDS: [Field; 20] = [
     },
     Field {
         name: "burst",
-        read_as: "whole tokens, 0 to 2^56; with `rate`",
+        read_as: "a whole number of tokens, 0 to 2^56; only with `rate`",
         default: "one second's worth, at least 1",
-        meaning: "Tokens that may be saved, and so be spent at once.",
+        meaning: "Maximum number of tokens that can accumulate, and so be spent at once.",
     },
     Field {
         name: "quota",
-        read_as: "`50000 per day`, also minute, hour, week, month and year of the calendar; `1M per 36h` is fixed",
+        read_as: "`50000 per day`, or per minute, hour, week, month or year of the calendar, or per fixed span, \
+                  such as `1M per 36h`",
         default: "",
-        meaning: "Tokens in each period, all of them new at its beginning.",
+        meaning: "Tokens in each period. A period begins with all of them; unspent tokens are not carried over.",
     },
     Field {
         name: "offset",
         read_as: "`+05:30`; -14:00 to +14:00; with a calendar's `quota`",
         default: "+00:00",
-        meaning: "Offset from UTC by which the calendar's days begin.",
+        meaning: "Offset from UTC of the clock by which the calendar's days begin.",
     },
     Field {
         name: "zone",
         read_as: "`Europe/Berlin`, a name of the IANA time zone database; with a calendar's `quota`, without `offset`",
         default: "none",
-        meaning: "Time zone by whose clock the calendar's days begin, with its summer time.",
+        meaning: "Time zone in which the calendar's days begin; its summer time is taken into account.",
     },
     Field {
         name: "align",
         read_as: "a span; with `quota`",
         default: "0s",
-        meaning: "Time by which each period begins later.",
+        meaning: "Time by which the beginning of each period is delayed.",
     },
     Field {
         name: "concurrency",
         read_as: "permits, 0 to 2^56",
         default: "",
-        meaning: "Requests in flight.",
+        meaning: "Maximum number of requests in flight.",
     },
     Field {
         name: "max_hold",
@@ -73,19 +75,21 @@ pub const FIELDS: [Field; 20] = [
         name: "weights",
         read_as: "a list of `{ match: { label: glob }, weight: 1 to 1000000, band: 0 to 9 }`",
         default: "weight 1 for all",
-        meaning: "Share of each client where there is too little, by its labels; the first rule that matches applies.",
+        meaning: "Weights and bands of clients, by their labels, for dividing the limit when demand exceeds it. The \
+                  first rule that matches applies.",
     },
     Field {
         name: "band",
         read_as: "0 to 9",
         default: "5",
-        meaning: "Order of service: a higher band has what it wants before a lower one gets any.",
+        meaning: "Priority: the demand of a higher band is met before a lower band gets more than its floors.",
     },
     Field {
         name: "floor",
-        read_as: "`{ rate, burst }` of a rate, `{ permits }` of permits; not with `quota`",
+        read_as: "`{ rate, burst }` with `rate`, `{ permits }` with `concurrency`; not with `quota`",
         default: "none",
-        meaning: "Part that each client session is sure of, and keeps where `on_lease_expiry` is `floor`.",
+        meaning: "Minimum part that each client session is guaranteed. With `on_lease_expiry: floor` it keeps this \
+                  part after its lease has ended.",
     },
     Field {
         name: "ceiling",
@@ -97,7 +101,8 @@ pub const FIELDS: [Field; 20] = [
         name: "on_lease_expiry",
         read_as: "`deny`, `floor`, `keep`, `open`, or `{ local: { rate, burst } }`",
         default: "deny",
-        meaning: "Policy of a client whose lease has ended: `deny` and `floor` keep the limit, `keep`, `local` and `open` go on beyond it.",
+        meaning: "Policy of a client whose lease has ended. With `deny` and `floor` the limit still holds; with \
+                  `keep`, `local` and `open` the client continues, and the limit may be exceeded.",
     },
     Field {
         name: "allocation",
@@ -115,13 +120,14 @@ pub const FIELDS: [Field; 20] = [
         name: "headroom",
         read_as: "`yes`, `no`",
         default: "yes",
-        meaning: "With `yes`, the part that no client wants is distributed too, so that a client that begins to want it has some at once.",
+        meaning: "With `yes`, capacity beyond all demand is distributed as well, so that a client whose demand \
+                  begins has tokens at once.",
     },
     Field {
         name: "max_keys",
         read_as: "1 to 10000000; with a template's `key`",
         default: "100000",
-        meaning: "Maximum number of keys of a template at a time; a further one is refused.",
+        meaning: "Maximum number of keys of a template in use at a time; any further key is refused.",
     },
     Field {
         name: "named_limits",

@@ -142,7 +142,7 @@ fn read_expiry(draft: &BudgetDraft, limit: Option<&Limit>, gate: &mut Gate) -> O
             let names = EXPIRY_WORDS.iter().map(|(name, _)| *name);
             match known {
                 Some((_, OnLeaseExpiry::Floor)) if draft.floor.is_none() => {
-                    let allowed = "another choice, or come with a floor to go on with";
+                    let allowed = "another policy, or be used together with a floor";
                     gate.refuse(FIELD, word, allowed);
                 }
                 None => {
