@@ -685,3 +685,13 @@ async fn the_fields_and_the_jitter_are_those_of_the_settings() {
     );
     assert!(waits.len() > 3, "{waits:?}");
 }
+
+#[tokio::test]
+async fn a_flood_of_made_up_keys_replaces_no_key_in_use() {
+    let (decider, _) = decider(64);
+    let ask = async |key: String| {
+        let told = send(&decider, "/v1/check", json!({ "key": key })).await;
+        assert_eq!(told.body["allowed"], json!(true), "{key}");
+    };
+    testing::flood(&decider, "real", ask).await;
+}
