@@ -118,8 +118,9 @@ async fn routed(face: HttpFace<'_>, request: Request<Body>) -> Response<Body> {
     }
     match route {
         Route::Check => join(checked(face, request).await),
-        Route::CheckBatch => join(batch_checked(face, request).await),
-        Route::Reserve => join(reserved(face, request).await),
+        // Boxed, since the future of a check would be as large as theirs.
+        Route::CheckBatch => join(Box::pin(batch_checked(face, request)).await),
+        Route::Reserve => join(Box::pin(reserved(face, request)).await),
         Route::Settle => join(settled(face, request).await),
         Route::Release => join(released(face, request).await),
         Route::Budget => join(looked_at(face, request).await),
