@@ -65,7 +65,7 @@ fn a_service_that_forgets_an_admission_makes_the_verdict_unknown() {
 /// The part of the limit that is used depends on the load of the machine, but half of it is used again after the kill.
 #[test]
 fn through_every_face_nothing_is_admitted_beyond_a_limit_while_a_leader_is_killed() {
-    for faces in [["http", "rls"], ["resp", "agent"]] {
+    for faces in [["http", "rls"], ["resp", "agent"], ["grpc", "client"]] {
         let runs = faces.iter().map(|via| {
             let mut words = vec!["--duration", "13s", "--services", "3", "--limit", "60"];
             words.extend(["--kill", "leader", "--json", "--via", via]);
@@ -92,9 +92,10 @@ fn check_killed(via: &str, output: &Output) {
     assert!(report["killed"].is_number(), "{via}: {said}");
     let after = report["verdict"]["phases"]["after"].as_f64();
     assert!(after >= Some(0.5), "{via}: {said}");
-    // One service asks the node that is killed, and an agent survives that.
+    // One service asks the node that is killed; an agent and an embedded client survive that.
     let failed = report["asked"]["failed"].as_u64();
-    assert!(failed > Some(0) || via == "agent", "{via}: {said}");
+    let survives = ["agent", "client"].contains(&via);
+    assert!(failed > Some(0) || survives, "{via}: {said}");
 }
 
 #[test]

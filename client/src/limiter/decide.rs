@@ -282,6 +282,9 @@ impl Limiter {
     }
 
     /// Decides, and asks a node once and for at most `most` if the tokens are not held here. Counts the outcome.
+    ///
+    /// Waits are boxed: their futures are large, and each caller's future would contain them and be copied with them,
+    /// although most decisions wait for nothing.
     pub(super) async fn ask_within(
         &self,
         n: u64,
@@ -290,7 +293,7 @@ impl Limiter {
         let (outcome, mut seen) = self.ask_for(n, most).await;
         let untold = outcome.is_ok() && matches!(seen, Seen::Home(None));
         if n == 0 && untold && !most.is_zero() {
-            seen = self.look_within(most).await;
+            seen = Box::pin(self.look_within(most)).await;
         }
         let outcome = outcome.map_err(|refused| self.until_made(n, refused, seen));
         (outcome, seen)
@@ -332,7 +335,7 @@ impl Limiter {
         match in_vain {
             // A part of the budget that is held here may be small while other clients hold the rest: it may grow.
             _ if asked_for && (!waits || in_vain.is_some()) => {
-                return self.ask_home_within(n, no, most).await;
+                return Box::pin(self.ask_home_within(n, no, most)).await;
             }
             Some(left) => return (Err(self.refuse_in_vain(n, no, left)), here),
             None if !waits => return (Err(self.refuse(n, no)), here),
@@ -347,7 +350,7 @@ impl Limiter {
             Ok((charge, Seen::Home(grant.left)))
         };
         let wait = self.single_wait(n, no, most);
-        let outcome = self.wait_for_part(wait, local, remote).await;
+        let outcome = Box::pin(self.wait_for_part(wait, local, remote)).await;
         let brought = |(_, then): &(_, Seen)| then.was_brought_since(here);
         match self.probed(n, no, outcome, brought) {
             Ok((charge, seen)) => (Ok(charge), seen),

@@ -285,7 +285,7 @@ fn millis(span: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decider::testing::{decider, remaining};
+    use crate::decider::testing::{decider, flood, remaining};
 
     fn check(key: &str, cost: u64) -> pb::CheckRequest {
         pb::CheckRequest {
@@ -442,5 +442,16 @@ mod tests {
         let status = service.check(request).await.expect_err("a status");
         assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
         assert!(status.message().contains("keys under a"), "{status}");
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_made_up_keys_replaces_no_key_in_use() {
+        let (decider, _) = decider(64);
+        let service = Service(decider.clone());
+        let ask = async |key: String| {
+            let reply = service.check(Request::new(check(&key, 1))).await;
+            assert!(reply.is_ok(), "{key}: {reply:?}");
+        };
+        flood(&decider, "real", ask).await;
     }
 }

@@ -19,13 +19,13 @@ mod body;
 mod number;
 
 use crate::decider::{
-    Answer, Ask, Cost, Decider, OnExpire, Outcome, ReservationError, Reserve, SettledPart,
+    Ask, Cost, Decider, OnExpire, Outcome, ReservationError, Reserve, SettledPart,
 };
 use crate::rules::{Face, KeyProblem, Mapped};
 use crate::scope::Scope;
 use aliquot_client::http::LimitFields;
 use answer::{
-    AnswerBody, Form, RefusalStatus, failed, json_response, of_answer, one, several, wrong,
+    AnswerBody, Form, RefusalStatus, Told, failed, json_response, of_answer, one, several, wrong,
 };
 use axum::body::{Body, HttpBody, to_bytes};
 use body::{FieldError, Fields};
@@ -118,8 +118,9 @@ async fn routed(face: HttpFace<'_>, request: Request<Body>) -> Response<Body> {
     }
     match route {
         Route::Check => join(checked(face, request).await),
-        Route::CheckBatch => join(batch_checked(face, request).await),
-        Route::Reserve => join(reserved(face, request).await),
+        // Boxed, since the future of a check would be as large as theirs.
+        Route::CheckBatch => join(Box::pin(batch_checked(face, request)).await),
+        Route::Reserve => join(Box::pin(reserved(face, request)).await),
         Route::Settle => join(settled(face, request).await),
         Route::Release => join(released(face, request).await),
         Route::Budget => join(looked_at(face, request).await),
@@ -234,7 +235,7 @@ async fn checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
     let question = question(&caller, &mut fields, within)?;
     fields.end().map_err(|error| wrong(&error))?;
     let answer = face.decider.decide(&question.ask).await;
-    Ok(one(&of_answer(&question.key, &answer), &answer, form))
+    Ok(one(&question.key, &form.told(answer), form))
 }
 
 async fn batch_checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
@@ -257,6 +258,7 @@ async fn batch_checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
         true => face.decider.decide_all(&asks).await,
         false => face.decider.decide_each(&asks).await,
     };
+    let answers = form.told_all(answers);
     let body = json!({ "allowed": all_allowed(&answers), "answers": listed(&keys, &answers) });
     Ok(several(&body, &answers, form))
 }
@@ -273,13 +275,14 @@ async fn reserved(face: HttpFace<'_>, request: Request<Body>) -> Reply {
         .reserve(&reserve)
         .await
         .map_err(|error| unusable(&error))?;
+    let answers = form.told_all(reserved.answers);
     let body = json!({
         "allowed": reserved.id.is_some(),
         "id": reserved.id,
         "ttl_s": reserve.ttl.as_secs(),
-        "answers": listed(&keys, &reserved.answers),
+        "answers": listed(&keys, &answers),
     });
-    Ok(several(&body, &reserved.answers, form))
+    Ok(several(&body, &answers, form))
 }
 
 async fn settled(face: HttpFace<'_>, request: Request<Body>) -> Reply {
@@ -327,7 +330,7 @@ async fn looked_at(face: HttpFace<'_>, request: Request<Body>) -> Reply {
         within: Duration::from_millis(WITHIN_MS.0),
     };
     let answer = caller.decider.decide(&ask).await;
-    Ok(one(&of_answer(&key, &answer), &answer, form))
+    Ok(one(&key, &form.told(answer), form))
 }
 
 fn openapi() -> Response<Body> {
@@ -536,14 +539,14 @@ fn settlement(id: &str, parts: &[SettledPart]) -> Response<Body> {
     json_response(StatusCode::OK, &body)
 }
 
-fn all_allowed(answers: &[Answer]) -> bool {
+fn all_allowed(answers: &[Told]) -> bool {
     answers
         .iter()
-        .all(|answer| answer.outcome == Outcome::Allowed)
+        .all(|told| told.answer.outcome == Outcome::Allowed)
 }
 
 /// Lists answers with their keys. A reservation that was refused has answers up to the refusal.
-fn listed<'a>(keys: &'a [String], answers: &'a [Answer]) -> Vec<AnswerBody<'a>> {
+fn listed<'a>(keys: &'a [String], answers: &'a [Told]) -> Vec<AnswerBody<'a>> {
     let pairs = keys.iter().zip(answers);
     pairs.map(|(key, answer)| of_answer(key, answer)).collect()
 }

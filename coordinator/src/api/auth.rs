@@ -289,7 +289,10 @@ impl FaceGuard {
 impl Interceptor for FaceGuard {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         let scope = self.0.scope(&request)?;
-        request.extensions_mut().insert(scope);
+        // Without a note, a caller may ask for all keys.
+        if scope.is_confined() {
+            request.extensions_mut().insert(scope);
+        }
         Ok(request)
     }
 }

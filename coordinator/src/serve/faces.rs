@@ -102,9 +102,10 @@ impl FaceListeners {
                 }
                 Face::Grpc => {
                     let limits = InterceptedService::new(grpc::service(decider), guard);
-                    let routes = Routes::new(limits).prepare().map_request(in_time);
+                    // The service answers for other paths itself, and a router allocates for each request.
+                    let limits = limits.map_request(in_time);
                     let protocol = grpc_of(tls, STREAMS_PER_CONNECTION_MAX);
-                    port::serve(listener, connections, protocol, routes, stopping).boxed()
+                    port::serve(listener, connections, protocol, limits, stopping).boxed()
                 }
                 Face::Redis => {
                     let redis = Redis {

@@ -73,3 +73,19 @@ pub(crate) async fn remaining(decider: &Decider, key: &str) -> u64 {
     let answer = decider.decide(&ask(key, Cost::Peek)).await;
     answer.remaining.expect("limits of this process")
 }
+
+/// Asks through a face for a key in use, whose budget's key is `budget`, and then for many that are made up. The key in
+/// use is kept, and the number of keys is bounded. `ask` is given the name of a key.
+pub(crate) async fn flood(decider: &Decider, budget: &str, mut ask: impl AsyncFnMut(String)) {
+    for _ in 0..2 {
+        ask("real".to_owned()).await;
+    }
+    let kept = Arc::downgrade(&decider.held(budget).expect("held"));
+    let most = decider.keys_max() * 3 / 4;
+    for made_up in 0..2_000 {
+        ask(format!("x{made_up}")).await;
+        assert!(decider.keys_held() <= most, "{}", decider.keys_held());
+    }
+    assert!(decider.keys_held() > most / 4, "{}", decider.keys_held());
+    assert!(kept.upgrade().is_some(), "the key in use was dropped");
+}

@@ -23,6 +23,32 @@ pub(super) struct Form {
     pub(super) fields: LimitFields,
 }
 
+/// An answer, and the wait that the response tells. `Retry-After` and the body tell the same, so that callers that were
+/// refused together come back apart, whichever they read.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) answer: Answer,
+    /// Shortest wait before a retry, with a random part of the jitter on top.
+    retry_after: Option<Duration>,
+}
+
+impl Form {
+    /// Chooses the wait that the response tells of an answer.
+    pub(super) fn told(self, answer: Answer) -> Told {
+        let retry_after = answer.retry_after.map(|wait| self.fields.spread(wait));
+        Told {
+            answer,
+            retry_after,
+        }
+    }
+
+    /// Chooses the waits of several answers, each by itself.
+    pub(super) fn told_all(self, answers: Vec<Answer>) -> Vec<Told> {
+        let answers = answers.into_iter();
+        answers.map(|answer| self.told(answer)).collect()
+    }
+}
+
 /// Status of a refusal: the answer itself is what the caller asked for, unless it wants the status that it will pass
 /// on to its own caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +95,8 @@ struct ExcessBody {
 }
 
 /// Returns an answer as it is in JSON.
-pub(super) fn of_answer<'a>(key: &'a str, answer: &Answer) -> AnswerBody<'a> {
+pub(super) fn of_answer<'a>(key: &'a str, told: &Told) -> AnswerBody<'a> {
+    let answer = &told.answer;
     let excess = answer.excess.map(|excess| ExcessBody {
         burst: Exact(excess.burst()),
         cost: Exact(excess.cost()),
@@ -83,31 +110,33 @@ pub(super) fn of_answer<'a>(key: &'a str, answer: &Answer) -> AnswerBody<'a> {
         reason: answer.reason.map(|reason| reason.as_str()),
         remaining: answer.remaining.map(Exact),
         reset_after_s: answer.reset_after.as_secs_f64(),
-        retry_after_s: answer.retry_after.map(|wait| wait.as_secs_f64()),
+        retry_after_s: told.retry_after.map(|wait| wait.as_secs_f64()),
         window_s: answer.window.map(|window| window.as_secs()),
     }
 }
 
 /// Makes the response to one question.
-pub(super) fn one(body: &AnswerBody<'_>, answer: &Answer, form: Form) -> Response<Body> {
-    let mut response = json_response(form.status.of(answer.outcome), body);
-    describe(response.headers_mut(), answer, form.fields);
+pub(super) fn one(key: &str, told: &Told, form: Form) -> Response<Body> {
+    let status = form.status.of(told.answer.outcome);
+    let mut response = json_response(status, &of_answer(key, told));
+    describe(response.headers_mut(), told, form.fields);
     response
 }
 
 /// Makes the response to several questions: its status and header fields are those of the refusal with the longest
 /// wait. If all are allowed, the fields tell the limit that has least left.
-pub(super) fn several(body: &Value, answers: &[Answer], form: Form) -> Response<Body> {
+pub(super) fn several(body: &Value, answers: &[Told], form: Form) -> Response<Body> {
     let refused = answers
         .iter()
-        .filter(|answer| answer.outcome != Outcome::Allowed);
-    let worst = refused.max_by_key(|answer| answer.retry_after.unwrap_or(Duration::MAX));
-    let code = worst.map_or(StatusCode::OK, |answer| form.status.of(answer.outcome));
+        .filter(|told| told.answer.outcome != Outcome::Allowed);
+    let worst = refused.max_by_key(|told| told.retry_after.unwrap_or(Duration::MAX));
+    let code = worst.map_or(StatusCode::OK, |told| form.status.of(told.answer.outcome));
     let mut response = json_response(code, body);
-    let known = answers.iter().filter(|answer| answer.remaining.is_some());
-    let least = known.min_by_key(|answer| answer.remaining);
-    if let Some(answer) = worst.or(least) {
-        describe(response.headers_mut(), answer, form.fields);
+    let known = answers.iter();
+    let known = known.filter(|told| told.answer.remaining.is_some());
+    let least = known.min_by_key(|told| told.answer.remaining);
+    if let Some(told) = worst.or(least) {
+        describe(response.headers_mut(), told, form.fields);
     }
     response
 }
@@ -160,9 +189,15 @@ pub(super) fn json_response(status: StatusCode, body: &impl Serialize) -> Respon
 
 /// Adds the fields that describe the limit, and `Retry-After` to a refusal. `Retry-After` is not earlier than `t`, as the
 /// draft demands.
-fn describe(headers: &mut HeaderMap, answer: &Answer, fields: LimitFields) {
-    if let Some(wait) = answer.retry_after {
-        fields.retry_after(headers, wait);
+fn describe(headers: &mut HeaderMap, told: &Told, fields: LimitFields) {
+    let answer = &told.answer;
+    if let Some(wait) = told.retry_after {
+        // The wait has its random part already.
+        let exact = LimitFields {
+            jitter: Duration::ZERO,
+            ..fields
+        };
+        exact.retry_after(headers, wait);
     }
     // A budget of another kind is no limit of this question.
     let limit = answer.limit.filter(|_| answer.outcome != Outcome::NoBudget);
@@ -184,3 +219,6 @@ fn describe(headers: &mut HeaderMap, answer: &Answer, fields: LimitFields) {
         false => fields.policy(headers, LIMIT_NAME, &info),
     }
 }
+
+#[cfg(test)]
+mod tests;

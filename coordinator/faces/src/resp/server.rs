@@ -99,7 +99,8 @@ impl Server {
         stopping: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
         let mut stopping = pin!(stopping);
-        let (mut reader, mut writer) = tokio::io::split(stream);
+        // It is read or written, and never both at once.
+        let mut stream = pin!(stream);
         let id = self.connections.fetch_add(1, Ordering::Relaxed);
         let mut session = Session::new(id, caller.without_password());
         let (mut parser, mut input, mut output) =
@@ -114,25 +115,25 @@ impl Server {
                     let reply = self.carry_out(session.scope(), step).await;
                     reply.write(session.version(), &mut output);
                     if closes || output.len() >= Self::REPLIES {
-                        self.send(&mut writer, &mut output).await?;
+                        self.send(&mut stream, &mut output).await?;
                     }
                     if closes {
-                        return writer.shutdown().await;
+                        return stream.shutdown().await;
                     }
                 }
                 Ok(None) => {
-                    self.send(&mut writer, &mut output).await?;
+                    self.send(&mut stream, &mut output).await?;
                     input.reserve(Self::READ);
                     tokio::select! {
-                        read = reader.read_buf(&mut input) => if read? == 0 {
+                        read = stream.read_buf(&mut input) => if read? == 0 {
                             return Ok(());
                         },
-                        () = &mut stopping => return writer.shutdown().await,
+                        () = &mut stopping => return stream.shutdown().await,
                     }
                 }
                 Err(error) => {
                     Reply::err(error).write(Version::Resp2, &mut output);
-                    self.send(&mut writer, &mut output).await?;
+                    self.send(&mut stream, &mut output).await?;
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
             }

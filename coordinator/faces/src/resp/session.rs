@@ -111,10 +111,11 @@ impl Session {
             }
             ("EXEC", queue) => {
                 let (commands, _) = queue.take().unwrap_or_default();
-                let steps = commands.iter().map(|parts| self.plain(parts, host));
+                let steps = commands.iter();
+                let steps = steps.map(|parts| self.plain(&self::name(parts), parts, host));
                 Step::RunAll(steps.collect())
             }
-            ("QUIT" | "RESET", _) | (_, None) => self.plain(parts, host),
+            ("QUIT" | "RESET", _) | (_, None) => self.plain(&name, parts, host),
             (_, Some((commands, bytes))) => {
                 let more: usize = parts.iter().map(|part| part.len() + Self::PART_BYTES).sum();
                 if commands.len() == Self::QUEUE_MAX || *bytes + more > Self::QUEUE_BYTES_MAX {
@@ -131,15 +132,14 @@ impl Session {
     }
 
     /// Carries out a command that is no part of a transaction, or whose turn in one has come.
-    fn plain(&mut self, parts: &[Bytes], host: &impl Host) -> Step {
-        let name = name(parts);
-        let read = throttle::read(&name, parts).or_else(|| counters::read(&name, parts));
+    fn plain(&mut self, name: &str, parts: &[Bytes], host: &impl Host) -> Step {
+        let read = throttle::read(name, parts).or_else(|| counters::read(name, parts));
         if let Some(read) = read {
             return read.into();
         }
         let args = &parts[1..];
-        let reply = match name.as_str() {
-            "EVALSHA" | "EVALSHA_RO" | "EVAL" | "EVAL_RO" => return eval(&name, args),
+        let reply = match name {
+            "EVALSHA" | "EVALSHA_RO" | "EVAL" | "EVAL_RO" => return eval(name, args),
             "EXISTS" if !args.is_empty() => return Step::RunSum(counters::exists(args)),
             "QUIT" => return Step::Close(Reply::OK),
             "PING" => match args.first() {
@@ -178,8 +178,8 @@ impl Session {
             "CLUSTER" | "READONLY" | "READWRITE" => {
                 Reply::err("This instance has cluster support disabled")
             }
-            "ECHO" | "SELECT" | "EXISTS" => arity(&name),
-            _ => unsupported(&name),
+            "ECHO" | "SELECT" | "EXISTS" => arity(name),
+            _ => unsupported(name),
         };
         Step::Reply(reply)
     }

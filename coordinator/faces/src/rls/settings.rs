@@ -542,6 +542,7 @@ mod tests {
         }
     }
 
+    /// Every name that its deployment of the rate limit service has in 2026, those of options included.
     #[test]
     fn all_variables_that_envoy_gateway_sets_are_accepted() {
         let it = read(&[
@@ -551,6 +552,7 @@ mod tests {
             ("RUNTIME_WATCH_ROOT", "false"),
             ("LOG_LEVEL", "info"),
             ("USE_STATSD", "false"),
+            ("STATSD_PORT", "9125"),
             ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
             ("CONFIG_GRPC_XDS_SERVER_URL", "envoy-gateway:18001"),
             ("CONFIG_GRPC_XDS_NODE_ID", "envoy-ratelimit"),
@@ -565,10 +567,17 @@ mod tests {
             ("FORCE_START_WITHOUT_INITIAL_CONFIG", "true"),
             ("REDIS_SOCKET_TYPE", "tcp"),
             ("REDIS_URL", "redis:6379"),
+            ("REDIS_TLS", "true"),
+            ("REDIS_TLS_CLIENT_CERT", "/redis-certs/tls.crt"),
+            ("REDIS_TLS_CLIENT_KEY", "/redis-certs/tls.key"),
             ("USE_PROMETHEUS", "true"),
             ("PROMETHEUS_ADDR", ":19001"),
             ("PROMETHEUS_MAPPER_YAML", "/etc/statsd-exporter/conf.yaml"),
             ("TRACING_ENABLED", "true"),
+            ("TRACING_SERVICE_NAME", "envoy-ratelimit"),
+            ("TRACING_SERVICE_NAMESPACE", "envoy-gateway-system"),
+            ("TRACING_SERVICE_INSTANCE_ID", "envoy-ratelimit-0"),
+            ("TRACING_SAMPLING_RATE", "0.1"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://otel:4317"),
         ])
         .unwrap();
@@ -588,20 +597,11 @@ mod tests {
             message_max: MESSAGE_MAX,
         };
         assert_eq!(it.source, Source::Xds(Box::new(expect)));
-        assert_eq!(
-            it.ignored,
-            [
-                "RUNTIME_WATCH_ROOT",
-                "USE_STATSD",
-                "GRPC_SERVER_TLS_CA_CERT",
-                "REDIS_SOCKET_TYPE",
-                "REDIS_URL",
-                "USE_PROMETHEUS",
-                "PROMETHEUS_MAPPER_YAML",
-                "TRACING_ENABLED",
-                "OTEL_EXPORTER_OTLP_ENDPOINT"
-            ]
-        );
+        let ignored = "RUNTIME_WATCH_ROOT USE_STATSD STATSD_PORT GRPC_SERVER_TLS_CA_CERT REDIS_SOCKET_TYPE REDIS_URL \
+             REDIS_TLS REDIS_TLS_CLIENT_CERT REDIS_TLS_CLIENT_KEY USE_PROMETHEUS PROMETHEUS_MAPPER_YAML \
+             TRACING_ENABLED TRACING_SERVICE_NAME TRACING_SERVICE_NAMESPACE TRACING_SERVICE_INSTANCE_ID \
+             TRACING_SAMPLING_RATE OTEL_EXPORTER_OTLP_ENDPOINT";
+        assert_eq!(it.ignored.join(" "), ignored);
     }
 
     #[test]

@@ -295,3 +295,20 @@ async fn a_key_outside_of_what_a_client_may_ask_for_is_refused() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_flood_of_made_up_keys_replaces_no_key_in_use() {
+    let (decider, _) = crate::decider::testing::decider(64);
+    let server = Server::new(decider.clone(), Options::default());
+    let ask = async |key: String| {
+        let (mut near, far) = duplex(1 << 10);
+        let request = format!("INCR {key}\nQUIT\n");
+        near.write_all(request.as_bytes()).await.expect("sent");
+        let served = server.serve(far, &Anyone, std::future::pending()).await;
+        served.expect("served");
+        let mut reply = String::new();
+        near.read_to_string(&mut reply).await.expect("a reply");
+        assert!(reply.starts_with(':'), "{key}: {reply}");
+    };
+    crate::decider::testing::flood(&decider, "real", ask).await;
+}

@@ -1,7 +1,7 @@
 //! One row for each rule of how a request is decided. Every budget is 10 per second with a burst of 10.
 
 use super::*;
-use crate::decider::testing::{decider, remaining};
+use crate::decider::testing::{decider, flood, remaining};
 use crate::rls::pb::rate_limit_descriptor::{Entry, RateLimitOverride};
 use crate::rls::pb::{RateLimitDescriptor, UInt64Value};
 use crate::rls::rules::{Contents, Reading, RulesFile};
@@ -522,4 +522,16 @@ async fn a_refused_request_still_gives_back() {
     it.check("c:3", "OK ok:7").await;
     let _refused = it.ask("none c:-3").await;
     assert_eq!(it.left("c").await, 10);
+}
+
+#[tokio::test]
+async fn a_flood_of_made_up_values_replaces_no_key_in_use() {
+    let Bench { rls, decider, .. } = bench(Settings::default());
+    let ask = async |value: String| {
+        let mut asked = request("a");
+        asked.descriptors[0].entries[0].value = value.into();
+        let response = rls.decide(&asked, None).await;
+        assert!(response.is_ok(), "{response:?}");
+    };
+    flood(&decider, "rls/d/a/real", ask).await;
 }

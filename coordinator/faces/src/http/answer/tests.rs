@@ -1,0 +1,82 @@
+use super::*;
+use crate::decider::testing::{ask, decider};
+use crate::decider::{Cost, Outcome};
+use http::header::RETRY_AFTER;
+use std::collections::BTreeSet;
+
+fn form(jitter: u64) -> Form {
+    Form {
+        status: RefusalStatus::default(),
+        fields: LimitFields {
+            jitter: Duration::from_secs(jitter),
+            ..LimitFields::default()
+        },
+    }
+}
+
+async fn answer_to(cost: u64) -> Answer {
+    let (decider, _) = decider(64);
+    decider.decide(&ask("a", Cost::Take(8))).await;
+    decider.decide(&ask("a", Cost::Take(cost))).await
+}
+
+#[tokio::test]
+async fn an_answer_has_large_limits_as_texts() {
+    let answer = Answer {
+        limit: Some(1 << 56),
+        remaining: Some((1 << 53) + 1),
+        ..answer_to(1).await
+    };
+    let body = serde_json::to_value(of_answer("a", &form(0).told(answer))).expect("JSON");
+    assert_eq!(body["limit"], json!("72057594037927936"));
+    assert_eq!(body["remaining"], json!("9007199254740993"));
+}
+
+#[tokio::test]
+async fn the_body_and_the_header_tell_the_same_wait() {
+    let answer = answer_to(5).await;
+    assert_eq!(answer.outcome, Outcome::OverLimit);
+    let mut waits = BTreeSet::new();
+    for _ in 0..100 {
+        let told = form(10).told_all(vec![answer.clone(), answer.clone()]);
+        let bodies: Vec<_> = told.iter().map(|told| of_answer("a", told)).collect();
+        let bodies = bodies
+            .iter()
+            .map(|body| body.retry_after_s.expect("a wait"));
+        let longest = bodies.reduce(f64::max).expect("two");
+        let response = several(&Value::Null, &told, form(10));
+        let header = response.headers()[RETRY_AFTER].to_str().expect("ASCII");
+        assert_eq!(header, longest.ceil().to_string());
+        let one = one("a", &told[0], form(10));
+        let header = one.headers()[RETRY_AFTER].to_str().expect("ASCII");
+        let wait = of_answer("a", &told[0]).retry_after_s.expect("a wait");
+        assert_eq!(header, wait.ceil().to_string());
+        assert!((0.3..=10.3).contains(&wait), "{wait}");
+        waits.insert(header.to_owned());
+    }
+    assert!(waits.len() > 3, "{waits:?}");
+}
+
+/// Every response with a field of the draft lists the legacy fields, too: settings choose which are sent.
+#[test]
+fn the_description_lists_all_fields_that_are_sent() {
+    let description: Value = serde_json::from_str(super::super::OPENAPI).expect("JSON");
+    let paths = description["paths"].as_object().expect("paths");
+    let operations = paths.values().filter_map(Value::as_object);
+    let operations = operations.flat_map(|methods| methods.values());
+    let responses = operations.filter_map(|operation| operation["responses"].as_object());
+    let described = responses.flat_map(|responses| responses.values());
+    let mut found = 0;
+    for headers in described.filter_map(|response| response["headers"].as_object()) {
+        for (name, legacy) in [
+            ("RateLimit-Policy", "X-RateLimit-Limit"),
+            ("RateLimit", "X-RateLimit-Remaining"),
+            ("RateLimit", "X-RateLimit-Reset"),
+        ] {
+            let both = (headers.contains_key(name), headers.contains_key(legacy));
+            assert!(matches!(both, (true, true) | (false, false)), "{headers:?}");
+            found += usize::from(both.0);
+        }
+    }
+    assert!(found > 20, "{found}");
+}
