@@ -213,7 +213,7 @@ impl Decider {
         };
         let before = self.faults.fetch_add(1, Ordering::Relaxed);
         if before.is_multiple_of(Self::LOG_EVERY) {
-            tracing::error!(key, %reason, "no budget is set up that can answer these questions");
+            tracing::error!(key, %reason, "no suitable budget exists for this key, so its requests cannot be decided");
         }
     }
 

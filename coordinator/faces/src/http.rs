@@ -110,7 +110,7 @@ pub fn without_body(mut response: Response<Body>) -> Response<Body> {
 
 async fn routed(face: HttpFace<'_>, request: Request<Body>) -> Response<Body> {
     let Some(route) = Route::of(request.uri().path()) else {
-        let detail = "there is no such path; /v1/openapi.json describes all";
+        let detail = "there is no such path; /v1/openapi.json describes all paths";
         return *failed(StatusCode::NOT_FOUND, detail);
     };
     if !route.takes(request.method()) {
@@ -181,7 +181,7 @@ impl Route {
 }
 
 fn wrong_method(route: Route) -> Response<Body> {
-    let detail = "this path has another method; /v1/openapi.json describes all";
+    let detail = "this path does not support this method; /v1/openapi.json describes all methods";
     let mut response = *failed(StatusCode::METHOD_NOT_ALLOWED, detail);
     let methods = if route.reads() { "GET,HEAD" } else { "POST" };
     let methods = HeaderValue::from_static(methods);
@@ -385,8 +385,7 @@ async fn read(request: Request<Body>, known: &[&str]) -> Result<Fields, Box<Resp
     let bytes = match bytes {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(_)) => {
-            let detail =
-                format!("the body must have at most {BODY_BYTES_MAX} bytes, all of which arrive");
+            let detail = format!("the body must be complete, with at most {BODY_BYTES_MAX} bytes");
             return Err(failed(StatusCode::PAYLOAD_TOO_LARGE, &detail));
         }
         Err(_) => {

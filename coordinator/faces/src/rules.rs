@@ -68,7 +68,7 @@ impl fmt::Display for Face {
 /// The text names no face with rules. Those of Envoy's rate limit service are its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "must be http, grpc, redis or rlqs; the rules of `aliquot rls` are its own, and its debug port shows them at /rlconfig"
+    "must be http, grpc, redis or rlqs; `aliquot rls` has rules of its own, which its debug port shows at /rlconfig"
 )]
 pub struct UnknownFace;
 
@@ -95,7 +95,7 @@ pub enum RuleError {
         rule: String,
     },
     /// The budget's key takes a part that the pattern does not have.
-    #[error("{rule:?} has a \"*\" in its key, and none at the end of its pattern")]
+    #[error("{rule:?} has a \"*\" in its key, but its pattern does not end in \"*\"")]
     NoPart {
         /// The rule.
         rule: String,
@@ -109,7 +109,7 @@ pub enum RuleError {
         error: String,
     },
     /// Another rule has the same face and pattern.
-    #[error("{rule:?} has the face and the pattern of another rule")]
+    #[error("{rule:?} has the same face and pattern as another rule")]
     Twice {
         /// The rule.
         rule: String,
@@ -143,7 +143,7 @@ pub enum KeyProblem {
     #[error("the key {0}")]
     Invalid(String),
     /// The caller may not ask for the key.
-    #[error("the key {key:?} is outside of what this caller may ask for, which is {scope}")]
+    #[error("this caller may not use the key {key:?}, only {scope}")]
     Outside {
         /// Key of the budget.
         key: String,

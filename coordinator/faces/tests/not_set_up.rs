@@ -100,7 +100,7 @@ impl Ear {
     fn heard_once(&self, key: &str) {
         let told = self.0.lock().unwrap().clone();
         assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("no budget is set up"), "{told:?}");
+        assert!(told[0].contains("no suitable budget exists"), "{told:?}");
         assert!(told[0].contains(&format!("key={key:?}")), "{told:?}");
     }
 }

@@ -61,12 +61,12 @@ pub struct Reserved {
 pub enum ReservationError {
     /// There is no such reservation of callers that may ask for these keys: it has expired, or was made elsewhere.
     #[error(
-        "there is no such reservation here: it has expired, another node or agent made it, or a caller that may ask for \
-         other keys"
+        "there is no such reservation here: it has expired, or it was made at another node or agent, or by a caller \
+         with other key prefixes"
     )]
     Unknown,
     /// A reservation of this name has other parts.
-    #[error("a reservation of this name has other parts")]
+    #[error("a reservation with this id exists and has other parts")]
     Other,
     /// The number of costs is not that of the parts.
     #[error("the reservation has {parts} parts, and {costs} costs were given")]

@@ -66,7 +66,7 @@ impl Fields {
                         format!("left out: there is no such field; did you mean {near:?}?")
                     }
                     None => format!(
-                        "left out: there is no such field, only {}",
+                        "left out: there is no such field; the fields are {}",
                         known.join(", ")
                     ),
                 };
@@ -209,7 +209,7 @@ impl Fields {
             Some((field, value)) => Err(self.wrong(
                 field,
                 Some(value.clone()),
-                "left out: it does not go with the other fields",
+                "left out: it cannot be combined with the other fields",
             )),
         }
     }
@@ -221,7 +221,7 @@ impl Fields {
 }
 
 /// Texts that are numbers of tokens.
-const TOKENS_TEXT: &str = "the same as a text of up to 19 digits";
+const TOKENS_TEXT: &str = "the same number as a string of up to 19 digits";
 
 /// Reads a number, or a text of digits.
 fn tokens(value: &Value) -> Option<u64> {

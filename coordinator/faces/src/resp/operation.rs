@@ -79,8 +79,8 @@ impl Operation {
                 self.key.escape_ascii().to_string()
             )),
             Outcome::NoBudget => Reply::err(format!(
-                "no budget applies to the key {:?}: apply one, or a template with named_limits for limits that come \
-                 with the command",
+                "no budget applies to the key {:?}: apply one, or a template with named_limits if the commands name \
+                 the limit",
                 self.key.escape_ascii().to_string()
             )),
             Outcome::Unavailable => Reply::err(
@@ -99,8 +99,8 @@ impl Operation {
     pub(super) fn unknown(&self) -> Reply {
         match (&self.form, self.verb) {
             (_, Verb::Take(_) | Verb::AtMost(_)) => Reply::err(
-                "this command names no limit, and its key is mapped to a template of named limits: map it to a budget \
-                 without {limit}",
+                "this command names no limit, but its key is mapped to a template with named_limits: map the key to \
+                 a budget without {limit}",
             ),
             (Form::One | Form::Count, _) => Reply::Int(0),
             (form, _) => form.write(&State::default()),

@@ -247,7 +247,7 @@ impl Session {
         match self.must_authenticate {
             true => refused(),
             false => {
-                Reply::err("AUTH called, but no password is needed, and this one is not known")
+                Reply::err("AUTH was called, but no password is required, and this one is unknown")
             }
         }
     }
@@ -348,8 +348,8 @@ fn script(args: &[Bytes]) -> Reply {
 
 fn unknown_script(text: &[u8]) -> Reply {
     Reply::err(format!(
-        "this is not Redis: scripts are not run, and the script with SHA-1 {} is not known; known are those of {}; \
-         use CL.THROTTLE for other limits",
+        "this is not Redis: scripts are not executed, and the script with SHA-1 {} is unknown; the scripts of {} \
+         are known; use CL.THROTTLE for other limits",
         scripts::sha1(text),
         scripts::LIBRARIES
     ))

@@ -98,7 +98,7 @@ impl<B: Budgets> Reloader<B> {
                 Err(problem) => {
                     if failed.as_ref() != Some(&problem) {
                         error!(
-                            "rate limit rules were not loaded, the former ones stay in force: {problem}"
+                            "rate limit rules were not loaded; the previous rules stay in force: {problem}"
                         );
                     }
                     failed = Some(problem);

@@ -18,7 +18,7 @@ pub const DESCRIPTORS_MAX: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// No rules have been loaded yet.
-    #[error("there are no rules yet: the first ones are not loaded")]
+    #[error("no rules are loaded yet")]
     NoRules,
     /// There is no domain.
     #[error("domain must not be empty")]

@@ -96,7 +96,7 @@ impl Rls {
     pub fn unhealthy(&self) -> Option<&'static str> {
         let needed = self.shared.settings.healthy_with_rules;
         if self.shared.stopping.load(Ordering::Relaxed) {
-            Some("it stops")
+            Some("it is stopping")
         } else if !self.shared.decider.has_session() {
             Some("it has no session with a node")
         } else if needed && self.rules().is_empty() {

@@ -165,7 +165,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("GRPC_UDS", "set GRPC_HOST and GRPC_PORT"),
     (
         "GRPC_CLIENT_TLS_SAN",
-        "a certificate of GRPC_CLIENT_TLS_CACERT is all that is checked",
+        "only the certificate's signature by GRPC_CLIENT_TLS_CACERT is checked",
     ),
 ];
 

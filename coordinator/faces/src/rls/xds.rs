@@ -185,14 +185,17 @@ impl<B: Budgets> Subscription<B> {
             // The rules are not to blame, so they are neither acknowledged nor refused.
             Err(problem @ NotLoaded::Budgets(_)) => {
                 if self.waits.as_ref() != Some(&problem) {
-                    warn!("rate limit rules of version {version_info:?} wait: {problem}");
+                    warn!(
+                        "rate limit rules of version {version_info:?} are not in force yet: {problem}"
+                    );
                 }
                 self.waits = Some(problem);
                 Taken::Waits
             }
             Err(problem) => {
                 error!(
-                    "rate limit rules of version {version_info:?} are refused, the former ones stay in force: {problem}"
+                    "rate limit rules of version {version_info:?} are refused; the previous rules stay in force: \
+                     {problem}"
                 );
                 let problem: String = problem.to_string().chars().take(REASON_MAX).collect();
                 // A server that sends other wrong rules at once must not be asked in a tight loop either.
@@ -253,7 +256,7 @@ impl<B: Budgets> Subscription<B> {
             self.stream = None;
             if self.told.as_ref() != Some(&problem) {
                 let address = &self.server.address;
-                warn!("no rate limit rules come from {address}, it is tried again: {problem}");
+                warn!("no rate limit rules were received from {address}; trying again: {problem}");
             }
             self.told = Some(problem);
             let pause = self.pause;

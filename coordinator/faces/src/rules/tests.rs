@@ -83,7 +83,7 @@ fn a_wrong_rule_is_named() {
             "{rule}"
         );
     }
-    assert!(error("http:x -> y/*").contains("none at the end of its pattern"));
+    assert!(error("http:x -> y/*").contains("its pattern does not end in"));
     assert!(error("http:x -> /y").contains("empty segment"));
-    assert!(error("http:a -> c").contains("of another rule"));
+    assert!(error("http:a -> c").contains("as another rule"));
 }

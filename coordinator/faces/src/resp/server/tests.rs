@@ -281,7 +281,8 @@ async fn a_server_that_stops_answers_what_has_arrived() {
 #[tokio::test]
 async fn a_key_outside_of_what_a_client_may_ask_for_is_refused() {
     let bed = Bed::new(Options::default());
-    let refused = "-NOPERM the key \"login/b\" is outside of what this caller may ask for, which is keys under login/a\r\n";
+    let refused =
+        "-NOPERM this caller may not use the key \"login/b\", only keys under login/a\r\n";
     check(
         &bed,
         "AUTH confined\nINCR login:a\nINCR login:b\nGET login:b",

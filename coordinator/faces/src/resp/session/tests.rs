@@ -89,7 +89,7 @@ fn clients_connect_as_to_redis() {
             ("HELLO 2 SETNAME", "-ERR syntax error in HELLO\r\n"),
             (
                 "AUTH x",
-                "-ERR AUTH called, but no password is needed, and this one is not known\r\n",
+                "-ERR AUTH was called, but no password is required, and this one is unknown\r\n",
             ),
             ("RESET", "+RESET\r\n"),
             ("CLIENT GETNAME", "$-1\r\n"),

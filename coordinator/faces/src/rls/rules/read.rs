@@ -440,7 +440,7 @@ impl Reader<'_> {
             let place = self.place(table.line);
             let name = &table.name;
             let warning =
-                format!("{place}, {name}: {field} is absent, which is 0: nothing is admitted");
+                format!("{place}, {name}: {field} is missing and counts as 0: nothing is admitted");
             self.warnings.push(warning);
             return 0;
         };
@@ -528,12 +528,12 @@ impl Reader<'_> {
         if elsewhere.contains(&field) {
             let list = allowed.join(", ");
             let warning =
-                format!("{place}, {name}: `{field}` has no effect here; here may be {list}");
+                format!("{place}, {name}: `{field}` has no effect here; allowed fields are {list}");
             return self.warnings.push(warning);
         }
         let hint = match nearest(field, elsewhere.into_iter()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("here may be {}", allowed.join(", ")),
+            None => format!("allowed fields are {}", allowed.join(", ")),
         };
         self.problems.push(format!(
             "{place}, {name}: there is no field `{field}`; {hint}"

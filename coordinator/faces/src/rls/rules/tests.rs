@@ -305,9 +305,9 @@ descriptors:
 ";
     let (_, warnings) = Rules::read(&files(&[text]), Reading::default()).unwrap();
     let expect = [
-        "0.yaml:4, descriptor \"d.a\": `unlimited` has no effect here; here may be key, value, rate_limit, \
+        "0.yaml:4, descriptor \"d.a\": `unlimited` has no effect here; allowed fields are key, value, rate_limit, \
          descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, metadata",
-        "0.yaml:5, descriptor \"d.a\": rate_limit.requests_per_unit is absent, which is 0: nothing is admitted",
+        "0.yaml:5, descriptor \"d.a\": rate_limit.requests_per_unit is missing and counts as 0: nothing is admitted",
     ];
     assert_eq!(warnings, expect);
 }
