@@ -169,8 +169,8 @@ async fn reading_commands_mean_the_limit_that_was_named_before() {
 #[tokio::test]
 async fn a_counter_without_a_limit_is_refused_under_a_template_of_limits() {
     let bed = Bed::new(Options::default());
-    let expect = "-ERR this command names no limit, and its key is mapped to a template of named limits: map it to a \
-                  budget without {limit}\r\n";
+    let expect = "-ERR this command names no limit, but its key is mapped to a template with named_limits: map the key \
+                  to a budget without {limit}\r\n";
     check(&bed, "INCR user:1", expect).await;
     check(&bed, "INCR x/{limit}", expect).await;
     assert!(bed.keys().is_empty());
