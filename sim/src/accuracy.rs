@@ -89,6 +89,7 @@ fn figures_of(table: &Table, row: &Row, seed: u64) -> Vec<Option<f64>> {
     let observe = Observe {
         tracer: None,
         bytes: true,
+        reached: None,
     };
     let result = tier::live(plan, observe);
     let figures = Figures {

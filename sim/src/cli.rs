@@ -11,6 +11,7 @@ mod accuracy;
 mod command;
 mod explain;
 mod format;
+mod html;
 mod hunt;
 mod list;
 mod one;
@@ -21,6 +22,7 @@ mod replay;
 mod report;
 mod run;
 mod shrink;
+mod sweep;
 mod table;
 #[cfg(feature = "network")]
 mod tiers;
@@ -44,8 +46,11 @@ Examples:
   aliquot-sim list                               list the scenarios of the library
   aliquot-sim run leader-crash --seeds 0..64     run a scenario of the library
   aliquot-sim run mine.toml                      run a scenario of your own
-  aliquot-sim replay mine.toml --seed 7          print all events, line by line
-  aliquot-sim report mine.toml --seed 7          draw all events
+  aliquot-sim sweep mine.toml --set clients.count=10,100 --seeds 0..4
+                                                 run it with each of these settings
+  aliquot-sim replay mine.toml --seed 7          print events, line by line
+  aliquot-sim report mine.toml --seed 7          draw a seed
+  aliquot-sim run mine.toml --html all.html      draw all seeds, and the worst by themselves
   aliquot-sim shrink mine.toml --seed 7          find the smallest scenario that still fails
   aliquot-sim explain mine.toml --seed 7         show what led to a breach
   aliquot-sim hunt mine.toml --runs 1000         search for what comes closest to a breach
@@ -79,6 +84,8 @@ struct Cli {
 enum Command {
     /// Run seeds of scenarios and judge them
     Run(run::Args),
+    /// Run a scenario with every combination of the values of some settings
+    Sweep(sweep::Args),
     /// Print the events of one seed, as JSON lines
     Replay(replay::Args),
     /// Print the hash of each seed's trace: the same in every process
@@ -126,6 +133,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Explain(args) => explain::run(&args),

@@ -1,11 +1,16 @@
-//! Draws a seed as one self-contained HTML file, readable in light and in dark mode.
+//! Draws a seed, or many, as one self-contained HTML file, readable in light and in dark mode.
 
+mod events;
 mod plot;
+mod seeds;
 #[cfg(feature = "network")]
 mod sizes;
 
 #[cfg(feature = "network")]
 pub use sizes::sizes;
+
+pub use events::part_of as events_of;
+pub use seeds::{Page, Seeds, seeds, worst};
 
 use crate::observer::RunResult;
 use crate::plan::Plan;
@@ -31,7 +36,7 @@ pub fn html(scenario: &Scenario, plan: &Plan, result: &RunResult) -> String {
         envelope(&mut body, key, timeline, drift);
         shares(&mut body, key, timeline, &plan.scenario);
     }
-    leaders(&mut body, timeline, plan.scenario.topology.nodes);
+    events::draw(&mut body, timeline, plan.scenario.topology.nodes);
     skews(&mut body, timeline);
     faults(&mut body, timeline);
     page(&format!("{} seed {}", scenario.name, plan.seed), &body)
@@ -83,14 +88,6 @@ fn heading(body: &mut String, scenario: &Scenario, plan: &Plan, result: &RunResu
     );
 }
 
-fn plot(title: &str, unit: &'static str, timeline: &Timeline) -> Plot {
-    let bands = timeline
-        .faults
-        .iter()
-        .map(|(from, to, what)| (*from as f64 / 1e9, *to as f64 / 1e9, what.clone()));
-    Plot::new(title, unit, timeline.ends.1 as f64 / 1e9, bands.collect())
-}
-
 /// Returns a quantity of the bins as rates per second, averaged over half a second.
 fn rates(key: &KeyTimeline, of: impl Fn(&crate::timeline::Bin) -> f64) -> Vec<(f64, f64)> {
     const BINS: usize = 5;
@@ -105,7 +102,7 @@ fn rates(key: &KeyTimeline, of: impl Fn(&crate::timeline::Bin) -> f64) -> Vec<(f
 }
 
 fn admitted(body: &mut String, key: &KeyTimeline, timeline: &Timeline) {
-    let mut plot = plot(
+    let mut plot = Plot::of(
         &format!("{}: what was asked for, and what was admitted", key.key),
         "per second",
         timeline,
@@ -144,7 +141,7 @@ fn envelope(body: &mut String, key: &KeyTimeline, timeline: &Timeline, drift: f6
         left.push((at, level));
         most.push((at, bin.burst));
     }
-    let mut plot = plot(
+    let mut plot = Plot::of(
         &format!("{}: what was left under the envelope", key.key),
         "tokens, in steps of 100 ms",
         timeline,
@@ -160,7 +157,7 @@ fn shares(body: &mut String, key: &KeyTimeline, timeline: &Timeline, scenario: &
         .clients
         .iter()
         .flat_map(|group| (1..=group.count).map(move |number| format!("{}-{number}", group.name)));
-    let mut plot = plot(
+    let mut plot = Plot::of(
         &format!(
             "{}: what each client was given (the first {CLIENTS})",
             key.key
@@ -184,27 +181,8 @@ fn shares(body: &mut String, key: &KeyTimeline, timeline: &Timeline, scenario: &
     plot.draw(body);
 }
 
-fn leaders(body: &mut String, timeline: &Timeline, nodes: usize) {
-    let mut plot = plot("Ready leaders", "node", timeline);
-    let end = timeline.ends.1 as f64 / 1e9;
-    for node in 0..nodes {
-        let mut lane = Vec::new();
-        for (index, (from, who)) in timeline.ready_leaders.iter().enumerate() {
-            if *who == node {
-                let until = timeline
-                    .ready_leaders
-                    .get(index + 1)
-                    .map_or(end, |(next, _)| *next as f64 / 1e9);
-                lane.push((*from as f64 / 1e9, until));
-            }
-        }
-        plot.lane(&format!("n{}", node + 1), lane);
-    }
-    plot.draw(body);
-}
-
 fn skews(body: &mut String, timeline: &Timeline) {
-    let mut plot = plot(
+    let mut plot = Plot::of(
         "How far clocks have run off since the first second",
         "ms",
         timeline,

@@ -127,11 +127,23 @@ pub fn judge(scenario: &Scenario, seed: u64, bytes: bool) -> SeedResult {
 /// Runs and judges a plan that has already been drawn.
 #[must_use]
 pub fn judge_plan(plan: Plan, asserts: &[Assert], bytes: bool) -> SeedResult {
+    judge_watched(plan, asserts, bytes, None)
+}
+
+/// Does the same, and calls `reached` once in each second of true time.
+#[must_use]
+pub fn judge_watched(
+    plan: Plan,
+    asserts: &[Assert],
+    bytes: bool,
+    reached: Option<Box<dyn Fn(u64)>>,
+) -> SeedResult {
     let (seed, drawn) = (plan.seed, plan.scenario.clone());
     let heals = plan.heal();
     let observe = Observe {
         tracer: None,
         bytes,
+        reached,
     };
     let result = tier::live(plan, observe);
     let figures = Figures {
@@ -266,7 +278,7 @@ fn bounded(assert: &Assert, name: &str, figures: &Figures<'_>, window: Window<'_
         return Checked::Unknown(format!("{says}: there is no such figure of this window"));
     };
     let value = |bound: Bound| match bound {
-        Bound::Plain(value) => value,
+        Bound::Plain(value) | Bound::Part(value) | Bound::Seconds(value) => value,
         Bound::OfRate(times) => times * figures.rate(window),
     };
     let (least, most) = (assert.at_least.map(value), assert.at_most.map(value));

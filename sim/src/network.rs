@@ -93,10 +93,18 @@ struct Network<'a> {
 }
 
 /// Runs the seed of a plan: the safety phase, then the healing phase. Ends early if an invariant is broken
-/// that the scenario does not allow to be broken.
+/// that the scenario does not allow to be broken. Calls `reached` once in each second of true time.
 #[must_use]
-pub fn live(plan: Plan, tracer: Option<Box<dyn Tracer>>) -> RunResult {
-    let result = Network::new(plan, tracer).live();
+pub fn live(
+    plan: Plan,
+    tracer: Option<Box<dyn Tracer>>,
+    reached: Option<Box<dyn Fn(u64)>>,
+) -> RunResult {
+    let mut network = Network::new(plan, tracer);
+    if let Some(reached) = reached {
+        network.observer.call(reached);
+    }
+    let result = network.live();
     host::end();
     result
 }

@@ -9,6 +9,7 @@
 //! exist in the kernel tier only ([`Mark::is_of_kernel`]).
 
 mod central;
+mod tracing;
 
 use crate::clock::{Clock, SEC};
 use crate::draw::{Draw, Of};
@@ -19,7 +20,7 @@ use crate::oracle::{Admission, Breach, Flown, Health, Oracle, Right, availabilit
 use crate::plan::Plan;
 use crate::scenario::Group;
 use crate::timeline::Timeline;
-use crate::trace::{TraceEvent, Traced, Tracer};
+use crate::trace::Tracer;
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::command::{Changes, Command};
 use aliquot_core::edge::Counters;
@@ -113,6 +114,8 @@ pub(crate) struct Observer {
     pub(crate) marks: Marks,
     pub(crate) timeline: Timeline,
     tracer: Option<Box<dyn Tracer>>,
+    /// Is called once in each second of true time.
+    reached: Option<Box<dyn Fn(u64)>>,
     /// The node of each incarnation.
     incarnations: BTreeMap<Incarnation, usize>,
     /// Admissions in central mode: the deciding incarnation, the client's edge and the request.
@@ -125,6 +128,8 @@ pub(crate) struct Observer {
     stopped: bool,
     /// Set once everything has been well for a while after the last fault.
     healed: bool,
+    /// The time in which everything must recover, if anything fails.
+    heals_within: Option<u64>,
 }
 
 impl Observer {
@@ -174,18 +179,25 @@ impl Observer {
             marks: Marks::default(),
             timeline: Timeline::new(&named, key_of.to_vec()),
             tracer: None,
+            reached: None,
             incarnations: BTreeMap::new(),
             decided: BTreeSet::new(),
             skew_from: Vec::new(),
             vacant: None,
             stopped: false,
             healed: false,
+            heals_within: (!plan.faults.is_empty()).then(|| plan.heals_within()),
         }
     }
 
     /// Passes everything that happens from now on to a tracer.
     pub(crate) fn trace_to(&mut self, tracer: Box<dyn Tracer>) {
         self.tracer = Some(tracer);
+    }
+
+    /// Calls this once in each second of true time from now on.
+    pub(crate) fn call(&mut self, reached: Box<dyn Fn(u64)>) {
+        self.reached = Some(reached);
     }
 
     pub(crate) const fn is_traced(&self) -> bool {
@@ -200,40 +212,6 @@ impl Observer {
     /// Returns true once an invariant is broken that must hold.
     pub(crate) const fn is_stopped(&self) -> bool {
         self.stopped
-    }
-
-    /// Shows an event to the tracer, as text.
-    pub(crate) fn show(
-        &mut self,
-        now: u64,
-        kind: &'static str,
-        host: Option<usize>,
-        text: impl FnOnce() -> String,
-    ) {
-        if self.is_traced() {
-            self.record(now, kind, (host, None), &text());
-        }
-    }
-
-    /// Shows an event at a host to the tracer, with the sender if it is a message.
-    pub(crate) fn record(
-        &mut self,
-        now: u64,
-        kind: &'static str,
-        (host, from): (Option<usize>, Option<usize>),
-        what: &dyn Traced,
-    ) {
-        let hosts = &self.hosts;
-        let label = |host: Option<usize>| host.map_or("", |host| hosts.label(host));
-        if let Some(tracer) = &mut self.tracer {
-            tracer.record(&TraceEvent {
-                at: now,
-                kind,
-                host: label(host),
-                from: label(from),
-                what,
-            });
-        }
     }
 
     /// Ends the run as a failure, because the simulated software or its log does not work.
@@ -306,6 +284,13 @@ impl Observer {
         // entry lowers.
         self.land(now, over);
         self.oracle.applied(now, index, state, effects);
+        for effect in effects {
+            if let Effect::Reclaimed(incarnation) = effect
+                && let Some(node) = self.node_of(*incarnation)
+            {
+                self.timeline.reclaims.push((now, node));
+            }
+        }
         self.follow_budgets(now, state, effects);
     }
 
@@ -573,6 +558,8 @@ impl Observer {
     pub(crate) fn inspected(&mut self, now: u64, health: &Health) {
         let all = health.unleased.len() == self.hosts.clients.len() && now > 10 * SEC;
         self.marks.hit_if(all, Mark::AllUnleased);
+        let unleased = health.unleased.len();
+        self.timeline.inspected(now, unleased, &health.orphans);
         let hosts = &self.hosts;
         // A fleet that was well for long enough has healed. The run goes on, so that invariant 9 is judged.
         if !(self.may_end_early && self.oracle.healing.is_over(now)) {
@@ -585,6 +572,9 @@ impl Observer {
             && self.oracle.healing.is_over(now)
             && self.oracle.availability.is_over(now);
         if now.is_multiple_of(SEC) {
+            if let Some(reached) = &self.reached {
+                reached(now);
+            }
             self.mark_full_use();
         }
         // Capacity that is not used does no harm: the rest of the run is judged all the same.
@@ -635,6 +625,9 @@ impl Observer {
         self.marks.hit_if(ahead, Mark::AheadOfIdeal);
         self.timeline.ends = (end.min(now), now);
         let doubts = self.oracle.found().filter_map(|found| found.doubt.clone());
+        let heals = self.heals_within.filter(|_| !self.stopped);
+        let heals = heals.filter(|_| !self.breaks.contains(&"healing"));
+        let doubts = doubts.chain(heals.and_then(|within| self.oracle.healing.doubt(now, within)));
         RunResult {
             breaches,
             allowed,

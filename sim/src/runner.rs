@@ -1,11 +1,12 @@
 //! Runs many seeds of a scenario on several threads, and combines their results.
 
-use crate::judge::{SeedResult, Verdict, judge, missed};
+use crate::judge::{SeedResult, Verdict, judge_watched, missed};
 use crate::mark::Marks;
+use crate::plan::Plan;
 use crate::scenario::{Scenario, Tier, What};
 use crate::subprocess;
-
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The combined result of a scenario.
@@ -35,6 +36,31 @@ pub fn run(
     jobs: usize,
     done: &(dyn Fn(&SeedResult) + Sync),
 ) -> Summary {
+    run_watched(
+        scenario,
+        seeds,
+        jobs,
+        done,
+        &(Arc::new(|_, _| {}) as Reached),
+    )
+}
+
+/// Is called with a seed and the true time that it has reached, once in each second of it.
+pub type Reached = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
+/// Does the same, and calls `reached` while seeds run.
+///
+/// # Panics
+///
+/// As [`run`].
+#[must_use]
+pub fn run_watched(
+    scenario: &Scenario,
+    seeds: Range<u64>,
+    jobs: usize,
+    done: &(dyn Fn(&SeedResult) + Sync),
+    reached: &Reached,
+) -> Summary {
     let next = AtomicU64::new(seeds.start);
     let failed = AtomicBool::new(false);
     let counts = |assert: &crate::scenario::Assert| {
@@ -52,8 +78,15 @@ pub fn run(
                 return (results, marks);
             }
             let mut result = match scenario.run.tier {
-                Tier::Kernel => judge(scenario, seed, all_bytes || seed == seeds.start),
-                Tier::Network => subprocess::judge(scenario, seed),
+                Tier::Kernel => {
+                    let (plan, reached) = (Plan::draw(scenario, seed), Arc::clone(reached));
+                    let reached = Box::new(move |now| reached(seed, now));
+                    let bytes = all_bytes || seed == seeds.start;
+                    judge_watched(plan, &scenario.asserts, bytes, Some(reached))
+                }
+                Tier::Network => {
+                    subprocess::judge_watched(scenario, seed, &|now| reached(seed, now))
+                }
             };
             done(&result);
             // A million seeds must fit in memory, so their marks are added up at once.

@@ -31,17 +31,21 @@ mod fault;
 mod fields;
 pub mod format;
 pub(crate) mod kinds;
+mod lease;
 mod load;
+pub(crate) mod path;
 mod problem;
 mod reader;
 mod sections;
 
-pub use assert::{Assert, Bound, What};
+pub use assert::{Assert, What};
 pub use fault::{Fault, Swarm, Target};
+pub use fields::Bound;
+pub use lease::Lease;
 pub(crate) use load::KEYS as LOAD_KEYS;
 pub use load::{Group, Shape, Verb};
 pub use problem::{Problem, Problems};
-pub use sections::{ClockRule, Lease, Run, Spread, Tier, Topology};
+pub use sections::{ClockRule, Run, Spread, Tier, Topology};
 
 use aliquot_budgets::draft_of;
 use aliquot_core::budget::{Budget, BudgetDraft, Key};

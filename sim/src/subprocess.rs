@@ -11,7 +11,7 @@ use crate::mark::{Mark, Marks};
 use crate::scenario::Scenario;
 use crate::scenario::format::METRICS;
 use serde_json::{Map, Value, json};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -24,11 +24,18 @@ pub const COMMAND: &str = "judge-one";
 /// differ.
 #[must_use]
 pub fn judge(scenario: &Scenario, seed: u64) -> SeedResult {
+    judge_watched(scenario, seed, &|_| {})
+}
+
+/// Does the same, and calls `reached` once in each second of true time.
+#[must_use]
+pub fn judge_watched(scenario: &Scenario, seed: u64, reached: &(dyn Fn(u64) + Sync)) -> SeedResult {
     let Some(program) = own_program() else {
         return judge_here(scenario, seed, true);
     };
     let mut command = command_of(program, scenario, seed);
-    let (said, why) = match ask(&mut command, &scenario.text) {
+    command.arg("--progress");
+    let (said, why) = match ask(&mut command, &scenario.text, reached) {
         Ok(said) => (read(&said, seed), said),
         Err(why) => (None, why),
     };
@@ -59,7 +66,7 @@ pub fn measure(scenario: &Scenario, seed: u64, asked: &[Asked]) -> Vec<Option<f6
     for Asked { name, from, to } in asked {
         command.arg("--figure").arg(format!("{name}:{from}:{to}"));
     }
-    let said = ask(&mut command, &scenario.text).unwrap_or_default();
+    let said = ask(&mut command, &scenario.text, &|_| {}).unwrap_or_default();
     serde_json::from_str(&said).unwrap_or_else(|_| vec![None; asked.len()])
 }
 
@@ -78,8 +85,17 @@ fn command_of(program: PathBuf, scenario: &Scenario, seed: u64) -> Command {
     command
 }
 
-/// Returns the standard output of the process, or the reason for which it is empty.
-fn ask(command: &mut Command, text: &str) -> Result<String, String> {
+/// First word of a line on the standard error of such a process: the true time that it has reached follows, in
+/// nanoseconds.
+pub const REACHED: &str = "reached:";
+
+/// Returns the standard output of the process, or the reason for which it is empty. Calls `reached` for each line of
+/// progress.
+fn ask(
+    command: &mut Command,
+    text: &str,
+    reached: &(dyn Fn(u64) + Sync),
+) -> Result<String, String> {
     let command = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -89,17 +105,34 @@ fn ask(command: &mut Command, text: &str) -> Result<String, String> {
         // If the process has already died, the caller learns of it below.
         let _ = input.write_all(text.as_bytes());
     }
-    let output = child
-        .wait_with_output()
-        .map_err(|error| error.to_string())?;
+    let errors = child.stderr.take();
+    let (output, words) = std::thread::scope(|scope| {
+        let words = scope.spawn(|| errors.map(|errors| other_lines(errors, reached)));
+        (child.wait_with_output(), words.join())
+    });
+    let output = output.map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if said.trim().is_empty() {
-        let words = String::from_utf8_lossy(&output.stderr);
-        let last: Vec<&str> = words.lines().rev().take(5).collect();
+        let words = words.ok().flatten().unwrap_or_default();
+        let last: Vec<&str> = words.iter().rev().take(5).map(String::as_str).collect();
         let last: Vec<&str> = last.into_iter().rev().collect();
         return Err(format!("{}: {}", output.status, last.join(" / ")));
     }
     Ok(said)
+}
+
+/// Reads lines to the end, and returns those that are not about progress.
+fn other_lines(errors: impl Read, reached: &(dyn Fn(u64) + Sync)) -> Vec<String> {
+    let mut others = Vec::new();
+    for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let now = line.strip_prefix(REACHED);
+        match now.and_then(|now| now.trim().parse().ok()) {
+            Some(now) => reached(now),
+            None => others.push(line),
+        }
+    }
+    others
 }
 
 /// Encodes a result as JSON, which [`judge`] reads back.

@@ -13,6 +13,8 @@ pub(crate) struct Observe {
     pub(crate) tracer: Option<Box<dyn Tracer>>,
     /// If set, bytes of messages are counted where that costs time.
     pub(crate) bytes: bool,
+    /// Is called once in each second of true time.
+    pub(crate) reached: Option<Box<dyn Fn(u64)>>,
 }
 
 pub(crate) fn live(plan: Plan, observe: Observe) -> RunResult {
@@ -27,6 +29,9 @@ fn in_kernel(plan: Plan, observe: Observe) -> RunResult {
     if let Some(tracer) = observe.tracer {
         world = world.traced_by(tracer);
     }
+    if let Some(reached) = observe.reached {
+        world = world.calling(reached);
+    }
     if observe.bytes {
         world = world.measuring_bytes();
     }
@@ -35,7 +40,7 @@ fn in_kernel(plan: Plan, observe: Observe) -> RunResult {
 
 #[cfg(feature = "network")]
 fn on_network(plan: Plan, observe: Observe) -> RunResult {
-    crate::network::live(plan, observe.tracer)
+    crate::network::live(plan, observe.tracer, observe.reached)
 }
 
 /// A scenario of the network tier is rejected when it is read. If one is constructed in another way, it runs

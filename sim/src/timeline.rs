@@ -84,6 +84,12 @@ pub struct Timeline {
     pub ready_leaders: Vec<(u64, usize)>,
     /// True times of elections, with the elected node.
     pub elections: Vec<(u64, usize)>,
+    /// Number of clients that should have a lease and have none, with the true time from which on it is that.
+    pub unleased: Vec<(u64, u32)>,
+    /// Nodes of which a former process is still booked, with the true time from which on they are these.
+    pub ghosts: Vec<(u64, Vec<usize>)>,
+    /// True times of reclaims, with the node of the reclaimed process.
+    pub reclaims: Vec<(u64, usize)>,
     /// Faults that took effect: begin, end, description.
     pub faults: Vec<(u64, u64, String)>,
     /// Messages and log entries.
@@ -108,6 +114,9 @@ impl Timeline {
             key_of,
             ready_leaders: Vec::new(),
             elections: Vec::new(),
+            unleased: Vec::new(),
+            ghosts: Vec::new(),
+            reclaims: Vec::new(),
             faults: Vec::new(),
             traffic: Traffic::default(),
             skews: Vec::new(),
@@ -121,6 +130,17 @@ impl Timeline {
 
     pub(crate) fn became_ready(&mut self, now: u64, node: usize) {
         self.ready_leaders.push((now, node));
+    }
+
+    /// Records the clients without a lease, and the nodes of which a former process is still booked.
+    pub(crate) fn inspected(&mut self, now: u64, unleased: usize, ghosts: &[usize]) {
+        let unleased = unleased as u32;
+        if self.unleased.last().map_or(0, |last| last.1) != unleased {
+            self.unleased.push((now, unleased));
+        }
+        if self.ghosts.last().map_or(&[][..], |last| last.1.as_slice()) != ghosts {
+            self.ghosts.push((now, ghosts.to_vec()));
+        }
     }
 
     fn slot(&mut self, now: u64, client: usize) -> &mut (u32, u32) {

@@ -61,8 +61,11 @@ impl std::fmt::Debug for TraceEvent<'_> {
 
 /// A receiver of everything that happens.
 pub trait Tracer {
-    /// Called for each event.
+    /// Called for each event that the hash of a trace covers.
     fn record(&mut self, event: &TraceEvent<'_>);
+
+    /// Called for each event that follows from those: a message that was recorded has its content, too.
+    fn note(&mut self, _event: &TraceEvent<'_>) {}
 }
 
 /// Hashes all events of a run.

@@ -153,6 +153,13 @@ impl World {
         self
     }
 
+    /// Calls this once in each second of true time.
+    #[must_use]
+    pub fn calling(mut self, reached: Box<dyn Fn(u64)>) -> Self {
+        self.observer.call(reached);
+        self
+    }
+
     /// Runs the safety phase, then the healing phase. Ends early if an invariant is broken that the scenario
     /// does not allow to be broken.
     #[must_use]

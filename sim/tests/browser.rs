@@ -125,6 +125,18 @@ fn report(scenario: &str, seed: u64) -> String {
     std::fs::read_to_string(folder.path().join("report.html")).expect("it was written")
 }
 
+/// Returns the page of many seeds.
+fn seeds(scenario: &str, seeds: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let output = Command::new(env!("CARGO_BIN_EXE_aliquot-sim"))
+        .args(["run", scenario, "--seeds", seeds, "--html", "all.html"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the program runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    std::fs::read_to_string(folder.path().join("all.html")).expect("it was written")
+}
+
 /// Returns everything that is wrong with a page.
 fn troubles(browser: &Path, html: &str, scheme: (&str, u8)) -> Vec<String> {
     let (seen, console) = probed(browser, html, scheme.1);
@@ -177,7 +189,14 @@ fn a_browser_shows_every_plot_in_light_and_in_dark() {
             );
         }
     }
-    println!("five reports were looked at in light and in dark");
+    for (scenario, range) in [("leader-crash", "0..8"), ("swarm", "0..1")] {
+        let html = seeds(scenario, range);
+        for scheme in SCHEMES {
+            let found = troubles(&browser, &html, scheme);
+            assert!(found.is_empty(), "{scenario}, {}: {found:#?}", scheme.0);
+        }
+    }
+    println!("seven reports were looked at in light and in dark");
 }
 
 #[test]

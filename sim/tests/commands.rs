@@ -202,3 +202,172 @@ fn a_replay_prints_what_is_asked_for_and_always_the_same_hash() {
     let wrong = ["replay", "calm", "--seed", "0", "--only", "n9"];
     check(folder, &wrong, 2, "hosts, such as n1 or c-");
 }
+
+/// A fault, and a healing phase that is too short to see whether the fleet recovers.
+#[test]
+fn a_healing_phase_that_is_too_short_leaves_invariant_8_unknown() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = folder.path();
+    let lawful = BROKEN.replace("vm_pause", "pause");
+    for (heal, code, says) in [
+        ("", 0, "pass"),
+        ("heal = \"0s\"", 3, "invariant 8 (healing) was not judged"),
+        ("heal = \"2s\"", 3, "ended after 2.00 s"),
+        // The fleet was well for five seconds, which is as good as the whole bound.
+        ("heal = \"7s\"", 0, "pass"),
+    ] {
+        let text = lawful.replace("[run]", &format!("[run]\n{heal}"));
+        std::fs::write(folder.join("short.toml"), text).expect("it can be written");
+        check(folder, &["run", "short.toml", "--seeds", "0"], code, says);
+    }
+    let breaks = lawful.replace("[run]", "[run]\nheal = \"2s\"\nbreaks = [\"healing\"]");
+    std::fs::write(folder.join("breaks.toml"), breaks).expect("it can be written");
+    check(folder, &["run", "breaks.toml", "--seeds", "0"], 0, "pass");
+}
+
+fn sweep<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let base = ["sweep", "calm", "--seeds", "0..2", "--set"];
+    [&base[..], more].concat()
+}
+
+#[test]
+fn a_sweep_runs_every_combination() {
+    let folder = Path::new(".");
+    let grid = ["topology.nodes=1,3", "--set", "budget.rate=100/s,200/s"];
+    let output = program(folder, &sweep(&[&grid[..], &["--json"]].concat()));
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let sets: Vec<String> = said
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|of| {
+            format!(
+                "{} {}",
+                of["set"]["topology.nodes"], of["set"]["budget.rate"]
+            )
+        })
+        .collect();
+    assert_eq!(
+        sets,
+        [
+            "\"1\" \"100/s\"",
+            "\"1\" \"200/s\"",
+            "\"3\" \"100/s\"",
+            "\"3\" \"200/s\""
+        ]
+    );
+    // Twice the limit is admitted of twice the limit.
+    let admitted = |index: usize| {
+        let of = &said[index]["seeds"][0]["figures"]["admitted"];
+        of.as_f64().expect("a number")
+    };
+    let ratio = admitted(3) / admitted(2);
+    assert!((1.9..2.1).contains(&ratio), "{ratio}");
+    let csv = program(folder, &sweep(&[&grid[..], &["--csv"]].concat()));
+    let csv = String::from_utf8(csv.stdout).expect("it speaks UTF-8");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 5, "{csv}");
+    assert!(lines[0].starts_with("topology.nodes,budget.rate,seeds,verdict,admitted_median"));
+    assert!(lines[1].starts_with("1,100/s,2,pass,"), "{csv}");
+    check(folder, &sweep(&grid), 0, "topology.nodes");
+    let wrong = |more: &str, says: &str| check(folder, &sweep(&[more]), 2, says);
+    wrong("topolgy.nodes=3", "did you mean \"topology.nodes\"?");
+    wrong("nodes=3", "did you mean \"topology.nodes\"?");
+    wrong(
+        "topology.nodes=3,0",
+        "with topology.nodes=0: topology.nodes = 0: must be",
+    );
+    wrong("clients[2].count=3", "the scenario has 1 of [[clients]]");
+    wrong("budget.rtae=3/s", "did you mean `rate`?");
+    wrong("topology.nodes", "PATH=VALUE");
+}
+
+#[test]
+fn central_admissions_are_in_a_replay_and_its_messages_are_not() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = folder.path();
+    // A burst of less than a token for each client: requests are decided by nodes.
+    let text = BROKEN
+        .replace(
+            "rate = \"500/s\"\nburst = 100",
+            "rate = \"20/s\"\nburst = 4",
+        )
+        .replace("vm_pause", "pause");
+    std::fs::write(folder.join("central.toml"), text).expect("it can be written");
+    let lines = |more: &[&str]| {
+        let arguments = [&["replay", "central.toml", "--seed", "0"], more].concat();
+        let output = program(folder, &arguments);
+        let text = String::from_utf8(output.stdout).expect("it speaks UTF-8");
+        let mut lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("it is JSON"))
+            .collect();
+        let end = lines.pop().expect("there is an end");
+        (lines, end)
+    };
+    let (all, end) = lines(&[]);
+    let kinds = |lines: &[serde_json::Value]| {
+        let kinds = lines.iter().filter_map(|line| line["kind"].as_str());
+        kinds
+            .map(str::to_owned)
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(!kinds(&all).contains("message") && !kinds(&all).contains("books"));
+    assert!(end["left_out"]["message"].as_u64() > Some(1_000), "{end}");
+    let central = |lines: &[serde_json::Value]| {
+        let text = |line: &serde_json::Value| line["text"].as_str().unwrap_or("").to_owned();
+        let central = lines
+            .iter()
+            .filter(|line| text(line).ends_with("centrally"));
+        central.count()
+    };
+    let (admitted, same) = lines(&["--only", "admitted"]);
+    assert!(central(&admitted) > 100, "{}", central(&admitted));
+    assert_eq!(central(&all), central(&admitted));
+    let from = admitted.iter().find(|line| line["from"] != "");
+    assert!(from.is_some(), "the node of a central admission is named");
+    let (messages, again) = lines(&["--only", "messages"]);
+    assert_eq!(
+        kinds(&messages).into_iter().collect::<Vec<_>>(),
+        ["message"]
+    );
+    assert_eq!(
+        [&end["trace"], &end["trace"]],
+        [&same["trace"], &again["trace"]]
+    );
+}
+
+#[test]
+fn all_seeds_are_drawn_as_one_page_with_links_to_the_worst() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = folder.path();
+    let run = [
+        "run",
+        "leader-crash",
+        "--seeds",
+        "0..6",
+        "--html",
+        "all.html",
+    ];
+    check(folder, &run, 0, "pass");
+    let html = std::fs::read_to_string(folder.join("all.html")).expect("it was written");
+    assert!(!html.contains("http"), "it needs nothing from elsewhere");
+    for words in [
+        "6 seeds passed",
+        "The worst seeds",
+        "Ghosts and reclaims",
+        "median",
+    ] {
+        assert!(html.contains(words), "{words}");
+    }
+    let links: Vec<&str> = html
+        .split("<td><a href=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    assert!(!links.is_empty());
+    for link in links {
+        let own = std::fs::read_to_string(folder.join(link)).expect("the page is there");
+        assert!(own.contains("Clients without a lease"), "{link}");
+    }
+}

@@ -86,7 +86,7 @@ fn values_are_told_with_what_may_be() {
     instead(
         "count = 3",
         "count = 0",
-        &expect!["clients[1].count = 0: must be a whole number from 1 to 20000"],
+        &expect!["clients[1].count = 0: must be a whole number from 1 to 20000, without quotes"],
     );
     instead(
         "\"50/s\"",
@@ -106,7 +106,7 @@ fn values_are_told_with_what_may_be() {
         "[run]",
         "[run]\nseeds = \"9..3\"",
         &expect![[
-            r#"run.seeds = "9..3": must be seeds such as "0..64" (64 not included), or one number"#
+            r#"run.seeds = "9..3": must be seeds such as "0..64" (64 not included), or one number such as 7"#
         ]],
     );
 }
@@ -174,7 +174,7 @@ fn asserts_that_make_no_sense_are_told() {
         "[run]",
         &assert("metric = \"jain\"\nat_least = \"lots\""),
         &expect![[
-            r#"assert[1].at_least = "lots": must be a number, a part such as "98%", a span such as "3s", or times the rate such as "0.99 R""#
+            r#"assert[1].at_least = "lots": must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
         ]],
     );
     instead(
@@ -217,8 +217,8 @@ fn everything_that_is_wrong_is_told_at_once() {
     check(
         &text,
         &expect![[r#"
-        run.duration = "0s": must be a span with its unit from 1s to 24h, such as "500ms"
-        clients[1].count = "many": must be a whole number from 1 to 20000"#]],
+            run.duration = "0s": must be a span with its unit from 1s to 24h, such as "500ms"
+            clients[1].count = "many": must be a whole number from 1 to 20000, without quotes"#]],
     );
 }
 
@@ -378,5 +378,302 @@ fn what_is_written_is_what_is_read() {
     assert!(
         (3_006_000_000..3_007_000_000).contains(&patience),
         "{patience}"
+    );
+}
+
+/// Text for a number, numbers beyond their bounds, and numbers that are none.
+#[test]
+fn a_value_of_another_kind_is_refused() {
+    instead(
+        "count = 3",
+        "count = \"3\"",
+        &expect![[
+            r#"clients[1].count = "3": must be a whole number from 1 to 20000, without quotes"#
+        ]],
+    );
+    instead(
+        "count = 3",
+        "count = -3",
+        &expect![[
+            r#"clients[1].count = -3: must be a whole number from 1 to 20000, without quotes"#
+        ]],
+    );
+    instead(
+        "count = 3",
+        "count = 3.0",
+        &expect![[
+            r#"clients[1].count = 3.0: must be a whole number from 1 to 20000, without quotes"#
+        ]],
+    );
+    instead(
+        "count = 3",
+        "count = 3\nname = 7",
+        &expect![[r#"clients[1].name = 7: must be a text in quotes"#]],
+    );
+    instead(
+        "count = 3",
+        "count = 3\ntimes = nan",
+        &expect![[r#"clients[1].times = nan: must be a number from 0 to 1000"#]],
+    );
+    instead(
+        "count = 3",
+        "count = 3\ntimes = \"2\"",
+        &expect![[r#"clients[1].times = "2": must be a number from 0 to 1000"#]],
+    );
+    instead(
+        "[run]",
+        "[run]\nseeds = \"7\"",
+        &expect![[
+            r#"run.seeds = "7": must be seeds such as "0..64" (64 not included), or one number such as 7"#
+        ]],
+    );
+    instead(
+        "[run]",
+        "[run]\navailability = \"101%\"",
+        &expect![[
+            r#"run.availability = "101%": must be a part, such as "30%", or a number from 0 to 1"#
+        ]],
+    );
+    instead(
+        "[run]",
+        "[run]\navailability = \"nan%\"",
+        &expect![[
+            r#"run.availability = "nan%": must be a part, such as "30%", or a number from 0 to 1"#
+        ]],
+    );
+    instead(
+        "[run]",
+        "[run]\navailability = -0.1",
+        &expect![[
+            r#"run.availability = -0.1: must be a part, such as "30%", or a number from 0 to 1"#
+        ]],
+    );
+    instead(
+        "[run]",
+        "[run]\nheal = \"-3s\"",
+        &expect![[
+            r#"run.heal = "-3s": must be a span with its unit from 0s to 1h, such as "500ms""#
+        ]],
+    );
+    instead(
+        "[run]",
+        "[run]\nheal = \"9000 days\"",
+        &expect![[
+            r#"run.heal = "9000 days": must be a span with its unit from 0s to 1h, such as "500ms""#
+        ]],
+    );
+    let fault = |body: &str| format!("[[fault]]\nat = \"1s\"\n{body}\n[run]");
+    instead(
+        "[run]",
+        &fault("kind = \"clock_step\"\nby = \"-9000 days\""),
+        &expect![[
+            r#"fault[1].by = "-9000 days": must be a span with its unit, from -365d to 365d, such as "-3s""#
+        ]],
+    );
+    instead(
+        "[run]",
+        &fault("kind = \"loss\"\namount = \"inf%\""),
+        &expect![[
+            r#"fault[1].amount = "inf%": must be a part, such as "30%", or a number from 0 to 1"#
+        ]],
+    );
+    instead(
+        "count = 3",
+        "shape = \"trace\"\npoints = [[\"0s\", \"1/s\"], [\"9000 days\", \"1/s\"]]",
+        &expect![[
+            r#"clients[1].points = [["0s", "1/s"], ["9000 days", "1/s"]]: must be a list of pairs of a span up to 24h and a rate, times rising, such as [["0s", "10/s"]]"#
+        ]],
+    );
+}
+
+#[test]
+fn a_bound_is_of_the_kind_of_its_figure() {
+    let bound =
+        |metric: &str, bounds: &str| format!("[[assert]]\nmetric = \"{metric}\"\n{bounds}\n[run]");
+    let check = |metric: &str, bounds: &str, expect: &Expect| {
+        instead("[run]", &bound(metric, bounds), expect);
+    };
+    check(
+        "utilisation",
+        "at_least = \"200%\"",
+        &expect![[
+            r#"assert[1].at_least = "200%": must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
+        ]],
+    );
+    check(
+        "utilisation",
+        "at_least = 2",
+        &expect![[
+            r#"assert[1].at_least = 2: must be a part from "0%" to "100%", or a number from 0 to 1 for utilisation"#
+        ]],
+    );
+    check(
+        "utilisation",
+        "at_least = \"3s\"",
+        &expect![[
+            r#"assert[1].at_least = "3s": must be a part from "0%" to "100%", or a number from 0 to 1 for utilisation"#
+        ]],
+    );
+    check(
+        "utilisation",
+        "at_least = \"0.5\"",
+        &expect![[
+            r#"assert[1].at_least = "0.5": must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
+        ]],
+    );
+    check(
+        "jain",
+        "at_least = nan",
+        &expect![[
+            r#"assert[1].at_least = nan: must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
+        ]],
+    );
+    check(
+        "admitted",
+        "at_most = inf",
+        &expect![[
+            r#"assert[1].at_most = inf: must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
+        ]],
+    );
+    check(
+        "admitted",
+        "at_most = \"nan R\"",
+        &expect![[
+            r#"assert[1].at_most = "nan R": must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
+        ]],
+    );
+    check(
+        "admitted",
+        "at_most = \"98%\"",
+        &expect![[
+            r#"assert[1].at_most = "98%": must be a number, or times the rate such as "0.99 R" for admitted"#
+        ]],
+    );
+    check(
+        "settled",
+        "at_most = \"98%\"",
+        &expect![[
+            r#"assert[1].at_most = "98%": must be a span such as "3s", or a number of seconds for settled"#
+        ]],
+    );
+    check(
+        "messages",
+        "at_most = \"3s\"",
+        &expect![[r#"assert[1].at_most = "3s": must be a number for messages"#]],
+    );
+    check(
+        "jain",
+        "at_least = 0.9\nat_most = 0.8",
+        &expect![[r#"assert[1].at_least = 0.9: must not be more than at_most"#]],
+    );
+    check(
+        "settled",
+        "at_least = \"1s\"\nat_most = 3",
+        &expect![["it is well"]],
+    );
+    check(
+        "admitted",
+        "at_least = 2\nat_most = \"0.99 R\"",
+        &expect![["it is well"]],
+    );
+    check("slack", "at_least = -3.5", &expect![["it is well"]]);
+}
+
+#[test]
+fn a_line_of_a_trace_that_is_wrong_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = WHOLE.replace("count = 3", "shape = \"trace\"\ntrace = \"load.csv\"");
+    let check = |lines: &str, expect: &Expect| {
+        std::fs::write(folder.path().join("load.csv"), lines).expect("it can be written");
+        let said = match Scenario::parse("mine", &text, Some(folder.path())) {
+            Ok(_) => "it is well".to_owned(),
+            Err(problems) => problems.to_string(),
+        };
+        expect.assert_eq(&said);
+    };
+    check("0,10\n\n1.5,300/s\n", &expect![["it is well"]]);
+    check(
+        "0,10\n\n1.5,nan\n",
+        &expect![[
+            r#"clients[1].trace = "load.csv": line 3 of the file is "1.5,nan": must be `seconds,rate` such as `1.5,300`, up to 86400 seconds and 10M a second, times rising"#
+        ]],
+    );
+    check(
+        "2,10\n1,10\n",
+        &expect![[
+            r#"clients[1].trace = "load.csv": line 2 of the file is "1,10": must be `seconds,rate` such as `1.5,300`, up to 86400 seconds and 10M a second, times rising"#
+        ]],
+    );
+    check(
+        "\n",
+        &expect![[
+            r#"clients[1].trace = "load.csv": must have lines of `seconds,rate`, such as `1.5,300`"#
+        ]],
+    );
+}
+
+/// The settings that follow from the round trip are those of `aliquot serve`.
+#[test]
+fn a_round_trip_sets_what_follows_from_it() {
+    let lease = |text: &str| {
+        let text = WHOLE.replace("[run]", &format!("[lease]\n{text}\n[run]"));
+        let lease = Scenario::parse("mine", &text, None)
+            .expect("it is well")
+            .lease;
+        [
+            lease.heartbeat,
+            lease.election_min,
+            lease.election_max,
+            lease.lease,
+        ]
+        .map(|nanos| nanos / 1_000_000)
+    };
+    assert_eq!(lease(""), [150, 300, 600, 3_000]);
+    assert_eq!(lease("round_trip = \"50ms\""), [150, 300, 600, 3_000]);
+    // 4/3 of the round trip, twice that, twice that again, and 3 x 450 + 2 x 800 + 5 x 150 + 5/4 x 200 ms.
+    assert_eq!(lease("round_trip = \"150ms\""), [200, 400, 800, 4_000]);
+    assert_eq!(
+        lease("round_trip = \"150ms\"\nlease = \"5s\"\nelection_max = \"900ms\""),
+        [200, 400, 900, 5_000]
+    );
+    let refused = |text: &str, expect: &Expect| {
+        instead("[run]", &format!("[lease]\n{text}\n[run]"), expect);
+    };
+    refused(
+        "round_trip = \"150ms\"\nlease = \"3s\"",
+        &expect![[
+            r#"lease.lease = "3s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3950ms, but a client may count only 2988 ms of it: make lease longer, or report_every, election_max, round_trip or heartbeat shorter"#
+        ]],
+    );
+    refused(
+        "round_trip = \"0.5ms\"",
+        &expect![[
+            r#"lease.round_trip = "500us": `aliquot serve` refuses this: must be a span from 1ms to 1m, such as 500ms or 3s"#
+        ]],
+    );
+    refused(
+        "round_trip = \"2m\"",
+        &expect![[
+            r#"lease.round_trip = "2m": `aliquot serve` refuses this: must be a span from 1ms to 1m, such as 500ms or 3s"#
+        ]],
+    );
+    refused(
+        "round_trip = 150",
+        &expect![[
+            r#"lease.round_trip = 150: must be a span with its unit from 0s to 1h, such as "500ms""#
+        ]],
+    );
+    // The links are slower than the cluster is set for.
+    instead(
+        "[run]",
+        "[topology]\nlink_delay = \"100ms\"\n[lease]\nround_trip = \"100ms\"\n[run]",
+        &expect![[r#"
+            lease.lease = "3500ms": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3752500us, but a client may count only 3486 ms of it: make lease longer, or report_every, election_max, round_trip or heartbeat shorter (the links of [topology] have round_trip = 203ms)
+            lease.heartbeat = "150ms": `aliquot serve` refuses this: must be at least 4/3 of round_trip = 203ms: otherwise no answer comes in time (the links of [topology] have round_trip = 203ms)"#]],
+    );
+    instead(
+        "[run]",
+        "[topology]\nlink_delay = \"60ms\"\n[lease]\nround_trip = \"123ms\"\n[run]",
+        &expect![["it is well"]],
     );
 }

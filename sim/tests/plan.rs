@@ -176,3 +176,53 @@ fn what_is_wrong_is_told_and_nothing_is_written() {
     );
     check(&skips, "budgets.yaml is there already; --force replaces it");
 }
+
+/// The death of the leader costs a request that no burst could have saved.
+#[test]
+fn a_limit_that_is_not_enough_is_left_out_of_the_budgets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("calls.csv"), log()).expect("it can be written");
+    let seed = |seed: u32| {
+        let seed = seed.to_string();
+        let arguments = [
+            "calls.csv",
+            "--json",
+            "--clients",
+            "2",
+            "--force",
+            "--seed",
+            &seed,
+        ];
+        plan(folder, &arguments)
+    };
+    let output = (0..9)
+        .map(seed)
+        .find(|output| output.status.code() == Some(1));
+    let output = output.expect("in one seed of nine a request is lost that no burst saves");
+    let planned: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let keys = planned["keys"].as_array().expect("keys");
+    let left_out: Vec<&str> = keys
+        .iter()
+        .filter(|key| key["written"] == false)
+        .filter_map(|key| key["key"].as_str())
+        .collect();
+    assert!(!left_out.is_empty(), "{planned}");
+    let written = folder.join("budgets.yaml").to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(&written).expect("it was written");
+    let budgets = aliquot_budgets::read(&[written]).expect("it is a budget file");
+    for key in keys {
+        let name = key["key"].as_str().expect("a text");
+        let in_file = budgets.iter().any(|found| found.draft.key == name);
+        assert_eq!(in_file, !left_out.contains(&name), "{text}");
+        assert_eq!(key["written"], key["fleet"]["holds"], "{key}");
+    }
+    for name in left_out {
+        assert!(
+            text.contains(&format!("# Left out: \"{name}\": with rate")),
+            "{text}"
+        );
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("left out of budgets.yaml"), "{errors}");
+}

@@ -1,6 +1,7 @@
 //! `explain`: shows what led to a breach, from two leases before it.
 
 use super::command::{Usage, say, scenario};
+use super::progress::Progress;
 use crate::figure::Figures;
 use crate::judge::{Ruling, Verdict};
 use crate::oracle::Breach;
@@ -117,13 +118,16 @@ fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, us
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
     let story = Rc::new(RefCell::new(Story::default()));
+    let progress = Progress::new(&scenario.name, 1);
     let observe = Observe {
+        reached: Some(progress.of_seed(args.seed, scenario.run.duration)),
         tracer: Some(Box::new(Listener(Rc::clone(&story)))),
         bytes: false,
     };
     let plan = Plan::draw(&scenario, args.seed);
     let (drawn, heals) = (plan.scenario.clone(), plan.heal());
     let result = tier::live(plan, observe);
+    progress.end();
     let figures = Figures {
         scenario: &drawn,
         result: &result,

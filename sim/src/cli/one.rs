@@ -1,9 +1,10 @@
 //! `judge-one`: judges one seed in a process of its own, for [`crate::subprocess`].
 
-use super::command::{Usage, say};
-use crate::judge::{Asked, Verdict, judge, measure};
+use super::command::{Usage, say, warn};
+use crate::judge::{Asked, Verdict, judge_watched, measure};
+use crate::plan::Plan;
 use crate::scenario::Scenario;
-use crate::subprocess::written;
+use crate::subprocess::{REACHED, written};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -19,6 +20,9 @@ pub(super) struct Args {
     /// Print the value of this figure, as JSON, instead of the verdict; FROM and TO in nanoseconds
     #[arg(long = "figure", value_name = "NAME:FROM:TO", value_parser = asked)]
     figures: Vec<Asked>,
+    /// Print a line on standard error for each second of true time
+    #[arg(long)]
+    progress: bool,
 }
 
 fn asked(text: &str) -> Result<Asked, String> {
@@ -45,7 +49,10 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         say(&serde_json::json!(values).to_string());
         return Ok(Verdict::Pass);
     }
-    let result = judge(&scenario, args.seed, true);
+    let line = |now: u64| warn(&format!("{REACHED} {now}"));
+    let reached = args.progress.then(|| Box::new(line) as Box<dyn Fn(u64)>);
+    let plan = Plan::draw(&scenario, args.seed);
+    let result = judge_watched(plan, &scenario.asserts, true, reached);
     say(&written(&result).to_string());
     Ok(result.verdict)
 }

@@ -37,9 +37,12 @@ Examples:
   aliquot-sim plan calls.csv --json --fleet 0              for scripts, without the fleet
   aliquot budget apply budgets.yaml --dry-run              what the written budgets would change
 
+A key of which the fleet still refuses more than it may has no limit that is known to be enough. It is left out of the
+budgets: its limit is a comment in the file, with the reason.
+
 Exit codes:
-  0  the fleet refuses no more of any key than it may
-  1  it does, or an invariant was broken
+  0  the fleet refuses no more of any key than it may: the file has all of them
+  1  it does of some, which are left out of the file, or an invariant was broken
   2  the command line or a line of the log is wrong; nothing was written";
 
 #[derive(Debug, clap::Args)]
@@ -139,9 +142,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     };
     let all: Vec<(Sized, Limit)> = sized.into_iter().zip(one_bucket).collect();
     write(args, &all)?;
-    let failed = all
-        .iter()
-        .any(|(of, _)| of.fleet.is_some_and(|fleet| !fleet.holds()));
+    let failed = !all.iter().all(|(of, _)| is_enough(of));
     let verdict = match failed || !breaches.is_empty() {
         true => Verdict::Fail,
         false => Verdict::Pass,
@@ -154,10 +155,15 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     for breach in &breaches {
         warn(&format!("the simulated fleet broke an invariant: {breach}"));
     }
-    if failed {
-        warn(
-            "the simulated fleet refuses more than it may of some keys: choose a longer --refill or a larger --refuse",
-        );
+    let left_out = all.iter().filter(|(of, _)| !is_enough(of));
+    let left_out: Vec<String> = left_out.map(|(of, _)| too_small(of)).collect();
+    if !left_out.is_empty() {
+        warn(&format!(
+            "left out of {}, as the simulated fleet refuses more than it may: choose a longer --refill or a larger \
+             --refuse\n  {}",
+            args.out.display(),
+            left_out.join("\n  ")
+        ));
     }
     Ok(verdict)
 }
@@ -261,12 +267,35 @@ fn create(file: &Path, text: &str, force: bool) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Writes the budgets as `aliquot budget apply` reads them.
+/// Returns true unless the fleet refused more requests of the key than it may.
+fn is_enough(of: &Sized) -> bool {
+    of.fleet.is_none_or(|fleet| fleet.holds())
+}
+
+/// Says by how much a key's limit is too small.
+fn too_small(of: &Sized) -> String {
+    // A JSON string is a YAML string.
+    let key = Value::String(of.recorded.key.clone());
+    let Limit { rate, burst } = of.chosen;
+    let (refused, requests, allowed) = of.fleet.map_or((0, 0, 0), |fleet| {
+        (fleet.refused, fleet.requests, fleet.allowed)
+    });
+    format!(
+        "{key}: with rate {rate} and burst {burst} the fleet refuses {refused} of {requests} requests, and may refuse {allowed}"
+    )
+}
+
+/// Writes the budgets as `aliquot budget apply` reads them. Limits that are not enough are comments.
 fn budgets(says: &str, sized: &[Sized]) -> String {
-    let mut text = format!("# {}\nbudgets:\n", says.replace('\n', " "));
-    for of in sized {
+    let (enough, others): (Vec<&Sized>, Vec<&Sized>) = sized.iter().partition(|of| is_enough(of));
+    let list = if enough.is_empty() { " []" } else { "" };
+    let mut text = format!("# {}\n", says.replace('\n', " "));
+    for of in others {
+        let _ = writeln!(text, "# Left out: {}", too_small(of));
+    }
+    let _ = writeln!(text, "budgets:{list}");
+    for of in enough {
         let Limit { rate, burst } = of.chosen;
-        // A JSON string is a YAML string.
         let key = Value::String(of.recorded.key.clone());
         let _ = writeln!(text, "  - key: {key}\n    rate: {rate}\n    burst: {burst}");
     }
@@ -290,6 +319,7 @@ fn text(args: &Args, replay: &Replay, all: &[(Sized, Limit)]) -> String {
         "it refuses",
         "fleet refuses",
         "it may",
+        "written",
     ]);
     for (of, one_bucket) in all {
         let requests = of.recorded.requests.len() as u64;
@@ -305,6 +335,7 @@ fn text(args: &Args, replay: &Replay, all: &[(Sized, Limit)]) -> String {
             per_cent(of.refused(), requests),
             fleet(|fleet| format!("{} of {}", fleet.refused, fleet.requests)),
             fleet(|fleet| fleet.allowed.to_string()),
+            if is_enough(of) { "yes" } else { "NO" }.to_owned(),
         ]);
     }
     for column in table.column_iter_mut().skip(1) {
@@ -347,6 +378,7 @@ fn as_json(
             "burst": of.chosen.burst,
             "one_bucket": limit(one_bucket),
             "refused_by_one_bucket": of.refused(),
+            "written": is_enough(of),
             "front": of.front.iter().map(limit).collect::<Vec<_>>(),
             "fleet": of.fleet.map(|fleet| json!({
                 "requests": fleet.requests,

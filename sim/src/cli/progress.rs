@@ -1,24 +1,35 @@
-//! Progress of a run on standard error: a line that is redrawn on a terminal, otherwise a line every ten seconds.
+//! Progress of a run on standard error: a line that is redrawn on a terminal, otherwise a line every five seconds.
+//! Runs that take less get none.
 
+use crate::runner::Reached;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// A progress line that is redrawn as seeds end.
+/// A progress line that is redrawn as seeds go on and end. Clones show the same run.
+#[derive(Clone, Debug)]
+pub(super) struct Progress(Arc<Line>);
+
 #[derive(Debug)]
-pub(super) struct Progress {
+struct Line {
     name: String,
     total: u64,
     done: AtomicU64,
     failed: AtomicU64,
     since: Instant,
     is_terminal: bool,
-    /// Seconds since the start at which the latest line was written, if this is no terminal.
+    /// Milliseconds since the start at which the latest line was written.
     told: AtomicU64,
+    /// The latest text, after the number of seeds.
+    says: Mutex<String>,
 }
 
-/// Interval between two lines where they are not redrawn, in seconds.
-const EVERY: u64 = 10;
+/// Interval between two lines where they are not redrawn, in milliseconds.
+const EVERY: u64 = 5_000;
+
+/// The same where they are redrawn. The first line is written after this time, too.
+const REDRAWN_EVERY: u64 = 500;
 
 impl Progress {
     #[expect(
@@ -26,7 +37,7 @@ impl Progress {
         reason = "how long it still takes is for people; no verdict reads it"
     )]
     pub(super) fn new(name: &str, total: u64) -> Self {
-        Self {
+        Self(Arc::new(Line {
             name: name.to_owned(),
             total,
             done: AtomicU64::new(0),
@@ -34,75 +45,123 @@ impl Progress {
             since: Instant::now(),
             is_terminal: std::io::stderr().is_terminal(),
             told: AtomicU64::new(0),
-        }
+            says: Mutex::default(),
+        }))
     }
 
     /// Counts one more seed as done, and shows the number of failures.
     pub(super) fn step(&self, failed: bool) {
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        let failed =
-            self.failed.fetch_add(u64::from(failed), Ordering::Relaxed) + u64::from(failed);
+        let line = &self.0;
+        let done = line.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let failed = u64::from(failed);
+        let failed = line.failed.fetch_add(failed, Ordering::Relaxed) + failed;
         self.reach(done, &format!("{failed} failed"));
     }
 
     /// Shows that `done` seeds are done, with a text.
     pub(super) fn reach(&self, done: u64, says: &str) {
-        if self.is_terminal {
-            return self.draw(done, says);
-        }
-        let now = self.seconds() as u64;
-        let told = self.told.load(Ordering::Relaxed);
-        if now < told + EVERY {
-            return;
-        }
-        // Of several threads, one writes the line.
-        let relaxed = Ordering::Relaxed;
-        if self
-            .told
-            .compare_exchange(told, now, relaxed, relaxed)
-            .is_ok()
-        {
-            let left = self.left(done);
-            let (name, total) = (&self.name, self.total);
-            let mut out = std::io::stderr().lock();
-            let _ = writeln!(
-                out,
-                "{name}: {done}/{total} seeds, {says}, {left:.0} s left"
-            );
-        }
+        self.0.done.store(done, Ordering::Relaxed);
+        says.clone_into(&mut self.0.says.lock().unwrap_or_else(PoisonError::into_inner));
+        self.0.show("");
     }
 
-    /// Estimates the seconds that the rest takes.
-    fn left(&self, done: u64) -> f64 {
-        self.seconds() / done.max(1) as f64 * (self.total - done.min(self.total)) as f64
+    /// Returns a function that shows how far a seed is, whose safety phase takes `duration` nanoseconds.
+    pub(super) fn reached(&self, duration: u64) -> Reached {
+        let line = Arc::clone(&self.0);
+        Arc::new(move |seed, now| line.show(&within(seed, now, duration)))
     }
 
-    fn draw(&self, done: u64, says: &str) {
-        const WIDTH: u64 = 24;
-        let full = (done * WIDTH / self.total.max(1)) as usize;
-        let bar: String = (0..WIDTH as usize)
-            .map(|n| if n < full { '█' } else { '·' })
-            .collect();
-        let left = self.left(done);
-        let name = &self.name;
-        let mut out = std::io::stderr().lock();
-        let _ = write!(
-            out,
-            "\r\x1b[K{name} {bar} {done}/{} seeds, {says}, {left:.0} s left",
-            self.total
-        );
-        let _ = out.flush();
+    /// Does the same for one seed.
+    pub(super) fn of_seed(&self, seed: u64, duration: u64) -> Box<dyn Fn(u64)> {
+        let reached = self.reached(duration);
+        Box::new(move |now| reached(seed, now))
     }
 
     /// Returns the wall time since the start, in seconds.
     pub(super) fn seconds(&self) -> f64 {
-        self.since.elapsed().as_secs_f64()
+        self.0.since.elapsed().as_secs_f64()
     }
 
     /// Clears the line.
     pub(super) fn end(&self) {
-        if self.is_terminal {
+        if self.0.is_terminal {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
         }
     }
+}
+
+/// Says how far a seed is.
+fn within(seed: u64, now: u64, duration: u64) -> String {
+    const SEC: u64 = 1_000_000_000;
+    let (now, end) = (now / SEC, duration.div_ceil(SEC));
+    match now <= end {
+        true => format!(", seed {seed} at {now} of {end} s simulated"),
+        false => format!(", seed {seed} at {now} s simulated, healing"),
+    }
+}
+
+impl Line {
+    /// Writes the line if it is time to, with how far a seed is.
+    fn show(&self, within: &str) {
+        let now = self.since.elapsed().as_millis() as u64;
+        let told = self.told.load(Ordering::Relaxed);
+        let every = if self.is_terminal {
+            REDRAWN_EVERY
+        } else {
+            EVERY
+        };
+        if now < told + every {
+            return;
+        }
+        // Of several threads, one writes the line.
+        let relaxed = Ordering::Relaxed;
+        let swapped = self.told.compare_exchange(told, now, relaxed, relaxed);
+        if swapped.is_err() {
+            return;
+        }
+        let (name, total, done) = (&self.name, self.total, self.done.load(relaxed));
+        let left = match done {
+            0 => String::new(),
+            _ => format!(", {:.0} s left", self.left(now, done)),
+        };
+        let says = self.says.lock().unwrap_or_else(PoisonError::into_inner);
+        let says = match says.as_str() {
+            "" => String::new(),
+            says => format!(", {says}"),
+        };
+        let mut out = std::io::stderr().lock();
+        let _ = match self.is_terminal {
+            true => {
+                let bar = bar(done, total);
+                write!(
+                    out,
+                    "\r\x1b[K{name} {bar} {done}/{total} seeds{says}{within}{left}"
+                )
+            }
+            false => writeln!(out, "{name}: {done}/{total} seeds{says}{within}{left}"),
+        };
+        let _ = out.flush();
+    }
+
+    /// Estimates the seconds that the rest takes.
+    fn left(&self, now: u64, done: u64) -> f64 {
+        let rest = self.total.saturating_sub(done);
+        now as f64 / 1e3 / done.max(1) as f64 * rest as f64
+    }
+}
+
+fn bar(done: u64, total: u64) -> String {
+    const WIDTH: u64 = 24;
+    let full = done.saturating_mul(WIDTH) / total.max(1);
+    let cell = |n: u64| if n < full { '█' } else { '·' };
+    (0..WIDTH).map(cell).collect()
+}
+
+#[test]
+fn a_seed_is_healing_once_its_duration_is_over() {
+    const SEC: u64 = 1_000_000_000;
+    let said = [59, 60, 61].map(|now| within(7, now * SEC, 60 * SEC));
+    assert_eq!(said[0], ", seed 7 at 59 of 60 s simulated");
+    assert_eq!(said[1], ", seed 7 at 60 of 60 s simulated");
+    assert_eq!(said[2], ", seed 7 at 61 s simulated, healing");
 }

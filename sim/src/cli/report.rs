@@ -1,6 +1,7 @@
 //! `report`: draws a seed.
 
 use super::command::{Usage, say, scenario};
+use super::progress::Progress;
 use crate::drawing;
 use crate::figure::Figures;
 use crate::judge::{Ruling, Verdict};
@@ -24,11 +25,14 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
     let plan = Plan::draw(&scenario, args.seed);
+    let progress = Progress::new(&scenario.name, 1);
     let observe = Observe {
+        reached: Some(progress.of_seed(args.seed, scenario.run.duration)),
         tracer: None,
         bytes: true,
     };
     let result = tier::live(plan.clone(), observe);
+    progress.end();
     let html = drawing::html(&scenario, &plan, &result);
     std::fs::write(&args.out, html)
         .map_err(|error| Usage(format!("{} cannot be written: {error}", args.out.display())))?;

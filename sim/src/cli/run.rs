@@ -1,14 +1,16 @@
 //! `run`: runs seeds of scenarios and prints their verdicts.
 
 use super::command::{Usage, say, scenario, seeds, warn};
+use super::html;
 use super::progress::Progress;
 use super::table;
-use crate::judge::Verdict;
+use crate::judge::{SeedResult, Verdict};
 use crate::library;
 use crate::mark::{Mark, Marks};
 use crate::runner::{self, Summary};
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -25,6 +27,9 @@ pub(super) struct Args {
     /// Fail if all scenarios together hit fewer marks, and list the marks that were not hit
     #[arg(long, value_name = "N|all", value_parser = marks)]
     marks: Option<usize>,
+    /// Draw all seeds as one HTML file that opens offline, and the worst as files beside it
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -107,14 +112,19 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         let usual = scenario.run.seeds.0..scenario.run.seeds.1;
         let seeds = own.clone().or(args.seeds.clone()).unwrap_or(usual);
         let progress = Progress::new(&scenario.name, seeds.end - seeds.start);
-        let summary = runner::run(scenario, seeds, jobs, &|seed| {
-            progress.step(seed.verdict == Verdict::Fail)
-        });
+        let done = |seed: &SeedResult| progress.step(seed.verdict == Verdict::Fail);
+        let reached = progress.reached(scenario.run.duration);
+        let summary = runner::run_watched(scenario, seeds, jobs, &done, &reached);
         progress.end();
         wall += progress.seconds();
         events += summary.events();
         warn_of(&summary);
         summaries.push(summary);
+    }
+    if let Some(file) = &args.html {
+        let named = names.iter().map(|(name, _)| name.as_str());
+        let scenarios = named.zip(scenarios.iter().map(|(scenario, _)| scenario));
+        html::write(file, &scenarios.collect::<Vec<_>>(), &summaries)?;
     }
     if args.json {
         let all: Vec<_> = summaries.iter().map(table::as_json).collect();

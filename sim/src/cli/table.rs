@@ -56,6 +56,16 @@ against one such limiter; all three of the key that is worst, as the median and 
 the limit; settled: seconds until within 2 % of the ideal; healed: longest recovery after the last fault, in seconds; msg/s, B/s:
 per coordinator node. Medians over the seeds, except slack, over and healed";
 
+/// Returns the headings of all columns but the scenario's name.
+pub(super) fn headings() -> impl Iterator<Item = &'static str> {
+    COLUMNS.iter().skip(1).map(|(heading, _)| *heading)
+}
+
+/// Returns the texts of these columns.
+pub(super) fn cells(summary: &Summary) -> impl Iterator<Item = String> {
+    COLUMNS.iter().skip(1).map(|(_, of)| of(summary))
+}
+
 /// Formats the table of all scenarios.
 pub(super) fn table(summaries: &[Summary]) -> String {
     let mut table = Table::new();

@@ -26,6 +26,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         let observe = Observe {
             tracer: Some(tracer),
             bytes: false,
+            reached: None,
         };
         let result = tier::live(plan, observe);
         say(&format!(

@@ -1,5 +1,6 @@
 //! One plot: axes, lines or lanes, and bands behind them.
 
+use crate::timeline::Timeline;
 use std::fmt::Write;
 
 const WIDTH: f64 = 960.0;
@@ -23,6 +24,7 @@ pub(super) struct Line {
     colour: usize,
     points: Vec<(f64, f64)>,
     dashed: bool,
+    filled: bool,
 }
 
 impl Line {
@@ -32,6 +34,7 @@ impl Line {
             colour: colour % 8,
             points,
             dashed: false,
+            filled: false,
         }
     }
 
@@ -40,9 +43,16 @@ impl Line {
         self
     }
 
+    /// Fills the area under the line.
+    pub(super) const fn filled(mut self) -> Self {
+        self.filled = true;
+        self
+    }
+
     fn class(&self) -> String {
         let dashed = if self.dashed { " dashed" } else { "" };
-        format!("mark c{}{dashed}", self.colour)
+        let filled = if self.filled { " filled" } else { "" };
+        format!("mark c{}{dashed}{filled}", self.colour)
     }
 }
 
@@ -53,6 +63,7 @@ pub(super) struct Plot {
     unit: &'static str,
     /// Unit of the horizontal axis.
     across: &'static str,
+    begin: f64,
     end: f64,
     bands: Vec<(f64, f64, String)>,
     lines: Vec<Line>,
@@ -70,6 +81,7 @@ impl Plot {
             title: title.to_owned(),
             unit,
             across: "s",
+            begin: 0.0,
             end: end.max(1e-9),
             bands,
             lines: Vec::new(),
@@ -77,10 +89,23 @@ impl Plot {
         }
     }
 
+    /// Returns an empty plot over the time of a run, with its faults as bands.
+    pub(super) fn of(title: &str, unit: &'static str, timeline: &Timeline) -> Self {
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let faults = timeline.faults.iter();
+        let bands = faults.map(|(from, to, what)| (seconds(*from), seconds(*to), what.clone()));
+        Self::new(title, unit, seconds(timeline.ends.1), bands.collect())
+    }
+
     /// Sets the unit of the horizontal axis, which is seconds otherwise.
-    #[cfg(feature = "network")]
     pub(super) const fn across(mut self, unit: &'static str) -> Self {
         self.across = unit;
+        self
+    }
+
+    /// Sets the begin of the horizontal axis, which is 0 otherwise. It must be below the end.
+    pub(super) const fn from(mut self, begin: f64) -> Self {
+        self.begin = begin;
         self
     }
 
@@ -93,7 +118,8 @@ impl Plot {
     }
 
     fn x(&self, at: f64) -> f64 {
-        LEFT + (WIDTH - LEFT) * (at / self.end).clamp(0.0, 1.0)
+        let part = (at - self.begin) / (self.end - self.begin);
+        LEFT + (WIDTH - LEFT) * part.clamp(0.0, 1.0)
     }
 
     fn height(&self) -> f64 {
@@ -123,7 +149,7 @@ impl Plot {
                 escaped(what)
             );
         }
-        for at in round_steps(0.0, self.end, 8.0) {
+        for at in round_steps(self.begin, self.end, 8.0) {
             let (x, y) = (self.x(at), height + 14.0);
             let anchor = if x > WIDTH - 20.0 { "end" } else { "middle" };
             let _ = writeln!(

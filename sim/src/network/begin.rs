@@ -120,7 +120,9 @@ fn node_hosts(
             report: Span::from_nanos(lease.report_every),
             ..Pace::default()
         },
-        round_trip: cluster::round_trip(&scenario.topology),
+        round_trip: lease
+            .round_trip
+            .map_or_else(|| cluster::round_trip(&scenario.topology), Span::from_nanos),
         client_report_every: Span::from_nanos(lease.client_report_every),
         // Low enough that every seed takes snapshots and purges its log.
         snapshot_every: 100,

@@ -145,7 +145,8 @@ impl Network<'_> {
         let NodeDecided { at, ask, told, .. } = decided;
         let clients = &self.client_hosts;
         let asker = clients.iter().position(|of| of.edge().0 == Some(ask.edge));
-        self.observer.decided_centrally(*at, (ask, told), asker);
+        // Its client shows the admission when it learns of it.
+        let _ = self.observer.decided_centrally(*at, (ask, told), asker);
     }
 
     fn decided(&mut self, decided: &Decided) {

@@ -8,23 +8,24 @@ use aliquot_core::unit::{Edge, Tokens};
 
 impl Observer {
     /// Takes a decision at the true time at which its node makes it, and judges it if it is an admission. `asker`
-    /// is the client that asked, if its session is known. A decision that is repeated counts once.
+    /// is the client that asked, if its session is known. A decision that is repeated counts once. Returns true if it
+    /// counts as an admission.
     pub(crate) fn decided_centrally(
         &mut self,
         now: u64,
         (ask, told): (&DecisionRequest, &DecisionReply),
         asker: Option<usize>,
-    ) {
+    ) -> bool {
         let Outcome::Admitted { by, period, .. } = told.outcome else {
-            return;
+            return false;
         };
         let Some(checkers) = self.oracle.checkers(ask.budget) else {
-            return;
+            return false;
         };
         let (grains, kind) = (checkers.grains, checkers.kind);
         // A permit counts when the client learns of it.
         if !self.decided.insert((by, told.edge, told.request)) || kind == Kind::Concurrency {
-            return;
+            return false;
         }
         let admission = Admission {
             client: None,
@@ -40,5 +41,6 @@ impl Observer {
         };
         self.oracle.admitted(now, &admission);
         self.counted_admission(now, (asker, Some(ask.budget)), ask.cost.get());
+        true
     }
 }

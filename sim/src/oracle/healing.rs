@@ -57,6 +57,8 @@ pub(crate) struct Healing {
     by: u64,
     /// True time since which everything has been well without interruption.
     well: Option<u64>,
+    /// True time of the latest look after which the fleet was still to be judged.
+    looked: u64,
     pub(super) found: Found,
 }
 
@@ -69,6 +71,7 @@ impl Healing {
     /// Checks the state at an instant. `name` names hosts.
     pub(crate) fn look(&mut self, now: u64, health: &Health, name: &dyn Fn(usize) -> String) {
         let Some(since) = self.since else { return };
+        self.looked = now;
         if health.is_well() {
             self.well.get_or_insert(now);
             return;
@@ -89,6 +92,24 @@ impl Healing {
         const CALM: u64 = 5_000_000_000;
         let well = self.well.filter(|_| self.since.is_some());
         well.is_some_and(|since| now - since >= CALM)
+    }
+
+    /// Returns the reason for which recovery was not judged, if the run ends at `now` and has an end of faults: neither
+    /// was the fleet well for long enough, nor was it looked at once the time for recovery was over.
+    pub(crate) fn doubt(&self, now: u64, within: u64) -> Option<String> {
+        let judged = self.since.is_some() && (self.looked > self.by || self.is_over(now));
+        let lasted = self.since.map_or(0, |since| now.saturating_sub(since));
+        let seconds = |span: u64| span as f64 / 1e9;
+        (!judged).then(|| {
+            format!(
+                "invariant {} ({}) was not judged: it allows {:.2} s after the last fault, and the healing phase ended \
+                 after {:.2} s: choose a longer run.heal, or none",
+                NAME.0,
+                NAME.1,
+                seconds(within),
+                seconds(lasted),
+            )
+        })
     }
 
     /// Returns the time from the last fault until everything was well for good, in nanoseconds.

@@ -1,9 +1,7 @@
 //! `[[assert]]`: assertions in addition to the invariants.
 
-use super::fields::{Fields, part};
-use super::format::METRICS;
-use aliquot_core::budget::grammar;
-use toml::Value;
+use super::fields::{Bound, Fields};
+use super::format::{METRICS, PARTS, RATES, SECONDS};
 
 /// The subject of an assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,15 +14,6 @@ pub enum What {
     Metric(&'static str),
     /// A mark, which some seed must hit.
     Sometimes(String),
-}
-
-/// A bound on a figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
-    /// A value in the figure's own unit; spans are in seconds.
-    Plain(f64),
-    /// A multiple of the budget's rate.
-    OfRate(f64),
 }
 
 /// One assertion.
@@ -81,8 +70,11 @@ impl Assert {
             _ => &[],
         };
         fields.refuse_unused(name, &all, used);
-        let (at_least, at_most) = (bound(fields, "at_least"), bound(fields, "at_most"));
+        let (at_least, at_most) = (fields.bound("at_least"), fields.bound("at_most"));
         let figure = matches!(what, What::AfterHeal(_) | What::Metric(_));
+        if let What::AfterHeal(metric) | What::Metric(metric) = what {
+            check_bounds(fields, metric, [at_least, at_most]);
+        }
         if figure && !fields.has("at_least") && !fields.has("at_most") {
             fields.refuse("at_least", "a figure needs at_least, at_most or both");
             return None;
@@ -113,34 +105,51 @@ fn said(name: &str, word: &str, fields: &Fields<'_>) -> String {
         name => format!("{name} {word}"),
     };
     for key in ["at_least", "at_most", "from", "to", "group", "key"] {
-        if let Some(text) = fields.maybe_word(key).filter(|_| fields.has(key)) {
-            said.push_str(&format!(" {} {text}", key.replace('_', " ")));
-        } else if fields.has(key) {
-            let nanos = fields.nanos(key) as f64 / 1e9;
-            said.push_str(&format!(" {key} {nanos}s"));
+        let Some(text) = fields.as_written(key) else {
+            continue;
+        };
+        match key {
+            "from" | "to" => {
+                let nanos = fields.nanos(key) as f64 / 1e9;
+                said.push_str(&format!(" {key} {nanos}s"));
+            }
+            _ => said.push_str(&format!(" {} {text}", key.replace('_', " "))),
         }
     }
     said
 }
 
-fn bound(fields: &Fields<'_>, name: &str) -> Option<Bound> {
-    let text = fields.maybe_word(name)?;
-    let read = match text.strip_suffix('R') {
-        Some(times) => times.trim().parse().ok().map(Bound::OfRate),
-        None => plain(text.trim()).map(Bound::Plain),
+/// Reports bounds of another kind than the figure, and bounds that contradict each other.
+fn check_bounds(fields: &Fields<'_>, metric: &str, bounds: [Option<Bound>; 2]) {
+    let is_part = PARTS.contains(&metric);
+    let is_span = SECONDS.contains(&metric);
+    let is_rate = RATES.contains(&metric);
+    let allowed = match () {
+        () if is_part => "a part from \"0%\" to \"100%\", or a number from 0 to 1",
+        () if is_span => "a span such as \"3s\", or a number of seconds",
+        () if is_rate => "a number, or times the rate such as \"0.99 R\"",
+        () => "a number",
     };
-    if read.is_none() {
-        fields.refuse(name, "must be a number, a part such as \"98%\", a span such as \"3s\", or times the rate such as \"0.99 R\"");
+    for (name, bound) in ["at_least", "at_most"].into_iter().zip(bounds) {
+        let fits = match bound {
+            None => true,
+            Some(Bound::Plain(number)) => !is_part || (0.0..=1.0).contains(&number),
+            Some(Bound::Part(_)) => is_part,
+            Some(Bound::Seconds(_)) => is_span,
+            Some(Bound::OfRate(_)) => is_rate,
+        };
+        if !fits {
+            fields.refuse(name, format!("must be {allowed} for {metric}"));
+        }
     }
-    read
-}
-
-fn plain(text: &str) -> Option<f64> {
-    if let Ok(number) = text.parse() {
-        return Some(number);
+    let value = |bound: Bound| match bound {
+        Bound::Plain(value) | Bound::Part(value) | Bound::Seconds(value) => (value, false),
+        Bound::OfRate(value) => (value, true),
+    };
+    if let [Some(least), Some(most)] = bounds.map(|bound| bound.map(value))
+        && least.1 == most.1
+        && least.0 > most.0
+    {
+        fields.refuse("at_least", "must not be more than at_most");
     }
-    if text.ends_with('%') {
-        return part(&Value::String(text.to_owned()));
-    }
-    grammar::span(text).map(|span| span.nanos() as f64 / 1e9)
 }

@@ -7,6 +7,19 @@ use aliquot_core::budget::{Labels, WeightRule, grammar};
 use std::cell::RefCell;
 use toml::{Table, Value};
 
+/// A bound on a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// A number in the figure's own unit.
+    Plain(f64),
+    /// A part, such as `98%`.
+    Part(f64),
+    /// A span, in seconds.
+    Seconds(f64),
+    /// A multiple of the budget's rate.
+    OfRate(f64),
+}
+
 /// A value that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Read {
@@ -19,6 +32,7 @@ pub(super) enum Read {
     /// A half-open range.
     Range(u64, u64),
     Texts(Vec<String>),
+    Bound(Bound),
     Flag(bool),
     Points(Vec<(u64, f64)>),
     Table(Table),
@@ -74,6 +88,13 @@ impl<'a> Fields<'a> {
         let field = format!("{}.{name}", self.place);
         let mut problems = self.problems.borrow_mut();
         problems.add(&field, value.unwrap_or_default(), allowed);
+    }
+
+    /// Reports that this value of `name` is wrong, which may follow from other keys.
+    #[cfg(feature = "network")]
+    pub(super) fn refuse_as(&self, name: &str, value: String, allowed: String) {
+        let field = format!("{}.{name}", self.place);
+        self.problems.borrow_mut().add(&field, value, allowed);
     }
 
     /// Reports the keys among `keys` that the file sets and that have no effect, because `user` uses only `used`.
@@ -185,6 +206,23 @@ impl<'a> Fields<'a> {
         }
     }
 
+    pub(super) fn bound(&self, name: &str) -> Option<Bound> {
+        match self.read(name)? {
+            Read::Bound(bound) => Some(bound),
+            _ => None,
+        }
+    }
+
+    /// Returns the value of a key as the file writes it, without quotes; `None` if the file does not set it.
+    pub(super) fn as_written(&self, name: &str) -> Option<String> {
+        let value = self.table.get(name)?;
+        Some(
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned),
+        )
+    }
+
     pub(super) fn flag(&self, name: &str) -> bool {
         matches!(self.read(name), Some(Read::Flag(true)))
     }
@@ -233,12 +271,13 @@ pub(super) fn read(shape: &Shape, value: &Value) -> Option<Read> {
             let bounds = nanos_of(least)..=nanos_of(most);
             bounds.contains(&nanos).then_some(Read::Nanos(nanos))
         }
-        Shape::Shift => shift(value.as_str()?).map(Read::Shift),
+        Shape::Shift { most } => {
+            let nanos = shift(value.as_str()?)?;
+            let within = nanos.unsigned_abs() <= nanos_of(most);
+            within.then_some(Read::Shift(nanos))
+        }
         Shape::Whole { least, most } => {
-            let whole = match value {
-                Value::Integer(whole) => u64::try_from(*whole).ok()?,
-                other => grammar::whole(other.as_str()?)?,
-            };
+            let whole = u64::try_from(value.as_integer()?).ok()?;
             (least..=most)
                 .contains(&&whole)
                 .then_some(Read::Whole(whole))
@@ -259,11 +298,11 @@ pub(super) fn read(shape: &Shape, value: &Value) -> Option<Read> {
             let known = texts.iter().all(|text| words.contains(&text.as_str()));
             known.then_some(Read::Texts(texts))
         }
-        Shape::Text => match value {
-            Value::String(text) => Some(Read::Texts(vec![text.clone()])),
-            Value::Integer(_) | Value::Float(_) => Some(Read::Texts(vec![value.to_string()])),
-            _ => None,
-        },
+        Shape::Text => {
+            let text = value.as_str()?;
+            Some(Read::Texts(vec![text.to_owned()]))
+        }
+        Shape::Bound => bound(value).map(Read::Bound),
         Shape::Texts => texts(value).map(Read::Texts),
         Shape::Flag => value.as_bool().map(Read::Flag),
         Shape::Points => points(value).map(Read::Points),
@@ -296,20 +335,41 @@ fn shift(text: &str) -> Option<i64> {
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(whole) => Some(*whole as f64),
-        Value::Float(number) => Some(*number),
+        Value::Float(number) => Some(*number).filter(|number| number.is_finite()),
         _ => None,
     }
 }
 
 /// Parses `"30%"` or a number.
-pub(super) fn part(value: &Value) -> Option<f64> {
+fn part(value: &Value) -> Option<f64> {
     match value.as_str() {
         Some(text) => {
-            let per_cent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+            let per_cent = finite(text.strip_suffix('%')?)?;
             Some(per_cent / 100.0)
         }
         None => number(value),
     }
+}
+
+/// Parses a number, `"98%"` of at most 100 %, `"3s"` or `"0.99 R"`.
+fn bound(value: &Value) -> Option<Bound> {
+    let Some(text) = value.as_str() else {
+        return number(value).map(Bound::Plain);
+    };
+    if let Some(times) = text.strip_suffix('R') {
+        let times = finite(times).filter(|times| *times >= 0.0);
+        return times.map(Bound::OfRate);
+    }
+    if text.ends_with('%') {
+        let part = part(value).filter(|part| (0.0..=1.0).contains(part));
+        return part.map(Bound::Part);
+    }
+    nanos(text).map(|nanos| Bound::Seconds(nanos as f64 / 1e9))
+}
+
+fn finite(text: &str) -> Option<f64> {
+    let number: f64 = text.trim().parse().ok()?;
+    number.is_finite().then_some(number)
 }
 
 /// Parses a rate as requests per second.
@@ -329,12 +389,9 @@ fn range(value: &Value, more: u64) -> Option<(u64, u64)> {
     seeds(value.as_str()?, more)
 }
 
-/// Parses `"0..64"` or `"7"` as a half-open range. The end counts if `more` is 1.
-pub(super) fn seeds(text: &str, more: u64) -> Option<(u64, u64)> {
-    let Some((from, to)) = text.split_once("..") else {
-        let one: u64 = text.trim().parse().ok()?;
-        return Some((one, one.checked_add(1)?));
-    };
+/// Parses `"0..64"` as a half-open range. The end counts if `more` is 1.
+fn seeds(text: &str, more: u64) -> Option<(u64, u64)> {
+    let (from, to) = text.split_once("..")?;
     let from: u64 = from.trim().parse().ok()?;
     let to = to.trim().parse::<u64>().ok()?.checked_add(more)?;
     (from < to).then_some((from, to))
@@ -358,6 +415,9 @@ fn are_labels(table: &Table) -> bool {
     table.len() <= 32 && table.iter().all(is_label)
 }
 
+/// Maximum instant of a trace: a day, as of every other instant.
+const POINT_MOST: u64 = 86_400_000_000_000;
+
 fn points(value: &Value) -> Option<Vec<(u64, f64)>> {
     let point = |value: &Value| {
         let pair = value.as_array().filter(|pair| pair.len() == 2)?;
@@ -365,7 +425,8 @@ fn points(value: &Value) -> Option<Vec<(u64, f64)>> {
     };
     let points: Vec<_> = value.as_array()?.iter().map(point).collect::<Option<_>>()?;
     let rising = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
-    (rising && !points.is_empty()).then_some(points)
+    let within = points.iter().all(|(at, _)| *at <= POINT_MOST);
+    (within && rising && !points.is_empty()).then_some(points)
 }
 
 #[cfg(test)]

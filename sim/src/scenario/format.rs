@@ -17,8 +17,11 @@ pub enum Shape {
         /// The longest duration.
         most: &'static str,
     },
-    /// A duration with a unit and an optional sign.
-    Shift,
+    /// A duration with a unit and an optional sign, of at most `most` either way.
+    Shift {
+        /// The longest duration.
+        most: &'static str,
+    },
     /// A whole number.
     Whole {
         /// The least number.
@@ -47,6 +50,8 @@ pub enum Shape {
     Words(&'static [&'static str]),
     /// Any text.
     Text,
+    /// A bound on a figure: a number, `"98%"`, `"3s"` or `"0.99 R"`.
+    Bound,
     /// A text, or a list of texts.
     Texts,
     /// `true` or `false`.
@@ -104,20 +109,27 @@ impl Shape {
             Self::Span { least, most } => {
                 format!("a span with its unit from {least} to {most}, such as \"500ms\"")
             }
-            Self::Shift => "a span with its unit and perhaps a sign, such as \"-3s\"".into(),
-            Self::Whole { least, most } => format!("a whole number from {least} to {most}"),
+            Self::Shift { most } => {
+                format!("a span with its unit, from -{most} to {most}, such as \"-3s\"")
+            }
+            Self::Whole { least, most } => {
+                format!("a whole number from {least} to {most}, without quotes")
+            }
             Self::Number { least, most } => format!("a number from {least} to {most}"),
             Self::Part => "a part, such as \"30%\", or a number from 0 to 1".into(),
             Self::Rate => "a rate of at most 10M a second, such as \"400/s\"".into(),
-            Self::Seeds => "seeds such as \"0..64\" (64 not included), or one number".into(),
-            Self::Range => "whole numbers such as \"3..7\" (both included), or one number".into(),
+            Self::Seeds => "seeds such as \"0..64\" (64 not included), or one number such as 7".into(),
+            Self::Range => "whole numbers such as \"3..7\" (both included), or one number such as 5".into(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
             Self::Words(words) => format!("a list of any of {}", words.join(", ")),
-            Self::Text => "a text".into(),
+            Self::Text => "a text in quotes".into(),
+            Self::Bound => {
+                "a number, a part up to \"100%\", a span such as \"3s\", or times the rate such as \"0.99 R\"".into()
+            }
             Self::Texts => "a text, or a list of texts".into(),
             Self::Flag => "true or false".into(),
             Self::Points => {
-                "a list of pairs of a span and a rate, times rising, such as [[\"0s\", \"10/s\"]]"
+                "a list of pairs of a span up to 24h and a rate, times rising, such as [[\"0s\", \"10/s\"]]"
                     .into()
             }
             Self::Budget => "a table of a budget's fields, such as { rate = \"500/s\" }".into(),
@@ -157,6 +169,29 @@ pub const LOADS: &[&str] = &[
     "walk",
     "trace",
 ];
+
+/// Figures that are parts of a whole.
+pub(crate) const PARTS: &[&str] = &[
+    "utilisation",
+    "loss_against_ideal",
+    "availability",
+    "availability_through_faults",
+    "jain",
+    "deviation",
+    "worst_second",
+];
+
+/// Figures that are durations, in seconds.
+pub(crate) const SECONDS: &[&str] = &[
+    "seconds_over",
+    "seconds_unsaved",
+    "back_after",
+    "settled",
+    "recovery",
+];
+
+/// Figures that are tokens per second, for which a bound may be a multiple of the budget's rate.
+pub(crate) const RATES: &[&str] = &["admitted"];
 
 /// Every figure, by the name that assertions use.
 pub const METRICS: &[&str] = &[

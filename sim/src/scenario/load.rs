@@ -313,22 +313,33 @@ fn trace(fields: &Fields<'_>, beside: Option<&Path>) -> Vec<(u64, f64)> {
             return Vec::new();
         }
     };
-    let points: Option<Vec<_>> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(point)
-        .collect();
-    let rising = |points: &Vec<(u64, f64)>| points.windows(2).all(|pair| pair[0].0 < pair[1].0);
-    match points.filter(rising) {
-        Some(points) if !points.is_empty() => points,
-        _ => {
+    let mut points: Vec<(u64, f64)> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let next = point(line).filter(|next| points.last().is_none_or(|last| last.0 < next.0));
+        let Some(next) = next else {
+            let number = index + 1;
             fields.refuse(
                 "trace",
-                "must have lines of `seconds,rate`, times rising, such as `1.5,300`",
+                format!(
+                    "line {number} of the file is {:?}: must be `seconds,rate` such as `1.5,300`, up to 86400 seconds \
+                     and 10M a second, times rising",
+                    line.trim()
+                ),
             );
-            Vec::new()
-        }
+            return Vec::new();
+        };
+        points.push(next);
     }
+    if points.is_empty() {
+        fields.refuse(
+            "trace",
+            "must have lines of `seconds,rate`, such as `1.5,300`",
+        );
+    }
+    points
 }
 
 fn point(line: &str) -> Option<(u64, f64)> {

@@ -226,7 +226,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    /// Reports the settings that a real node would refuse. A build without the real code cannot tell.
+    /// Reports the settings that a real node would refuse for these links. A build without the real code cannot tell.
     #[cfg_attr(
         not(feature = "network"),
         expect(unused_variables, clippy::unused_self)
@@ -234,7 +234,7 @@ impl Reader<'_> {
     fn check_cluster(&self, scenario: &Scenario) {
         #[cfg(feature = "network")]
         if self.problems.borrow().0.is_empty() {
-            let refused = super::cluster::refused(&scenario.lease, &scenario.topology);
+            let refused = scenario.lease.refused(&scenario.topology);
             let mut problems = self.problems.borrow_mut();
             for (field, value, allowed) in refused {
                 problems.add(&field, value, allowed);

@@ -1,9 +1,8 @@
-//! The sections that occur once: `[run]`, `[topology]` and `[lease]`, and the rules `[clock.*]`.
+//! The sections `[run]` and `[topology]`, and the rules `[clock.*]`.
 
 use super::fault::{Target, ppm};
 use super::fields::Fields;
 use super::format::INVARIANTS;
-use aliquot_core::unit::{Drift, Span};
 
 /// The software that is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,82 +114,6 @@ impl Topology {
             duplicate: fields.number("duplicate"),
             commit_delay: fields.nanos("commit_delay"),
         }
-    }
-}
-
-/// Configuration of the cluster. Durations are in nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// Duration of a lease: the time for which a node may use its holdings without hearing from the leader.
-    pub lease: u64,
-    /// Bound on clock drift, ρ.
-    pub drift: Drift,
-    /// Interval between reports of a node.
-    pub report_every: u64,
-    /// Interval between reports of a client.
-    pub client_report_every: u64,
-    /// Interval between heartbeats of a leader.
-    pub heartbeat: u64,
-    /// Minimum election timeout of a follower.
-    pub election_min: u64,
-    /// Maximum election timeout of a follower.
-    pub election_max: u64,
-    /// Interval at which a node checks its timers.
-    pub tick: u64,
-    /// Minimum interval between two regular rounds of a leader.
-    pub round: u64,
-    /// If true, leases are counted on a clock that stops while the machine is suspended.
-    pub monotonic: bool,
-}
-
-impl Lease {
-    pub(super) fn read(fields: &Fields<'_>) -> Self {
-        let ppm = u32::try_from(fields.whole("drift_ppm")).unwrap_or(u32::MAX);
-        let lease = Self {
-            lease: fields.nanos("lease"),
-            drift: Drift::from_ppm(ppm).unwrap_or_default(),
-            report_every: fields.nanos("report_every"),
-            client_report_every: fields.nanos("client_report_every"),
-            heartbeat: fields.nanos("heartbeat"),
-            election_min: fields.nanos("election_min"),
-            election_max: fields.nanos("election_max"),
-            tick: fields.nanos("tick"),
-            round: fields.nanos("round"),
-            monotonic: fields.word("counted_on") == "monotonic",
-        };
-        if lease.election_min >= lease.election_max {
-            fields.refuse("election_max", "must be longer than election_min");
-        }
-        lease
-    }
-
-    /// Returns the time within which invariant 8 requires that everything has recovered. A message takes up
-    /// to `delay` one way.
-    ///
-    /// The sum covers an election with two split votes, the leader's patience, two reports, two round trips, and a
-    /// client's attempt at a node that did not answer before.
-    #[must_use]
-    pub fn heals_within(&self, delay: u64) -> u64 {
-        let reports = 2 * self.report_every + 4 * delay;
-        4 * self.election_max + self.patience() + reports + Self::OPEN_WAIT
-    }
-
-    /// Time after which a client gives up a node that opens no session.
-    pub const OPEN_WAIT: u64 = 2_000_000_000;
-
-    /// Returns the time for which a leader counts the lease of a node that has failed.
-    #[must_use]
-    pub fn patience(&self) -> u64 {
-        aliquot_core::lease::parent_span(Span::from_nanos(self.lease), self.drift).nanos()
-    }
-
-    /// Returns the time within which invariant 9 requires that shares follow demand, once everything is well.
-    ///
-    /// Demand goes up in two reports, and shares come down in two answers, of which each may wait for another
-    /// report. A round of the leader is in between.
-    #[must_use]
-    pub const fn converges_within(&self, delay: u64) -> u64 {
-        2 * (self.report_every + self.client_report_every) + 2 * self.round + 4 * delay
     }
 }
 

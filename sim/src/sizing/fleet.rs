@@ -85,6 +85,7 @@ impl Fleet {
         let observe = Observe {
             tracer: None,
             bytes: false,
+            reached: None,
         };
         let result = tier::live(Plan::draw(&scenario, self.seed), observe);
         for of in sized {

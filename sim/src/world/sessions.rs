@@ -132,8 +132,18 @@ impl World {
             self.observer
                 .refused(self.now, asker, Some((ask.budget, cost)));
         }
-        self.observer
-            .decided_centrally(self.now, (ask, told), asker);
+        let now = self.now;
+        let node = match told.outcome {
+            Outcome::Admitted { by, .. } => self.observer.node_of(by),
+            _ => None,
+        };
+        let admitted = self.observer.decided_centrally(now, (ask, told), asker);
+        if let Some(node) = node.filter(|_| admitted) {
+            let host = asker.map(|of| self.hosts.nodes + of);
+            self.observer.note_admitted(now, (host, node), || {
+                format!("{} of {} centrally", ask.cost.get(), ask.budget)
+            });
+        }
     }
 
     /// Returns the client of a session, if the session is known.

@@ -20,156 +20,157 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "run",
         heading: "[run]",
-        says: "How long, how often, and what is judged.",
+        says: "Durations, seeds, and the parts of the limit that must be used.",
         keys: keys! {
             "says": Shape::Text, Nothing("no title"), "One line that says what the scenario shows.";
-            "tier": Shape::Word(&["kernel", "network"]), Is("kernel"), "kernel: the core's machines in a modelled world. network: the real nodes and clients in a simulated network, up to 6 nodes; slower.";
-            "tiers_differ": Shape::Text, Nothing("they agree"), "Why what is used or lost differs between the tiers by more than 3 points, or why the other tier fails; `aliquot-sim tiers` checks that it does.";
-            "duration": span("1s", "24h"), Is("60s"), "The safety phase, in true time: anything may fail in it.";
-            "heal": span("0s", "1h"), Nothing("invariant 8's bound and 5s if anything fails, else 0s"), "The healing phase that follows it: nothing fails, and everything must recover.";
-            "seeds": Shape::Seeds, Is("0..16"), "The seeds that are lived through; --seeds goes before it.";
-            "availability": Shape::Part, Is("90%"), "Invariant 9: the part of what one limiter that sees every request would use that is used at least, in each window without faults.";
-            "availability_through_faults": Shape::Part, Is("25%"), "The same over the whole run at once, with its faults.";
-            "breaks": Shape::Words(INVARIANTS), Nothing("every invariant is judged"), "Invariants that this scenario is there to see broken: a breach of them is no failure, and is measured.";
+            "tier": Shape::Word(&["kernel", "network"]), Is("kernel"), "kernel: the state machines of Aliquot's core, with a modelled log and network. network: the real nodes and clients in a simulated network; at most 6 nodes, and slower.";
+            "tiers_differ": Shape::Text, Nothing("they agree"), "Reason for which the two tiers use or lose different parts of a limit, by more than 3 points, or for which the scenario fails on the other tier. `aliquot-sim tiers` checks that they still differ.";
+            "duration": span("1s", "24h"), Is("60s"), "Duration of the safety phase, in true time. Faults happen in it.";
+            "heal": span("0s", "1h"), Nothing("long enough for invariants 8 and 9, if there are faults; otherwise 0s"), "Duration of the healing phase, which follows the safety phase. No fault happens in it, and everything must recover within the bound of invariant 8. If it is too short to judge that, the verdict is unknown.";
+            "seeds": Shape::Seeds, Is("0..16"), "Seeds to run, unless `--seeds` names others.";
+            "availability": Shape::Part, Is("90%"), "Least part that must be used in each window without faults, of what one limiter would use that sees every request (invariant 9).";
+            "availability_through_faults": Shape::Part, Is("25%"), "Least part that must be used over the whole run, faults included, of what that limiter would use.";
+            "breaks": Shape::Words(INVARIANTS), Nothing("every invariant is judged"), "Invariants that this scenario is expected to break. A breach of them is measured and is no failure.";
         },
     },
     Section {
         name: "topology",
         heading: "[topology]",
-        says: "Coordinator nodes n1, n2, … and the links between all hosts.",
+        says: "The coordinator nodes n1, n2, … and the links between all hosts.",
         keys: keys! {
-            "nodes": Shape::Whole { least: 1, most: 9 }, Is("3"), "Coordinator nodes; a majority of them makes the log.";
-            "zones": Shape::Texts, Nothing("one zone"), "Names of zones; nodes and clients without a zone are dealt to them in turn.";
-            "link_delay": span("0s", "10s"), Is("1ms"), "One way between two hosts, at least.";
-            "link_spread": span("0s", "10s"), Is("1ms"), "What a message takes longer, drawn for each.";
-            "spread_shape": Shape::Word(&["uniform", "exponential", "pareto"]), Is("uniform"), "How that is drawn: up to the spread, or with it as mean.";
-            "zone_delay": span("0s", "10s"), Is("0s"), "What a message between two zones takes longer.";
-            "loss": Shape::Part, Is("0%"), "Data lost, always. In the network tier TCP sends it again, so that it is late.";
-            "duplicate": Shape::Part, Is("0%"), "Messages that arrive twice, always.";
-            "commit_delay": span("0s", "10s"), Is("1ms"), "How long a node takes to make an entry of the log durable.";
+            "nodes": Shape::Whole { least: 1, most: 9 }, Is("3"), "Number of coordinator nodes. A majority of them commits entries of the log.";
+            "zones": Shape::Texts, Nothing("one zone"), "Names of zones. Nodes, and clients without a `zone`, are assigned to them in turn.";
+            "link_delay": span("0s", "10s"), Is("1ms"), "Least delay of a message, one way.";
+            "link_spread": span("0s", "10s"), Is("1ms"), "Size of the random part of the delay, which is drawn for each message and added to `link_delay`.";
+            "spread_shape": Shape::Word(&["uniform", "exponential", "pareto"]), Is("uniform"), "Distribution of the random part: uniform up to `link_spread`, or with `link_spread` as its mean.";
+            "zone_delay": span("0s", "10s"), Is("0s"), "Delay that is added to messages between two zones.";
+            "loss": Shape::Part, Is("0%"), "Part of the messages that is lost, at all times. In the network tier TCP sends lost data again, so it is late.";
+            "duplicate": Shape::Part, Is("0%"), "Part of the messages that arrives twice, at all times.";
+            "commit_delay": span("0s", "10s"), Is("1ms"), "Time that a node takes to write an entry of the log to its disk.";
         },
     },
     Section {
         name: "budget",
         heading: "[[budget]]",
-        says: "A budget, with the fields that `aliquot budget apply` takes. Instead of these, a top-level `budgets = \"FILE\"` names a file beside the scenario.",
+        says: "A budget, with the fields that `aliquot budget apply` takes. Instead of such sections, `budgets = \"FILE\"` at the top of the scenario names a budget file beside it.",
         keys: &[],
     },
     Section {
         name: "lease",
         heading: "[lease]",
-        says: "What the cluster is configured with.",
+        says: "The configuration of the cluster, with the names that `aliquot serve` has for it. A setting that `aliquot serve` refuses is refused here.",
         keys: keys! {
-            "lease": span("100ms", "1h"), Is("3s"), "How long a node may be deaf.";
-            "drift_ppm": Shape::Whole { least: 0, most: 100_000 }, Is("1000"), "The bound on drift that promises are made with: ρ.";
-            "report_every": span("10ms", "10m"), Is("450ms"), "How often nodes report.";
-            "client_report_every": span("10ms", "10m"), Is("200ms"), "How often clients report.";
-            "heartbeat": span("5ms", "1m"), Is("150ms"), "Interval of the messages by which a leader of the log keeps its leadership.";
-            "election_min": span("20ms", "10m"), Is("300ms"), "The shortest that a follower waits for its leader.";
-            "election_max": span("20ms", "10m"), Is("600ms"), "The longest.";
-            "tick": span("1ms", "1s"), Is("20ms"), "How often a node looks at what is due, if nothing comes in; of the kernel tier alone.";
-            "round": span("1ms", "1m"), Is("100ms"), "At most one round in this time, unless a node waits.";
-            "counted_on": Shape::Word(&["boot", "monotonic"]), Is("boot"), "The clock that leases are counted on. boot counts suspended time and is what Aliquot reads; monotonic shows why.";
+            "lease": span("100ms", "1h"), Nothing("3s, or longer if round_trip needs that"), "Time for which a node and its clients may go on admitting when they are cut off from the leader.";
+            "drift_ppm": Shape::Whole { least: 0, most: 100_000 }, Is("1000"), "Bound on the error of every clock's rate, in parts per million (ρ). Leases are shortened and extended by it.";
+            "report_every": span("10ms", "10m"), Is("450ms"), "Interval between two reports of a node.";
+            "client_report_every": span("10ms", "10m"), Is("200ms"), "Interval between two reports of a client.";
+            "heartbeat": span("5ms", "1m"), Nothing("150ms, or 4/3 of round_trip if that is longer"), "Interval between two heartbeats of the log's leader.";
+            "election_min": span("20ms", "10m"), Nothing("300ms, or twice heartbeat if that is longer"), "Least time that a follower waits for its leader before it starts an election.";
+            "election_max": span("20ms", "10m"), Nothing("twice election_min"), "Greatest time that a follower waits for its leader before it starts an election.";
+            "round_trip": span("0s", "1h"), Nothing("50ms"), "Slowest round trip between nodes, disk flush included, that must do no harm. As in `aliquot serve`, the lease, heartbeats and elections that are not set follow from it.";
+            "tick": span("1ms", "1s"), Is("20ms"), "Interval at which a node checks its timers if no message arrives. Kernel tier only.";
+            "round": span("1ms", "1m"), Is("100ms"), "Least interval between two regular rounds of the leader. A node that waits for tokens gets a round at once.";
+            "counted_on": Shape::Word(&["boot", "monotonic"]), Is("boot"), "Clock on which leases are counted. boot goes on while the machine is suspended, and is what Aliquot uses. monotonic stops meanwhile, and breaks invariants.";
         },
     },
     Section {
         name: "clients",
         heading: "[[clients]]",
-        says: "A group of service instances, their callers included: NAME-1, NAME-2, …",
+        says: "A group of service instances with their callers. The instances are named NAME-1, NAME-2, …",
         keys: keys! {
-            "name": Shape::Text, Nothing("c, or c2, c3, … for later groups"), "The group's name.";
-            "count": Shape::Whole { least: 1, most: 20_000 }, Is("1"), "How many.";
-            "zone": Shape::Text, Nothing("dealt in turn"), "Their zone.";
-            "home": Shape::Text, Nothing("spread over all nodes"), "The node they go to first, such as n1.";
-            "key": Shape::Text, Nothing("the first budget's key"), "The key they ask for.";
-            "labels": Shape::Labels, Nothing("none"), "Labels of these clients, by which the `weights` of a budget give them their weight and band.";
-            "shape": Shape::Word(LOADS), Is("constant"), "How the load of each changes over time.";
-            "rate": Shape::Rate, Required, "Requests of each client; of `sine`, `on_off`, `pareto` and `walk` what it begins with or moves about.";
-            "to": Shape::Rate, Nothing("rate"), "Where `ramp`, `step`, `spike` and `flash_crowd` go.";
-            "at": span("0s", "24h"), Is("0s"), "When they begin to.";
-            "over": span("0s", "24h"), Is("10s"), "How long `ramp` takes, `spike` lasts and `flash_crowd` needs to die down; the period of `sine`; how often `walk` steps.";
-            "on": span("1ms", "24h"), Is("1s"), "How long `on_off` is on.";
-            "off": span("0s", "24h"), Is("1s"), "How long it is off.";
-            "swing": Shape::Part, Is("50%"), "By how much `sine` and `walk` move, of the rate.";
-            "alpha": Shape::Number { least: 1.05, most: 10.0 }, Is("1.5"), "The tail of `pareto`'s gaps: the smaller, the heavier.";
-            "points": Shape::Points, Nothing("no trace"), "The load of `trace`: the rate from each instant on.";
-            "trace": Shape::Text, Nothing("no file"), "A file beside the scenario with lines of `seconds,rate`, instead of points.";
-            "times": Shape::Number { least: 0.0, most: 1_000.0 }, Is("1"), "Every rate of the load is so many times what is written.";
-            "arrivals": Shape::Word(&["poisson", "constant"]), Is("poisson"), "Whether requests come by chance or in step.";
-            "phase": span("0s", "24h"), Is("0s"), "How much later the first comes; with constant arrivals clients are spread over one gap besides.";
-            "loop": Shape::Word(&["open", "closed"]), Is("open"), "open: callers come whatever becomes of others. closed: `flows` callers, each waits until it is admitted, and `rate` is the most that it asks for.";
-            "flows": Shape::Whole { least: 1, most: 1_000 }, Is("1"), "Callers of a closed loop, per client.";
-            "verb": Shape::Word(VERBS), Nothing("check; acquire in a closed loop"), "How callers ask, as in the client library. try_acquire: the client decides alone. check: a request that finds no tokens at its client is sent to a node where a node may have some. acquire: the caller waits until it is admitted.";
-            "waiting": Shape::Whole { least: 1, most: 100_000 }, Is("100000"), "Callers of an open loop with `verb = \"acquire\"` that wait at each client at most; beyond them callers `check`.";
-            "cost": Shape::Whole { least: 1, most: 1_000_000_000 }, Is("1"), "Tokens per request.";
-            "hold": span("1ms", "24h"), Is("100ms"), "How long a permit is held, on average.";
-            "start": span("0s", "24h"), Is("0s"), "When the processes start.";
-            "stop": span("0s", "24h"), Nothing("never"), "When callers stop asking.";
+            "name": Shape::Text, Nothing("c, or c2, c3, … for later groups"), "Name of the group.";
+            "count": Shape::Whole { least: 1, most: 20_000 }, Is("1"), "Number of instances.";
+            "zone": Shape::Text, Nothing("assigned in turn"), "Zone of the instances.";
+            "home": Shape::Text, Nothing("spread over all nodes"), "Node to which the instances connect first, such as n1.";
+            "key": Shape::Text, Nothing("the first budget's key"), "Key that the callers use.";
+            "labels": Shape::Labels, Nothing("none"), "Labels of the instances. The `weights` of a budget give them their weight and band.";
+            "shape": Shape::Word(LOADS), Is("constant"), "Change of the load over time.";
+            "rate": Shape::Rate, Required, "Requests of each instance. For `sine`, `on_off`, `pareto` and `walk` this is the initial or the mean rate.";
+            "to": Shape::Rate, Nothing("rate"), "Rate that `ramp`, `step`, `spike` and `flash_crowd` reach.";
+            "at": span("0s", "24h"), Is("0s"), "Time at which the change begins.";
+            "over": span("0s", "24h"), Is("10s"), "Duration of `ramp` and `spike`; time in which `flash_crowd` decays to 37 %; period of `sine`; interval between two steps of `walk`.";
+            "on": span("1ms", "24h"), Is("1s"), "Duration of the load in each turn of `on_off`.";
+            "off": span("0s", "24h"), Is("1s"), "Duration of the pause in each turn of `on_off`.";
+            "swing": Shape::Part, Is("50%"), "Amplitude of `sine` and greatest step of `walk`, as a part of the rate.";
+            "alpha": Shape::Number { least: 1.05, most: 10.0 }, Is("1.5"), "Exponent of the heavy-tailed gaps of `pareto`. Smaller values give heavier tails.";
+            "points": Shape::Points, Nothing("no trace"), "Load of `trace`: pairs of a time and the rate from then on.";
+            "trace": Shape::Text, Nothing("no file"), "File beside the scenario with lines of `seconds,rate`, instead of `points`.";
+            "times": Shape::Number { least: 0.0, most: 1_000.0 }, Is("1"), "Factor by which every rate of the load is multiplied.";
+            "arrivals": Shape::Word(&["poisson", "constant"]), Is("poisson"), "Distribution of requests over time: random (poisson), or at equal intervals (constant).";
+            "phase": span("0s", "24h"), Is("0s"), "Delay of the first request. With constant arrivals, instances are also spread over one interval.";
+            "loop": Shape::Word(&["open", "closed"]), Is("open"), "open: requests arrive whatever happened to earlier ones. closed: `flows` callers, of which each waits until it is admitted before it asks again; `rate` is the most that each asks for.";
+            "flows": Shape::Whole { least: 1, most: 1_000 }, Is("1"), "Number of callers of a closed loop, per instance.";
+            "verb": Shape::Word(VERBS), Nothing("check; acquire in a closed loop"), "Call of the client library that callers make. try_acquire: the client decides alone. check: a request that finds no tokens at its client is sent to a node if a node may have some. acquire: the caller waits until it is admitted.";
+            "waiting": Shape::Whole { least: 1, most: 100_000 }, Is("100000"), "Greatest number of callers of an open loop that wait at each instance with `verb = \"acquire\"`. Callers beyond it use `check`.";
+            "cost": Shape::Whole { least: 1, most: 1_000_000_000 }, Is("1"), "Tokens of a request.";
+            "hold": span("1ms", "24h"), Is("100ms"), "Mean time for which a permit is held.";
+            "start": span("0s", "24h"), Is("0s"), "Time at which the instances start.";
+            "stop": span("0s", "24h"), Nothing("never"), "Time at which callers stop asking.";
         },
     },
     Section {
         name: "clock",
         heading: "[clock.TARGET]",
-        says: "The clocks of hosts: n1, c-3, nodes, clients, all, zone:NAME or a group's name. A host that is not named runs within its bound by chance. The narrower goes before the wider: a host, a group, a zone, nodes or clients, all.",
+        says: "Clocks of hosts. TARGET is n1, c-3, nodes, clients, all, zone:NAME or the name of a group. A clock without a rule gets a random rate within ±drift_ppm. If several rules match a host, the narrowest holds: a host, a group, a zone, nodes or clients, all.",
         keys: keys! {
-            "ppm": Shape::Number { least: -1_000_000.0, most: 10_000_000.0 }, Nothing("drawn within ±drift_ppm"), "How much faster than true time it runs; multiples of 100. Beyond ±drift_ppm the contract does not hold.";
-            "offset": span("0s", "365d"), Nothing("drawn"), "What it shows at the beginning.";
-            "wall_offset": Shape::Shift, Is("0s"), "How far its wall clock is ahead.";
+            "ppm": Shape::Number { least: -1_000_000.0, most: 10_000_000.0 }, Nothing("random within ±drift_ppm"), "Rate of the clock relative to true time, in parts per million, as a multiple of 100: positive if it is fast. Beyond ±drift_ppm the guarantees do not hold.";
+            "offset": span("0s", "365d"), Nothing("drawn"), "Reading of the clock at the begin of the run.";
+            "wall_offset": Shape::Shift { most: "365d" }, Is("0s"), "Time by which the wall clock is ahead of true time.";
         },
     },
     Section {
         name: "fault",
         heading: "[[fault]]",
-        says: "Something that goes wrong, once or again and again.",
+        says: "A fault, which happens once or repeatedly.",
         keys: keys! {
-            "kind": Shape::Word(FAULTS), Required, "What.";
-            "at": span("0s", "24h"), Is("0s"), "When, first.";
-            "every": span("1ms", "24h"), Nothing("once"), "How often again, until the duration is over.";
-            "times": Shape::Whole { least: 1, most: 100_000 }, Nothing("until the duration is over"), "How often at most, with `every`.";
-            "for": span("0s", "24h"), Is("1s"), "How long it lasts.";
-            "target": Shape::Texts, Nothing("all hosts; @leader for leader_transfer"), "Hosts: n1, c-3, nodes, clients, all, a group's name, zone:NAME, one-of:NAME, minority, @leader, @follower (both looked up when the fault begins). In a list `one-of:` holds for its own entry.";
-            "to": Shape::Texts, Nothing("all others"), "The other side of partition, one_way, delay, loss, message_loss, duplicate and reorder.";
-            "with_clients": Shape::Flag, Is("true"), "Whether clients stay on the side of the node that they go to.";
-            "amount": Shape::Part, Is("20%"), "How many messages: loss, message_loss, duplicate, reorder, delay.";
-            "by": Shape::Shift, Is("100ms"), "How long: delay, reorder (at most), slow, clock_step, strobe.";
-            "ppm": Shape::Number { least: -1_000_000.0, most: 10_000_000.0 }, Is("0"), "The rate: clock_rate.";
-            "period": span("1ms", "1h"), Is("100ms"), "How often strobe steps.";
-            "clock": Shape::Word(&["boot", "wall"]), Is("wall"), "Which clock: clock_step, strobe.";
-            "change": Shape::Word(&["leave", "join"]), Is("leave"), "membership: a node hands everything back and leaves, or joins (it does not run before).";
-            "set": Shape::Budget, Nothing("nothing"), "budget_change: fields that change, `key` among them if it is not the first budget. budget_delete: the same, for the budget that is written when the fault is over.";
+            "kind": Shape::Word(FAULTS), Required, "Kind of the fault.";
+            "at": span("0s", "24h"), Is("0s"), "Time of the first occurrence.";
+            "every": span("1ms", "24h"), Nothing("once"), "Interval between two occurrences, until the safety phase ends.";
+            "times": Shape::Whole { least: 1, most: 100_000 }, Nothing("until the duration is over"), "Greatest number of occurrences, with `every`.";
+            "for": span("0s", "24h"), Is("1s"), "Duration of an occurrence.";
+            "target": Shape::Texts, Nothing("all hosts; @leader for leader_transfer"), "Hosts that the fault affects: n1, c-3, nodes, clients, all, the name of a group, zone:NAME, one-of:NAME (one of them, drawn for each occurrence), minority, @leader or @follower (as of the begin of the occurrence).";
+            "to": Shape::Texts, Nothing("all others"), "Hosts on the other side of partition, one_way, delay, loss, message_loss, duplicate and reorder.";
+            "with_clients": Shape::Flag, Is("true"), "If true, clients are on the same side of the fault as the node to which they are connected.";
+            "amount": Shape::Part, Is("20%"), "Part of the messages that loss, message_loss, duplicate, reorder and delay affect.";
+            "by": Shape::Shift { most: "365d" }, Is("100ms"), "Time by which delay, slow and slow_disk delay, reorder delays at most, and clock_step and strobe step.";
+            "ppm": Shape::Number { least: -1_000_000.0, most: 10_000_000.0 }, Is("0"), "Rate of the clock during clock_rate, in parts per million.";
+            "period": span("1ms", "1h"), Is("100ms"), "Interval between two steps of strobe.";
+            "clock": Shape::Word(&["boot", "wall"]), Is("wall"), "Clock that clock_step and strobe step.";
+            "change": Shape::Word(&["leave", "join"]), Is("leave"), "Change by membership. leave: the node returns everything and leaves. join: the node joins; it does not run before.";
+            "set": Shape::Budget, Nothing("nothing"), "Fields of the budget that budget_change sets; with `key` they are those of the budget with that key, otherwise of the first one. For budget_delete: fields of the budget that is written when the fault is over.";
         },
     },
     Section {
         name: "swarm",
         heading: "[swarm]",
-        says: "Faults drawn for each seed, of which each seed leaves some classes out.",
+        says: "Random faults, drawn for each seed. Each seed omits some of the kinds.",
         keys: keys! {
-            "kinds": Shape::Words(FAULTS), Required, "The classes that there are.";
-            "omit": Shape::Part, Is("40%"), "How likely a seed is to leave out a class.";
-            "every": span("10ms", "1h"), Is("1s"), "The mean time between two faults.";
-            "from": span("0s", "24h"), Is("4s"), "When they begin.";
-            "longest": span("10ms", "1h"), Is("5s"), "How long a fault lasts at most.";
-            "nodes": Shape::Range, Nothing("as in the topology"), "Nodes, drawn for each seed.";
-            "groups": Shape::Range, Nothing("all of them"), "How many groups of clients a seed keeps; it leaves out the others, and the budgets that no group uses then.";
-            "clients": Shape::Range, Nothing("as their groups say"), "Clients of all groups that are kept, drawn for each seed and dealt to the groups alike.";
-            "load": Shape::Flag, Is("false"), "Whether the shape and the size of every load are drawn, too.";
+            "kinds": Shape::Words(FAULTS), Required, "Kinds of faults to draw from.";
+            "omit": Shape::Part, Is("40%"), "Probability that a seed omits a kind.";
+            "every": span("10ms", "1h"), Is("1s"), "Mean interval between two faults.";
+            "from": span("0s", "24h"), Is("4s"), "Time of the first fault.";
+            "longest": span("10ms", "1h"), Is("5s"), "Greatest duration of a fault.";
+            "nodes": Shape::Range, Nothing("as in the topology"), "Number of nodes, drawn for each seed.";
+            "groups": Shape::Range, Nothing("all of them"), "Number of groups of clients that a seed keeps. Budgets that no group uses are omitted as well.";
+            "clients": Shape::Range, Nothing("as their groups say"), "Number of clients in all groups that are kept, drawn for each seed and divided equally among the groups.";
+            "load": Shape::Flag, Is("false"), "If true, the shape and the size of every load are drawn as well.";
         },
     },
     Section {
         name: "assert",
         heading: "[[assert]]",
-        says: "What must hold besides the invariants.",
+        says: "An assertion, in addition to the invariants. It has exactly one of `never`, `after_heal`, `metric` and `sometimes`.",
         keys: keys! {
-            "never": Shape::Word(INVARIANTS), Nothing("-"), "An invariant that `breaks` lists, and that must hold all the same in this window.";
-            "after_heal": Shape::Word(METRICS), Nothing("-"), "A figure of the last 5s of the healing phase.";
-            "metric": Shape::Word(METRICS), Nothing("-"), "A figure of the window `from` to `to`.";
-            "sometimes": Shape::Text, Nothing("-"), "A mark that at least one of the seeds must hit; `aliquot-sim marks` lists them.";
-            "at_least": Shape::Text, Nothing("no bound"), "The least that the figure may be: a number, a part or a span, as the figure is; N R for times the rate.";
-            "at_most": Shape::Text, Nothing("no bound"), "The most.";
-            "from": span("0s", "24h"), Is("0s"), "The window's begin.";
-            "to": span("0s", "24h"), Nothing("the end of the duration"), "The window's end.";
-            "group": Shape::Text, Nothing("all clients"), "Only these clients: admitted, utilisation, refused, jain.";
-            "key": Shape::Text, Nothing("the first budget"), "Whose figures.";
+            "never": Shape::Word(INVARIANTS), Nothing("-"), "Invariant that `breaks` lists, and that must still hold in this window.";
+            "after_heal": Shape::Word(METRICS), Nothing("-"), "Figure over the last 5s of the healing phase.";
+            "metric": Shape::Word(METRICS), Nothing("-"), "Figure over the window from `from` to `to`.";
+            "sometimes": Shape::Text, Nothing("-"), "Mark that at least one seed must hit. `aliquot-sim marks` lists all marks.";
+            "at_least": Shape::Bound, Nothing("no bound"), "Lower bound of the figure: a part for utilisation and other parts of a whole, a span for durations, a number otherwise. `admitted` may also have a multiple of the budget's rate, such as \"0.99 R\".";
+            "at_most": Shape::Bound, Nothing("no bound"), "Upper bound of the figure.";
+            "from": span("0s", "24h"), Is("0s"), "Begin of the window.";
+            "to": span("0s", "24h"), Nothing("the end of the duration"), "End of the window.";
+            "group": Shape::Text, Nothing("all clients"), "Group whose clients count, for admitted, utilisation, refused and jain.";
+            "key": Shape::Text, Nothing("the first budget"), "Key whose figures count.";
         },
     },
 ];
