@@ -99,7 +99,7 @@ async fn the_configuration_is_printed_with_its_origins_and_mistakes_are_told() {
 }
 
 #[tokio::test]
-async fn budgets_are_applied_shown_and_withdrawn() {
+async fn budgets_are_applied_shown_and_deleted() {
     let node = Node::new().await;
     let none = node.run(&["budget", "list"], "").await;
     check(&none, 0, &["There are no budgets"], &[]);
@@ -152,7 +152,7 @@ async fn budgets_are_applied_shown_and_withdrawn() {
         &text,
         0,
         &["FLOOR", "No client holds a part of it."],
-        &["node 1 is left out"],
+        &["node 1 is not included"],
     );
     assert_eq!(
         node.json(&with_clients).await["clients"],
@@ -161,12 +161,8 @@ async fn budgets_are_applied_shown_and_withdrawn() {
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
     check(&gone, 0, &["jobs deleted; keys: 1."], &[]);
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
-    check(
-        &gone,
-        1,
-        &[],
-        &["there is no budget with exactly the key jobs"],
-    );
+    let no_such = "there is no budget with exactly the key jobs";
+    check(&gone, 1, &[], &[no_such]);
     let none = node.run(&["budget", "usage", "zebra"], "").await;
     check(&none, 1, &[], &["no budget matches the key zebra"]);
 }

@@ -280,7 +280,7 @@ fn off_loopback_plaintext_must_be_accepted_in_so_many_words() {
     let open = "listen = \"0.0.0.0:7001\"\nadvertise = \"node-1:7001\"\n";
     check_refused(
         open,
-        &["listen = \"0.0.0.0:7001\" (node.toml:1) is off loopback"],
+        &["listen = \"0.0.0.0:7001\" (node.toml:1) is not a loopback address"],
     );
     check_refused(
         "listen = \"0.0.0.0:7001\"\ninsecure = true",
@@ -347,7 +347,7 @@ fn faces_are_off_unless_they_have_an_address() {
     assert_eq!(mapped.key, "cl/7");
     check_refused(
         "[faces]\nhttp_listen = \"0.0.0.0:7301\"",
-        &["faces.http_listen = \"0.0.0.0:7301\" (node.toml:2) is off loopback"],
+        &["faces.http_listen = \"0.0.0.0:7301\" (node.toml:2) is not a loopback address"],
     );
     check_refused(
         "[faces]\nhttp_listen = \"127.0.0.1:7001\"",
@@ -365,7 +365,7 @@ fn faces_are_off_unless_they_have_an_address() {
     );
     check_refused(
         "[faces]\nrlqs_listen = \"0.0.0.0:7304\"",
-        &["faces.rlqs_listen = \"0.0.0.0:7304\" (node.toml:2) is off loopback"],
+        &["faces.rlqs_listen = \"0.0.0.0:7304\" (node.toml:2) is not a loopback address"],
     );
 }
 
@@ -376,7 +376,7 @@ fn metrics_off_loopback_must_be_accepted_in_so_many_words() {
     for more in ["", tls] {
         check_refused(
             &format!("{open}{more}"),
-            &["metrics_listen = \"0.0.0.0:7201\" (node.toml:1) is off loopback"],
+            &["metrics_listen = \"0.0.0.0:7201\" (node.toml:1) is not a loopback address"],
         );
         let accepted = load(&format!("{open}metrics_open = true\n{more}")).unwrap();
         assert_eq!(accepted.config.metrics_security, Security::Insecure);

@@ -87,7 +87,7 @@ pub struct Timeline {
     /// Number of clients that should have a lease and have none, with the true time from which on it is that.
     pub unleased: Vec<(u64, u32)>,
     /// Nodes of which a former process is still booked, with the true time from which on they are these.
-    pub ghosts: Vec<(u64, Vec<usize>)>,
+    pub lingering: Vec<(u64, Vec<usize>)>,
     /// True times of reclaims, with the node of the reclaimed process.
     pub reclaims: Vec<(u64, usize)>,
     /// Faults that took effect: begin, end, description.
@@ -115,7 +115,7 @@ impl Timeline {
             ready_leaders: Vec::new(),
             elections: Vec::new(),
             unleased: Vec::new(),
-            ghosts: Vec::new(),
+            lingering: Vec::new(),
             reclaims: Vec::new(),
             faults: Vec::new(),
             traffic: Traffic::default(),
@@ -133,13 +133,18 @@ impl Timeline {
     }
 
     /// Records the clients without a lease, and the nodes of which a former process is still booked.
-    pub(crate) fn inspected(&mut self, now: u64, unleased: usize, ghosts: &[usize]) {
+    pub(crate) fn inspected(&mut self, now: u64, unleased: usize, lingering: &[usize]) {
         let unleased = unleased as u32;
         if self.unleased.last().map_or(0, |last| last.1) != unleased {
             self.unleased.push((now, unleased));
         }
-        if self.ghosts.last().map_or(&[][..], |last| last.1.as_slice()) != ghosts {
-            self.ghosts.push((now, ghosts.to_vec()));
+        if self
+            .lingering
+            .last()
+            .map_or(&[][..], |last| last.1.as_slice())
+            != lingering
+        {
+            self.lingering.push((now, lingering.to_vec()));
         }
     }
 

@@ -292,15 +292,13 @@ fn settings_that_a_node_would_refuse_are_refused() {
         "[run]",
         "[topology]\nlink_delay = \"60ms\"\n[run]",
         &expect![[r#"
-            lease.lease = "3s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3352500us, but a client may count only 2988 ms of it: make lease longer, or report_every, election_max, round_trip or heartbeat shorter (the links of [topology] have round_trip = 123ms)
-            lease.heartbeat = "150ms": `aliquot serve` refuses this: must be at least 4/3 of round_trip = 123ms: otherwise no answer comes in time (the links of [topology] have round_trip = 123ms)"#]],
+            lease.lease = "3s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3352500us, but a client may use only 2988 ms of the lease: make lease longer, or report_every, election_max, round_trip or heartbeat shorter (the links of [topology] have round_trip = 123ms)
+            lease.heartbeat = "150ms": `aliquot serve` refuses this: must be at least 4/3 of round_trip = 123ms: otherwise answers to heartbeats arrive too late (the links of [topology] have round_trip = 123ms)"#]],
     );
     instead(
         "[run]",
         "[lease]\nlease = \"1s\"\n[run]",
-        &expect![[
-            r#"lease.lease = "1s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 2987500us, but a client may count only 996 ms of it: make lease longer, or report_every, election_max, round_trip or heartbeat shorter"#
-        ]],
+        &expect![[r#"lease.lease = "1s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 2987500us, but a client may use only 996 ms of the lease: make lease longer, or report_every, election_max, round_trip or heartbeat shorter"#]],
     );
     instead(
         "[run]",
@@ -420,6 +418,10 @@ fn a_value_of_another_kind_is_refused() {
         "count = 3\ntimes = \"2\"",
         &expect![[r#"clients[1].times = "2": must be a number from 0 to 1000"#]],
     );
+}
+
+#[test]
+fn a_part_or_a_span_out_of_range_is_refused() {
     instead(
         "[run]",
         "[run]\nseeds = \"7\"",
@@ -486,97 +488,102 @@ fn a_value_of_another_kind_is_refused() {
     );
 }
 
+/// Checks the outcome of an assertion with these bounds.
+fn bounds(metric: &str, bounds: &str, expect: &Expect) {
+    let assertion = format!("[[assert]]\nmetric = \"{metric}\"\n{bounds}\n[run]");
+    instead("[run]", &assertion, expect);
+}
+
 #[test]
-fn a_bound_is_of_the_kind_of_its_figure() {
-    let bound =
-        |metric: &str, bounds: &str| format!("[[assert]]\nmetric = \"{metric}\"\n{bounds}\n[run]");
-    let check = |metric: &str, bounds: &str, expect: &Expect| {
-        instead("[run]", &bound(metric, bounds), expect);
-    };
-    check(
+fn a_bound_of_a_part_is_a_part() {
+    bounds(
         "utilisation",
         "at_least = \"200%\"",
         &expect![[
             r#"assert[1].at_least = "200%": must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
         ]],
     );
-    check(
+    bounds(
         "utilisation",
         "at_least = 2",
         &expect![[
             r#"assert[1].at_least = 2: must be a part from "0%" to "100%", or a number from 0 to 1 for utilisation"#
         ]],
     );
-    check(
+    bounds(
         "utilisation",
         "at_least = \"3s\"",
         &expect![[
             r#"assert[1].at_least = "3s": must be a part from "0%" to "100%", or a number from 0 to 1 for utilisation"#
         ]],
     );
-    check(
+    bounds(
         "utilisation",
         "at_least = \"0.5\"",
         &expect![[
             r#"assert[1].at_least = "0.5": must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
         ]],
     );
-    check(
+    bounds(
         "jain",
         "at_least = nan",
         &expect![[
             r#"assert[1].at_least = nan: must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
         ]],
     );
-    check(
+}
+
+#[test]
+fn a_bound_is_of_the_kind_of_its_figure() {
+    bounds(
         "admitted",
         "at_most = inf",
         &expect![[
             r#"assert[1].at_most = inf: must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
         ]],
     );
-    check(
+    bounds(
         "admitted",
         "at_most = \"nan R\"",
         &expect![[
             r#"assert[1].at_most = "nan R": must be a number, a part up to "100%", a span such as "3s", or times the rate such as "0.99 R""#
         ]],
     );
-    check(
+    bounds(
         "admitted",
         "at_most = \"98%\"",
         &expect![[
             r#"assert[1].at_most = "98%": must be a number, or times the rate such as "0.99 R" for admitted"#
         ]],
     );
-    check(
+    bounds(
         "settled",
         "at_most = \"98%\"",
         &expect![[
             r#"assert[1].at_most = "98%": must be a span such as "3s", or a number of seconds for settled"#
         ]],
     );
-    check(
+    bounds(
         "messages",
         "at_most = \"3s\"",
         &expect![[r#"assert[1].at_most = "3s": must be a number for messages"#]],
     );
-    check(
+    bounds(
         "jain",
         "at_least = 0.9\nat_most = 0.8",
         &expect![[r#"assert[1].at_least = 0.9: must not be more than at_most"#]],
     );
-    check(
+    bounds(
         "settled",
         "at_least = \"1s\"\nat_most = 3",
         &expect![["it is well"]],
     );
-    check(
+    bounds(
         "admitted",
         "at_least = 2\nat_most = \"0.99 R\"",
         &expect![["it is well"]],
     );
-    check("slack", "at_least = -3.5", &expect![["it is well"]]);
+    bounds("slack", "at_least = -3.5", &expect![["it is well"]]);
 }
 
 #[test]
@@ -641,9 +648,7 @@ fn a_round_trip_sets_what_follows_from_it() {
     };
     refused(
         "round_trip = \"150ms\"\nlease = \"3s\"",
-        &expect![[
-            r#"lease.lease = "3s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3950ms, but a client may count only 2988 ms of it: make lease longer, or report_every, election_max, round_trip or heartbeat shorter"#
-        ]],
+        &expect![[r#"lease.lease = "3s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3950ms, but a client may use only 2988 ms of the lease: make lease longer, or report_every, election_max, round_trip or heartbeat shorter"#]],
     );
     refused(
         "round_trip = \"0.5ms\"",
@@ -668,8 +673,8 @@ fn a_round_trip_sets_what_follows_from_it() {
         "[run]",
         "[topology]\nlink_delay = \"100ms\"\n[lease]\nround_trip = \"100ms\"\n[run]",
         &expect![[r#"
-            lease.lease = "3500ms": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3752500us, but a client may count only 3486 ms of it: make lease longer, or report_every, election_max, round_trip or heartbeat shorter (the links of [topology] have round_trip = 203ms)
-            lease.heartbeat = "150ms": `aliquot serve` refuses this: must be at least 4/3 of round_trip = 203ms: otherwise no answer comes in time (the links of [topology] have round_trip = 203ms)"#]],
+            lease.lease = "3500ms": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3752500us, but a client may use only 3486 ms of the lease: make lease longer, or report_every, election_max, round_trip or heartbeat shorter (the links of [topology] have round_trip = 203ms)
+            lease.heartbeat = "150ms": `aliquot serve` refuses this: must be at least 4/3 of round_trip = 203ms: otherwise answers to heartbeats arrive too late (the links of [topology] have round_trip = 203ms)"#]],
     );
     instead(
         "[run]",

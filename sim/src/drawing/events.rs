@@ -10,7 +10,7 @@ const PART: (&str, &str) = ("<section id=\"events\">\n", "</section>\n");
 pub(super) fn draw(body: &mut String, timeline: &Timeline, nodes: usize) {
     body.push_str(PART.0);
     unleased(body, timeline);
-    ghosts(body, timeline, nodes);
+    lingering(body, timeline, nodes);
     leaders(body, timeline, nodes);
     body.push_str(PART.1);
 }
@@ -38,28 +38,27 @@ fn unleased(body: &mut String, timeline: &Timeline) {
 }
 
 /// Draws for each node the times at which something was booked to a former process of it, and the reclaims.
-fn ghosts(body: &mut String, timeline: &Timeline, nodes: usize) {
-    if timeline.ghosts.is_empty() && timeline.reclaims.is_empty() {
+fn lingering(body: &mut String, timeline: &Timeline, nodes: usize) {
+    if timeline.lingering.is_empty() && timeline.reclaims.is_empty() {
         body.push_str(
             "<p>Nothing was booked to a former process, and nothing was reclaimed.</p>\n",
         );
         return;
     }
-    let title = "Ghosts and reclaims";
-    let unit =
-        "ghost: what is booked to a process of the node that is gone; reclaim: it is taken back";
+    let title = "Lingering holdings and reclaims";
+    let unit = "lingering: a holding that is still booked to a process of the node that has ended; reclaim: it is taken back";
     let mut plot = Plot::of(title, unit, timeline);
     let end = timeline.ends.1;
     let seconds = |nanos: u64| nanos as f64 / 1e9;
     for node in 0..nodes {
         let mut spans: Vec<(f64, f64)> = Vec::new();
-        for (index, (from, ghosts)) in timeline.ghosts.iter().enumerate() {
-            if ghosts.contains(&node) {
-                let to = timeline.ghosts.get(index + 1).map_or(end, |next| next.0);
+        for (index, (from, lingering)) in timeline.lingering.iter().enumerate() {
+            if lingering.contains(&node) {
+                let to = timeline.lingering.get(index + 1).map_or(end, |next| next.0);
                 spans.push((seconds(*from), seconds(to)));
             }
         }
-        plot.lane(&format!("ghost n{}", node + 1), spans);
+        plot.lane(&format!("lingering n{}", node + 1), spans);
     }
     for node in 0..nodes {
         let reclaims = timeline.reclaims.iter().filter(|(_, of)| *of == node);

@@ -25,7 +25,7 @@ pub struct Page {
     pub seed: u64,
     /// Name of the page's file, which lies in the folder of the page of all seeds.
     pub file: String,
-    /// What the page draws of leases, holdings and leaders.
+    /// Drawing of leases, holdings and leaders.
     pub events: String,
 }
 

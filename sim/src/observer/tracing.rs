@@ -1,4 +1,4 @@
-//! What happens, as a tracer gets it.
+//! The events of a run, as a tracer gets them.
 
 use super::Observer;
 use crate::hosts::Hosts;
