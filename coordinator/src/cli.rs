@@ -145,7 +145,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, serve: Serve) -> ExitC
     match dispatch(cli, out, serve) {
         Ok(code) => code,
         Err(failure) => {
-            out.complain(failure.said());
+            out.complain(failure.message());
             failure.exit_code()
         }
     }

@@ -213,7 +213,7 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
     for (input, said) in [
         (
             "key: a\nrate: 1/s\nfloor: 3\n",
-            "standard input:3, budget \"a\": floor = \"3\": must be `{ rate, burst }` of a rate, `{ permits }` of permits",
+            "standard input:3, budget \"a\": floor = \"3\": must be `{ rate, burst }` with `rate`, `{ permits }` with `concurrency`",
         ),
         (
             "key: a\nweights: [3]\n",

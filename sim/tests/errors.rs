@@ -298,7 +298,9 @@ fn settings_that_a_node_would_refuse_are_refused() {
     instead(
         "[run]",
         "[lease]\nlease = \"1s\"\n[run]",
-        &expect![[r#"lease.lease = "1s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 2987500us, but a client may use only 996 ms of the lease: make lease longer, or report_every, election_max, round_trip or heartbeat shorter"#]],
+        &expect![[
+            r#"lease.lease = "1s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 2987500us, but a client may use only 996 ms of the lease: make lease longer, or report_every, election_max, round_trip or heartbeat shorter"#
+        ]],
     );
     instead(
         "[run]",
@@ -648,7 +650,9 @@ fn a_round_trip_sets_what_follows_from_it() {
     };
     refused(
         "round_trip = \"150ms\"\nlease = \"3s\"",
-        &expect![[r#"lease.lease = "3s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3950ms, but a client may use only 2988 ms of the lease: make lease longer, or report_every, election_max, round_trip or heartbeat shorter"#]],
+        &expect![[
+            r#"lease.lease = "3s": `aliquot serve` refuses this: is too short for a leader change: 3 × report_every + 2 × election_max + 5 × round_trip + 5/4 × heartbeat = 3950ms, but a client may use only 2988 ms of the lease: make lease longer, or report_every, election_max, round_trip or heartbeat shorter"#
+        ]],
     );
     refused(
         "round_trip = \"0.5ms\"",

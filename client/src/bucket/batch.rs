@@ -212,7 +212,7 @@ impl Bucket {
     /// number.
     #[inline(always)]
     fn and_more(&self, slot: &Slot, debt: u64, most: u64, now: Tick) -> (u64, u64) {
-        if most == 0 || !Self::is_dealt(slot) {
+        if most == 0 || !Self::is_cacheable(slot) {
             return (debt, 0);
         }
         let unit = self.unit_cost(slot);
@@ -230,7 +230,7 @@ impl Bucket {
 
     /// Returns true if threads may cache tokens of this slot.
     #[inline]
-    fn is_dealt(slot: &Slot) -> bool {
+    fn is_cacheable(slot: &Slot) -> bool {
         matches!(slot.mode, AdmissionMode::Leased | AdmissionMode::Forever)
             && slot.kind == Kind::Rate
     }
@@ -250,7 +250,7 @@ impl Bucket {
         let word = Word::unpack(self.hot.word.load(Ordering::Acquire));
         let slot = self.slot(word.epoch);
         let unit = self.unit_cost(&slot);
-        if !Self::is_dealt(&slot) || unit == 0 {
+        if !Self::is_cacheable(&slot) || unit == 0 {
             return;
         }
         let capacity = ThreadCaches::capacity(slot.burst / unit, most);

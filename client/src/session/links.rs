@@ -240,9 +240,9 @@ impl Session {
         let leased = self.machine.is_leased(now);
         let outage = self.outage.get_or_insert(Outage {
             since: now,
-            told_at: None,
+            warned_at: None,
         });
-        if !leased && outage.is_to_be_told(now) {
+        if !leased && outage.is_warning_due(now) {
             tracing::warn!(
                 failure,
                 "no session: a node could not be reached; trying on"

@@ -281,7 +281,7 @@ impl Connection {
                     lost |= effect != Effect::Read;
                     tried.push(format!("{address}: {}", status.message()));
                 }
-                _ => return Err(Failure::Refused(said(&status))),
+                _ => return Err(Failure::Refused(message_of(&status))),
             }
         }
         Ok(Err(Silence { tried, lost }))
@@ -406,7 +406,7 @@ async fn connect(
 const NO_NODE: &str =
     "this is not a node's port for clients, or its version does not know this command";
 
-fn said(status: &Status) -> String {
+fn message_of(status: &Status) -> String {
     match status.code() {
         Code::Unauthenticated => format!("not authenticated: {}", status.message()),
         Code::PermissionDenied => format!("permission denied: {}", status.message()),

@@ -41,18 +41,18 @@ impl Failure {
     }
 
     /// Returns the message.
-    pub(super) const fn said(&self) -> &String {
+    pub(super) const fn message(&self) -> &String {
         self.parts().1
     }
 
     const fn parts(&self) -> (u8, &String) {
         match self {
-            Self::Refused(said) => (1, said),
-            Self::Usage(said) => (2, said),
-            Self::Unreachable(said) => (3, said),
-            Self::Unreadable(said) => (4, said),
+            Self::Refused(message) => (1, message),
+            Self::Usage(message) => (2, message),
+            Self::Unreachable(message) => (3, message),
+            Self::Unreadable(message) => (4, message),
             // As a shell reports a program that SIGHUP ended.
-            Self::HungUp(said) => (129, said),
+            Self::HungUp(message) => (129, message),
         }
     }
 }

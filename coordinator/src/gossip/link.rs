@@ -192,7 +192,7 @@ impl LinkTask {
         let call = self.call(channel, messages);
         let mut answers = match timer::timeout(PATIENCE, call).await {
             Ok(Ok(answers)) => answers,
-            Ok(Err(status)) => return Some(told(&status)),
+            Ok(Err(status)) => return Some(describe(&status)),
             Err(_) => return Some(format!("no answer within {PATIENCE:?}")),
         };
         self.up.store(true, Ordering::Relaxed);
@@ -209,7 +209,7 @@ impl LinkTask {
                 answer = answers.message() => match answer {
                     Ok(Some(answer)) => self.echoed(answer.echo).await?,
                     Ok(None) => return Some("the peer ended the stream".into()),
-                    Err(status) => return Some(told(&status)),
+                    Err(status) => return Some(describe(&status)),
                 },
                 message = self.waiting.recv() => {
                     let mut message = message?.to_message();
@@ -279,7 +279,7 @@ fn name<T>(request: &mut Request<T>, settings: &LinkSettings) -> Result<(), Stat
 }
 
 /// Describes a status of the peer, or the failure of the connection to it.
-fn told(status: &Status) -> String {
+fn describe(status: &Status) -> String {
     match status.source() {
         Some(failed) => ConnectionError::of(failed).to_string(),
         None => format!("{:?}: {}", status.code(), status.message()),

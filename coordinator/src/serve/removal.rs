@@ -48,14 +48,14 @@ impl Removal {
             match seen.await {
                 Err(_) => return false,
                 Ok((true, _)) => return true,
-                Ok((false, false)) if self.is_told().await => return true,
+                Ok((false, false)) if self.is_reported_removed().await => return true,
                 Ok(_) => timer::sleep(LOOK_EVERY).await,
             }
         }
     }
 
     /// Returns true if another member says that this node was removed.
-    async fn is_told(&self) -> bool {
+    async fn is_reported_removed(&self) -> bool {
         let answers = self.members.ask().await;
         answers.iter().any(|answer| answer.view.caller_removed)
     }

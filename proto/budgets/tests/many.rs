@@ -80,7 +80,7 @@ fn one_wrong_line_among_very_many_is_named() {
 fn a_key_written_twice_is_told_with_both_lines_however_far_apart() {
     let mut lines = yaml(SOME);
     lines[29_997] = "- key: tenant/7/reads".to_owned();
-    let told = "twice.yaml:29998, budget \"tenant/7/reads\": is written at twice.yaml:22 already";
+    let told = "twice.yaml:29998, budget \"tenant/7/reads\": is already defined at twice.yaml:22";
     assert_eq!(problems("twice.yaml", &lines.join("\n")), [told]);
 }
 

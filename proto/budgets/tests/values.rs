@@ -25,7 +25,7 @@ fn problems(name: &str, text: &str) -> Vec<String> {
 
 const WHOLE: &str = "a whole number from 0 to 72057594037927936";
 const RATE: &str = "a rate of 0/s, or from 1 per 10 days to 1T/s, such as \"1000/s\", \"1.5k/s\" or \"1 per 10 days\"";
-const BURST: &str = "whole tokens, 0 to 2^56; with `rate`";
+const BURST: &str = "a whole number of tokens, 0 to 2^56; only with `rate`";
 
 /// Each value stands in line 4, as it is written.
 #[test]

@@ -1,13 +1,13 @@
-//! Central mode: a client without a share sends each request to a node, which decides it from the undealt
+//! Central mode: a client without a share sends each request to a node, which decides it from the ungranted
 //! part.
 //!
 //! A budget of three tokens cannot be divided into forty parts. For such a budget the parent of the clients
 //! grants nothing, and its claimants send a request for each decision. The leader grants all of it to one
 //! node, its **home**, which every replica derives from the log ([`crate::state::State::home_of`]). That node
-//! keeps its part undealt and decides from it, in memory.
+//! keeps its part ungranted and decides from it, in memory.
 //!
 //! ```text
-//!  client ── DecisionRequest ──► node ── undealt ──► DecisionReply ──► client
+//!  client ── DecisionRequest ──► node ── ungranted ──► DecisionReply ──► client
 //!                                 │ holds less than the cost, and another node is home
 //!                                 └── DecisionRequest, forwarded once ──► home ──► DecisionReply (or Moved)
 //!
@@ -18,8 +18,8 @@
 //!
 //! Invariants:
 //!
-//! 1. The cost of a central decision is taken from the home's undealt part at the instant of the decision: `Σ
-//!    dealt + undealt + booked ≤ holding`, so the envelope holds with the home's decisions as decision times.
+//! 1. The cost of a central decision is taken from the home's ungranted part at the instant of the decision: `Σ
+//!    granted + ungranted + booked ≤ holding`, so the envelope holds with the home's decisions as decision times.
 //! 2. A request is decided once at a node. A repeat gets the same reply, and nothing more is taken. Replies
 //!    are remembered for one patience. A request that is older than the memory is void, never new
 //!    ([`Memory`]).
@@ -94,7 +94,7 @@ pub struct DecisionReply {
     pub outcome: Outcome,
     /// Whole tokens, or permits, that the deciding node has left of the budget after this decision. `None` if
     /// nothing was decided just now, or if others hold what was asked for and it is recalled from them. It is told to
-    /// callers, and no admission depends on it. With [`Reason::ExceedsBurst`] it answers a look: what is undealt at the
+    /// callers, and no admission depends on it. With [`Reason::ExceedsBurst`] it answers a look: what is ungranted at the
     /// leader counts as well.
     pub left: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! The parent of the nodes: leadership, the nodes' ledger, and the undealt pools of a term.
+//! The parent of the nodes: leadership, the nodes' ledger, and the ungranted pools of a term.
 //!
 //! Each coordinator node has one `Leader`. It is inactive until that node is elected. Reports come in and
 //! answers go out. Changes go through the log, one round at a time. A change is booked when its round is
@@ -229,7 +229,7 @@ impl Leader {
         &self.ledger
     }
 
-    /// Returns the undealt part of a budget.
+    /// Returns the ungranted part of a budget.
     #[must_use]
     pub fn pool(&self, budget: BudgetId) -> Option<&Pool> {
         self.pools.get(&budget)
@@ -332,7 +332,7 @@ impl Leader {
                 .plus_or_max(hold)
         });
         // Answers with lines need no quorum: neither side waits for one to send more.
-        if report.is_long() || self.ledger.is_told_more(incarnation) {
+        if report.is_long() || self.ledger.has_lines_waiting(incarnation) {
             self.notify_set.insert(incarnation);
         }
         if self.ledger.hears(incarnation, now, patience)

@@ -226,21 +226,23 @@ impl Ledger {
     /// Returns true if a child should be answered at once: lines wait for it, and its echo may have made room
     /// for them.
     #[must_use]
-    pub fn is_told_more(&self, child: Incarnation) -> bool {
-        self.children.get(child).is_some_and(Child::is_told_more)
+    pub fn has_lines_waiting(&self, child: Incarnation) -> bool {
+        self.children
+            .get(child)
+            .is_some_and(Child::has_lines_waiting)
     }
 
     /// Returns the number of lines that were sent to a child and that it has not echoed. Lines that it echoed
     /// count until its next answer is made.
     #[must_use]
-    pub fn unheard(&self, child: Incarnation) -> usize {
-        self.children.get(child).map_or(0, Child::unheard)
+    pub fn unechoed(&self, child: Incarnation) -> usize {
+        self.children.get(child).map_or(0, Child::unechoed)
     }
 
     /// Returns the number of lines that the next answers to a child examine.
     #[must_use]
-    pub fn to_be_told(&self, child: Incarnation) -> usize {
-        self.children.get(child).map_or(0, Child::to_be_told)
+    pub fn lines_to_examine(&self, child: Incarnation) -> usize {
+        self.children.get(child).map_or(0, Child::lines_to_examine)
     }
 
     /// Takes from a report that its child is there and which answers it received, and nothing else. Returns false if

@@ -19,7 +19,7 @@
 //! | `window` | the lines of one direction of an edge that its other end may not know |
 //! | [`central`] | central mode: requests decided by the home of a budget that is too scarce for shares |
 //! | [`account`] | the book of one budget at one level |
-//! | [`pool`] | the undealt part of a rate budget |
+//! | [`pool`] | the ungranted part of a rate budget |
 //! | [`ledger`] | planning, for both levels |
 //! | [`command`], [`state`] | entries of the log, and the effect of applying them |
 //! | [`earlier_terms`] | how long ago leaders of earlier terms can have confirmed anything |

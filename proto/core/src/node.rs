@@ -41,7 +41,7 @@ use deadlines::Deadlines;
 use fair_queue::FairQueue;
 use work_budget::WorkBudget;
 
-/// State of one budget at this node: its terms, the grants to clients, and the undealt rest.
+/// State of one budget at this node: its terms, the grants to clients, and the ungranted rest.
 #[derive(Debug, Hash)]
 struct BudgetState {
     terms: Arc<Terms>,
@@ -108,7 +108,7 @@ pub enum NodeOutput {
 ///   [`report`](Self::report).
 /// - **Queries** change nothing: [`is_leased`](Self::is_leased), [`poll_timeout`](Self::poll_timeout),
 ///   [`has_left`](Self::has_left), [`incarnation`](Self::incarnation), [`holder`](Self::holder), [`ledger`](Self::ledger),
-///   [`account`](Self::account), [`undealt`](Self::undealt), [`central_permits`](Self::central_permits) and
+///   [`account`](Self::account), [`ungranted`](Self::ungranted), [`central_permits`](Self::central_permits) and
 ///   [`remembered`](Self::remembered).
 ///
 /// # One turn of the shell
@@ -147,7 +147,7 @@ pub struct Node {
     planning: WorkBudget,
     /// True if client reports may still have been unread at the last tick.
     behind: bool,
-    telling: WorkBudget,
+    answering: WorkBudget,
     /// Clients whose reports are answered next.
     reply_set: BTreeSet<Incarnation>,
     /// Cursor into `reply_set`: the client that got a long answer last.
@@ -192,7 +192,7 @@ impl Node {
             outputs: Vec::new(),
             planning: WorkBudget::PLANNING,
             behind: false,
-            telling: WorkBudget::TELLING,
+            answering: WorkBudget::ANSWERING,
             reply_set: BTreeSet::new(),
             reply_cursor: Incarnation::default(),
             notify_set: BTreeSet::new(),
@@ -233,7 +233,7 @@ impl Node {
 
     /// Returns the part of a budget that is not granted to a client, with its level at `now`.
     #[must_use]
-    pub fn undealt(&self, budget: BudgetId, now: Tick) -> Share {
+    pub fn ungranted(&self, budget: BudgetId, now: Tick) -> Share {
         let budget_state = self.budgets.get(&budget);
         budget_state
             .and_then(|budget_state| budget_state.pool.as_ref())
@@ -339,7 +339,7 @@ impl Node {
         if planted::is(Bug::JumpEndsSessions) {
             self.lapse(now);
         }
-        self.return_undealt(now);
+        self.return_ungranted(now);
     }
 
     fn carry_out(&mut self, output: &Output, now: Tick) {
@@ -484,11 +484,11 @@ impl Node {
         for client in sessions {
             self.close_session(client, until);
         }
-        self.return_undealt(now);
+        self.return_ungranted(now);
     }
 
-    /// Returns all undealt parts, with the tokens that they made until the lease ended.
-    fn return_undealt(&mut self, now: Tick) {
+    /// Returns all ungranted parts, with the tokens that they made until the lease ended.
+    fn return_ungranted(&mut self, now: Tick) {
         let until = self.holder.lease().until().min(now);
         let budgets: Vec<BudgetId> = self.budgets.keys().copied().collect();
         for budget in budgets {

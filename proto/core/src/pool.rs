@@ -1,4 +1,4 @@
-//! The undealt part of a rate budget.
+//! The ungranted part of a rate budget.
 //!
 //! The leader has one pool for each budget during its term, and a node one for each budget during its lease.
 //! A pool is a bucket: time refills it, grants draw on it, and returned parts are credited to it, with at
@@ -9,7 +9,7 @@ use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{Rate, Tick, Tokens};
 
-/// The undealt part of one rate budget.
+/// The ungranted part of one rate budget.
 ///
 /// State invariant: rate and burst are at most what the book has free and no proposal has granted.
 ///

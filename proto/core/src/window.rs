@@ -8,7 +8,7 @@
 //!            wait              say                acknowledge
 //!   known ─────────► waiting ────────► in the window ──────────► known
 //!                       ▲                    │
-//!                       └────── unsay ───────┘
+//!                       └────── requeue ───────┘
 //! ```
 //!
 //! The last quarter of the window is reserved for urgent lines. They never wait behind other lines, and are
@@ -29,11 +29,11 @@ pub(crate) enum Haste {
 
 /// The lines to be sent, by budget.
 ///
-/// State invariants: `order` has an entry for each of `waiting`, and no budget is in both `said` and
+/// State invariants: `order` has an entry for each of `waiting`, and no budget is in both `in_flight` and
 /// `waiting`.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Window {
-    said: BTreeSet<BudgetId>,
+    in_flight: BTreeSet<BudgetId>,
     waiting: BTreeMap<BudgetId, (Haste, u64)>,
     order: BTreeSet<(Haste, u64, BudgetId)>,
     last: u64,
@@ -47,7 +47,7 @@ impl Window {
 
     /// Queues the line of a budget. One that is in the window is sent anyway.
     pub(crate) fn wait(&mut self, budget: BudgetId, haste: Haste) {
-        if self.said.contains(&budget) {
+        if self.in_flight.contains(&budget) {
             return;
         }
         match self.waiting.get(&budget) {
@@ -69,30 +69,30 @@ impl Window {
             Haste::Urgent => most,
             Haste::Usual => Self::usual(most),
         };
-        (self.said.len() < room).then_some((budget, haste))
+        (self.in_flight.len() < room).then_some((budget, haste))
     }
 
     /// Moves the line of a budget into the window, where it is sent until it is acknowledged.
-    pub(crate) fn say(&mut self, budget: BudgetId) {
+    pub(crate) fn send(&mut self, budget: BudgetId) {
         self.leave_queue(budget);
-        self.said.insert(budget);
+        self.in_flight.insert(budget);
     }
 
     /// Moves the line of a budget from the window back into the queue.
-    pub(crate) fn unsay(&mut self, budget: BudgetId) {
-        self.said.remove(&budget);
+    pub(crate) fn requeue(&mut self, budget: BudgetId) {
+        self.in_flight.remove(&budget);
         self.wait(budget, Haste::Usual);
     }
 
     /// Removes the line of a budget: it is acknowledged, or it is not to be sent any more.
     pub(crate) fn forget(&mut self, budget: BudgetId) {
-        self.said.remove(&budget);
+        self.in_flight.remove(&budget);
         self.leave_queue(budget);
     }
 
     /// Replaces everything by the lines of these budgets, queued in this order: the other end knows none.
     pub(crate) fn restart(&mut self, budgets: impl Iterator<Item = BudgetId>) {
-        self.said.clear();
+        self.in_flight.clear();
         let mut last = self.last;
         let ranked: Vec<(u64, BudgetId)> = budgets
             .map(|budget| {
@@ -111,18 +111,18 @@ impl Window {
     }
 
     /// Returns the budgets in the window: sent, and not acknowledged.
-    pub(crate) fn said(&self) -> Vec<BudgetId> {
-        self.said.iter().copied().collect()
+    pub(crate) fn in_flight(&self) -> Vec<BudgetId> {
+        self.in_flight.iter().copied().collect()
     }
 
     /// Returns the number of lines in the window.
-    pub(crate) fn said_len(&self) -> usize {
-        self.said.len()
+    pub(crate) fn in_flight_len(&self) -> usize {
+        self.in_flight.len()
     }
 
     /// Returns the number of lines in the window and in the queue.
     pub(crate) fn len(&self) -> usize {
-        self.said.len().saturating_add(self.waiting.len())
+        self.in_flight.len().saturating_add(self.waiting.len())
     }
 
     /// Returns true if a line is in the queue.
@@ -137,7 +137,7 @@ impl Window {
 
     /// Returns true if the line of a budget is in the window or in the queue.
     pub(crate) fn has(&self, budget: BudgetId) -> bool {
-        self.said.contains(&budget) || self.waiting.contains_key(&budget)
+        self.in_flight.contains(&budget) || self.waiting.contains_key(&budget)
     }
 
     fn leave_queue(&mut self, budget: BudgetId) {
@@ -157,13 +157,13 @@ mod tests {
     }
 
     /// Moves all lines into a window of `most` lines for which it has room.
-    fn say_all(window: &mut Window, most: usize) -> Vec<u64> {
-        let mut said = Vec::new();
+    fn send_all(window: &mut Window, most: usize) -> Vec<u64> {
+        let mut in_flight = Vec::new();
         while let Some((budget, _)) = window.next(most) {
-            window.say(budget);
-            said.push(budget.get());
+            window.send(budget);
+            in_flight.push(budget.get());
         }
-        said
+        in_flight
     }
 
     #[test]
@@ -172,11 +172,11 @@ mod tests {
         (1..=10).for_each(|of| window.wait(id(of), Haste::Usual));
         window.wait(id(11), Haste::Urgent);
         window.wait(id(9), Haste::Urgent);
-        assert_eq!(say_all(&mut window, 8), [11, 9, 1, 2, 3, 4]);
+        assert_eq!(send_all(&mut window, 8), [11, 9, 1, 2, 3, 4]);
         (20..=22).for_each(|of| window.wait(id(of), Haste::Urgent));
-        assert_eq!(say_all(&mut window, 8), [20, 21]);
+        assert_eq!(send_all(&mut window, 8), [20, 21]);
         window.forget(id(11));
-        assert_eq!(say_all(&mut window, 8), [22]);
+        assert_eq!(send_all(&mut window, 8), [22]);
         assert!(window.has_waiting() && window.has(id(5)) && !window.has(id(11)));
     }
 
@@ -184,21 +184,24 @@ mod tests {
     fn what_is_in_the_window_does_not_wait_and_what_was_unsaid_does() {
         let mut window = Window::default();
         window.wait(id(1), Haste::Usual);
-        assert_eq!(say_all(&mut window, 4), [1]);
+        assert_eq!(send_all(&mut window, 4), [1]);
         window.wait(id(1), Haste::Urgent);
         assert!(!window.has_waiting());
-        window.unsay(id(1));
-        assert_eq!((window.said(), say_all(&mut window, 4)), (vec![], vec![1]));
+        window.requeue(id(1));
+        assert_eq!(
+            (window.in_flight(), send_all(&mut window, 4)),
+            (vec![], vec![1])
+        );
     }
 
     #[test]
     fn a_restart_says_everything_again_in_the_order_it_is_told() {
         let mut window = Window::default();
         (1..=4).for_each(|of| window.wait(id(of), Haste::Urgent));
-        say_all(&mut window, 2);
+        send_all(&mut window, 2);
         window.restart([3, 1, 2].into_iter().map(id));
         window.wait(id(9), Haste::Urgent);
-        assert_eq!(say_all(&mut window, 8), [9, 3, 1, 2]);
+        assert_eq!(send_all(&mut window, 8), [9, 3, 1, 2]);
         window.restart(core::iter::empty());
         assert!(!window.has_waiting() && !window.has(id(9)));
     }

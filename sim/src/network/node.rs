@@ -37,7 +37,7 @@ pub(super) struct NodeSnapshot {
     pub(super) incarnation: Option<Incarnation>,
     pub(super) leased: bool,
     /// Shares that the node has not passed on to clients.
-    pub(super) undealt: Vec<(BudgetId, Share)>,
+    pub(super) ungranted: Vec<(BudgetId, Share)>,
     /// Shares that the leader on this node has not granted to any node.
     pub(super) pool: Vec<(BudgetId, Share)>,
     pub(super) edge: Option<Edge>,
@@ -292,9 +292,9 @@ fn snapshot_of(view: &View<'_>) -> NodeSnapshot {
         applied: view.state.applied(),
         incarnation: node.map(|node| node.incarnation()),
         leased,
-        undealt: node.map_or(Vec::new(), |node| {
+        ungranted: node.map_or(Vec::new(), |node| {
             each.clone()
-                .map(|budget| (*budget, node.undealt(*budget, now_here)))
+                .map(|budget| (*budget, node.ungranted(*budget, now_here)))
                 .collect()
         }),
         pool: each

@@ -95,7 +95,7 @@ impl Network<'_> {
                 continue;
             }
             if snapshot.leased {
-                parts.extend(&snapshot.undealt);
+                parts.extend(&snapshot.ungranted);
             }
             if self.leader == Some(node) && snapshot.applied == self.effects.len() as u64 {
                 parts.extend(&snapshot.pool);

@@ -199,7 +199,9 @@ impl World {
                 let pool = host.leader.pool(budget)?;
                 Some(pool.share_at(host.clock.read(now)))
             });
-            let nodes = leased.iter().map(|(node, now)| node.undealt(budget, *now));
+            let nodes = leased
+                .iter()
+                .map(|(node, now)| node.ungranted(budget, *now));
             parts.extend(pool.into_iter().chain(nodes).map(|share| (budget, share)));
         }
         parts

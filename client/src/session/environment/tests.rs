@@ -93,7 +93,7 @@ fn a_variable_that_cannot_be_used_is_named_with_its_value_and_what_is_allowed() 
             "{error}"
         );
     };
-    let no_port = "has \"b\", which is no \"host:port\"";
+    let no_port = "has \"b\", which is not a \"host:port\"";
     check(&[], ENDPOINTS, "is not set", ADDRESSES);
     check(&[(ENDPOINTS, "")], ENDPOINTS, "is not set", ADDRESSES);
     check(&[(ENDPOINTS, "a:7001,b")], ENDPOINTS, no_port, ADDRESSES);

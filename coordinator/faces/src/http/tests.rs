@@ -113,7 +113,7 @@ async fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
         ),
         // The misspelt field is named, and not the one that is missing therefore.
         (json!({ "keys": "a" }), "keys", "did you mean \"key\"?"),
-        (json!({ "x": "a" }), "x", "only key, cost, within_ms"),
+        (json!({ "x": "a" }), "x", "the fields are key, cost, within_ms"),
         (json!({ "key": "a//b" }), "key", "no empty segment"),
         (json!([]), "the body", "an object"),
     ];
@@ -143,7 +143,7 @@ async fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
         (
             json!({ "key": "a", "parts": [{ "key": "b" }] }),
             "parts",
-            "does not go with",
+            "cannot be combined with",
         ),
         (
             json!({ "key": "a", "on_expire": "x" }),
@@ -607,7 +607,7 @@ async fn a_number_that_a_program_would_round_is_a_text_in_both_directions() {
         (
             json!({ "key": "a", "cost": cost }),
             "cost",
-            "a text of up to 19 digits",
+            "a string of up to 19 digits",
         )
     });
     check_wrong("/v1/check", wrong.into()).await;

@@ -83,10 +83,10 @@ fn services_that_ask_faces_have_no_shares_and_show_what_failed() {
     let table = view.table();
     let rows: Vec<&str> = table.lines().skip(3).collect();
     let expect = [
-        "service     admitted/s  refused/s  failed asks    asks",
-        "service-1          125       1375           12  node-2",
-        "service-10           0          0            0       -",
-        "service-2                                       silent",
+        "service     admitted/s  refused/s  failed calls    face",
+        "service-1          125       1375            12  node-2",
+        "service-10           0          0             0       -",
+        "service-2                                        silent",
         "",
     ];
     assert_eq!(rows, expect);

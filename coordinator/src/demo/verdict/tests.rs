@@ -172,12 +172,12 @@ fn a_decision_outside_its_readings_fails() {
 fn counts_that_differ_leave_it_unknown() {
     let mut evidence = fair_run();
     edit(&mut evidence, |a| a.admitted.truncate(5));
-    check(&evidence, Ruling::Unknown, "500 apart");
+    check(&evidence, Ruling::Unknown, "500 differences");
     let mut swapped = fair_run();
     let key = |service: &str| (service.to_owned(), "demo".to_owned());
     swapped.answers.get_mut(&key("a")).unwrap().admitted += 1;
     swapped.answers.get_mut(&key("b")).unwrap().admitted -= 1;
-    check(&swapped, Ruling::Unknown, "2 apart");
+    check(&swapped, Ruling::Unknown, "2 differences");
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Terms {
     pub(super) fn read(draft: &BudgetDraft, gate: &mut Gate) -> Option<Self> {
         let key = KeyPattern::try_from(draft.key.as_str());
         if let Err(error) = &key {
-            gate.refuse("key", &draft.key, said(&error.to_string()));
+            gate.refuse("key", &draft.key, key_error(&error.to_string()));
         }
         let limit = Limit::read(draft, gate);
         let band = read_band("band", draft.band.as_ref(), gate);
@@ -123,7 +123,7 @@ impl Terms {
 }
 
 /// A key's error begins with "must"; a field's is put after "must be".
-fn said(error: &str) -> alloc::string::String {
+fn key_error(error: &str) -> alloc::string::String {
     let rest = error.strip_prefix("must ").unwrap_or(error);
     format!("a key of segments such as checkout/charge or tenant/*/reads: it must {rest}")
 }

@@ -161,7 +161,7 @@ fn a_field_of_another_kind_is_told_where_it_belongs() {
     check(
         r#"{"key": "a", "rate": "5/s", "on_lease_expiry": "floor"}"#,
         &expect![[
-            r#"on_lease_expiry = "floor": must be another choice, or come with a floor to go on with"#
+            r#"on_lease_expiry = "floor": must be another policy, or be used together with a floor"#
         ]],
     );
 }

@@ -182,7 +182,7 @@ impl ReportDelta {
     }
 
     fn acknowledge(&mut self) {
-        for budget in self.window.said() {
+        for budget in self.window.in_flight() {
             let Some(entry) = self.entries.get(&budget) else {
                 continue;
             };
@@ -314,7 +314,7 @@ impl ReportDelta {
             self.change(budget, Haste::Usual, seq);
         }
         let (mut lines, mut bytes) = (Vec::new(), 0_usize);
-        for budget in self.window.said() {
+        for budget in self.window.in_flight() {
             let Some(entry) = self.entries.get(&budget) else {
                 continue;
             };
@@ -325,7 +325,7 @@ impl ReportDelta {
             let after = bytes.saturating_add(line.bytes_max());
             if after > ReportLine::BYTES_MAX {
                 // Its demand had fewer segments when it was sent first.
-                self.window.unsay(budget);
+                self.window.requeue(budget);
                 continue;
             }
             bytes = after;
@@ -347,7 +347,7 @@ impl ReportDelta {
             }
             bytes = after;
             entry.since = seq;
-            self.window.say(budget);
+            self.window.send(budget);
             lines.push(line);
         }
         self.full = self.window.has_waiting();

@@ -57,7 +57,7 @@ pub struct Child {
     pub claims: BTreeMap<BudgetId, Box<Claim>>,
     /// Claims that an answer may have a line for: those whose line was sent and not echoed yet, and those
     /// that [`Child::tell`] marked.
-    telling: Window,
+    window: Window,
     /// Budgets whose targets were sent and not met: all for which [`Claim::is_watched`] is true, and perhaps
     /// more.
     watched: BTreeSet<BudgetId>,
@@ -90,7 +90,7 @@ impl Child {
             fenced: false,
             skipped: false,
             claims: BTreeMap::new(),
-            telling: Window::default(),
+            window: Window::default(),
             watched: BTreeSet::new(),
         }
     }
@@ -210,7 +210,7 @@ impl Child {
         }
         let claim = self.claims.entry(budget).or_insert_with(|| {
             queue.claims(budget, id);
-            self.telling.wait(budget, Haste::Usual);
+            self.window.wait(budget, Haste::Usual);
             Box::default()
         });
         queue.mark_unsummed(budget, claim);
@@ -235,7 +235,7 @@ impl Child {
         // A budget that the parent does not know leaves no claim.
         if line.asks_nothing() && claim.is_over() {
             self.claims.remove(&budget);
-            self.telling.forget(budget);
+            self.window.forget(budget);
             queue.touch(budget);
             queue.claims_no_longer(budget, id);
         }
@@ -244,23 +244,23 @@ impl Child {
     /// Forgets a budget that has ended.
     pub(super) fn forget(&mut self, budget: BudgetId) {
         self.claims.remove(&budget);
-        self.telling.forget(budget);
+        self.window.forget(budget);
         self.watched.remove(&budget);
     }
 
     /// Returns true if claims wait for an answer that has room for their lines.
-    pub(super) fn is_told_more(&self) -> bool {
-        self.telling.has_waiting()
+    pub(super) fn has_lines_waiting(&self) -> bool {
+        self.window.has_waiting()
     }
 
     /// Returns the number of lines that were sent and not echoed, or echoed since the last answer.
-    pub(super) fn unheard(&self) -> usize {
-        self.telling.said_len()
+    pub(super) fn unechoed(&self) -> usize {
+        self.window.in_flight_len()
     }
 
     /// Returns the number of lines that its next answers examine.
-    pub(super) fn to_be_told(&self) -> usize {
-        self.telling.len()
+    pub(super) fn lines_to_examine(&self) -> usize {
+        self.window.len()
     }
 
     /// Takes from a report that it is there and which answers it received, and nothing else. Returns false if a
@@ -289,7 +289,7 @@ impl Child {
             true => Haste::Urgent,
             false => Haste::Usual,
         };
-        self.telling.wait(budget, haste);
+        self.window.wait(budget, haste);
     }
 
     /// Returns true if the child echoed an answer sent less than `lease` ago, or was added less than `lease`
@@ -330,11 +330,11 @@ impl Child {
         books: &impl Fn(BudgetId) -> Option<AnswerLine>,
     ) -> Vec<AnswerLine> {
         let mut lines = Lines::default();
-        for budget in self.telling.said() {
+        for budget in self.window.in_flight() {
             self.tell_now(budget, number, terms, books, &mut lines);
         }
-        while let Some((budget, _)) = self.telling.next(most) {
-            self.telling.say(budget);
+        while let Some((budget, _)) = self.window.next(most) {
+            self.window.send(budget);
             self.tell_now(budget, number, terms, books, &mut lines);
         }
         debug_assert!(
@@ -363,7 +363,7 @@ impl Child {
             must.then_some((claim, line))
         });
         let Some((claim, line)) = said else {
-            return self.telling.forget(budget);
+            return self.window.forget(budget);
         };
         if claim.is_watched() {
             self.watched.insert(budget);
@@ -373,7 +373,7 @@ impl Child {
             false => lines.rest.push(line),
         }
         if planted::is(Bug::ToldOnce) {
-            self.telling.forget(budget);
+            self.window.forget(budget);
         }
     }
 
@@ -381,7 +381,7 @@ impl Child {
     /// few claims: checking many with every answer would make tests too slow.
     fn knows_the_rest(&self, books: &impl Fn(BudgetId) -> Option<AnswerLine>) -> bool {
         const MANY: usize = 256;
-        let rest = |budget: &BudgetId| !self.telling.has(*budget);
+        let rest = |budget: &BudgetId| !self.window.has(*budget);
         let mut claims = self.claims.iter().filter(|(budget, _)| rest(budget));
         self.claims.len() > MANY
             || claims.all(|(&budget, claim)| {

@@ -1,4 +1,4 @@
-//! Central decisions: requests decided here, out of the undealt part of a budget.
+//! Central decisions: requests decided here, out of the ungranted part of a budget.
 
 use super::{BudgetState, Node};
 use crate::budget::OnLeaseExpiry;
@@ -109,23 +109,23 @@ impl Node {
         }
     }
 
-    /// Returns the whole tokens, or permits, that are undealt here or at the leader. Of a rate the leader's level is
+    /// Returns the whole tokens, or permits, that are ungranted here or at the leader. Of a rate the leader's level is
     /// not known here.
     fn left_of(&self, ask: &DecisionRequest, state: &State, now: Tick) -> Option<u64> {
         let here = self.left(ask.budget, now);
         let generation = state.budget(ask.budget)?;
         let free = generation.account.free();
-        let undealt = match ask.kind {
+        let ungranted = match ask.kind {
             Kind::Rate => return here,
             Kind::Quota => free.tokens,
             Kind::Concurrency => free.burst,
         };
-        let undealt = generation.budget.scale().whole(undealt);
-        Some(here.unwrap_or(0).saturating_add(undealt))
+        let ungranted = generation.budget.scale().whole(ungranted);
+        Some(here.unwrap_or(0).saturating_add(ungranted))
     }
 
     /// Returns true if a request was refused because others hold what it lacks: sessions of this node, or other nodes.
-    /// It may come back within a moment, so the tokens that are undealt here do not tell what is left.
+    /// It may come back within a moment, so the tokens that are ungranted here do not tell what is left.
     fn recalls(&self, ask: &DecisionRequest, cost: Tokens, outcome: Outcome, now: Tick) -> bool {
         let Outcome::Refused {
             reason: Reason::Spent,
@@ -142,7 +142,7 @@ impl Node {
         }
     }
 
-    /// Returns the whole tokens, or permits, of a budget that are undealt here.
+    /// Returns the whole tokens, or permits, of a budget that are ungranted here.
     fn left(&self, budget: BudgetId, now: Tick) -> Option<u64> {
         let budget_state = self.budgets.get(&budget)?;
         let free = budget_state.account.free();
@@ -172,7 +172,7 @@ impl Node {
                 .is_some_and(|session| session.last_confirmed.is_some() && now < session.promised)
     }
 
-    /// Decides a request out of the undealt part. The cost of an admitted request is taken at once.
+    /// Decides a request out of the ungranted part. The cost of an admitted request is taken at once.
     fn decide(&mut self, ask: &DecisionRequest, cost: Tokens, now: Tick) -> Outcome {
         if !self.is_leased(now) {
             return Outcome::refused(Reason::NoLease, Some(Self::ASK_AGAIN));

@@ -8,7 +8,7 @@ use crate::unit::{Edge, NANOS_PER_SEC, Rate, Span, Tick, Tokens, mul_div_floor, 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// The sessions that share an undealt part, and those whose requests wait there.
+/// The sessions that share an ungranted part, and those whose requests wait there.
 ///
 /// Each session has a **part** of the pool's rate: the planned one, or an equal one. What it takes is a debt
 /// that its part repays. A session without debt takes what is there. One with debt leaves the tokens that sessions

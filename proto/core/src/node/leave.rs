@@ -9,7 +9,7 @@ impl Node {
     pub fn leave(&mut self, now: Tick) {
         self.holder.leave();
         self.report_urgent = true;
-        self.return_undealt(now);
+        self.return_ungranted(now);
     }
 
     /// Returns true if the leader has confirmed a report that said that nothing is left here, except floors
@@ -20,12 +20,12 @@ impl Node {
         self.left.is_some_and(|said| said <= answered)
     }
 
-    /// Returns undealt parts before a report while leaving, and notes the first report that leaves nothing.
+    /// Returns ungranted parts before a report while leaving, and notes the first report that leaves nothing.
     pub(super) fn return_while_leaving(&mut self, now: Tick) {
         if !self.holder.is_leaving() {
             return;
         }
-        self.return_undealt(now);
+        self.return_ungranted(now);
         if self.left.is_none() && self.sessions.is_empty() && self.holds_only_lingering() {
             self.left = self.holder.lease().last_sent().next();
         }

@@ -51,7 +51,7 @@ impl Node {
         }
         let report = self.holder.report(now, wall_ms, wants)?;
         debug_assert!(
-            !all || rest || planted::any() || self.has_said_what_is_wanted(),
+            !all || rest || planted::any() || self.has_reported_all_demand(),
             "a claim changed and was not marked"
         );
         Some(report)
@@ -71,7 +71,7 @@ impl Node {
 
     /// Returns true if the reported demand of the first budgets equals their clients' demand. Checks only the
     /// first ones, since checking all with every report would make tests too slow.
-    fn has_said_what_is_wanted(&self) -> bool {
+    fn has_reported_all_demand(&self) -> bool {
         const SOME: usize = 64;
         let said = |&budget: &BudgetId| {
             let wants = self.wants(budget, self.sum(budget));

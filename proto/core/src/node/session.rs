@@ -433,7 +433,7 @@ impl Node {
 
     /// Answers clients that reported: first all whose answers are short, and then others in rotation until they have
     /// [`Self::LINES_AT_ONCE`] lines together. Then answers clients whose holdings or targets changed, in rotation and
-    /// within the bound of `telling`.
+    /// within the bound of `answering`.
     ///
     /// An answer repeats every line that its client has not echoed. A client with many of those is answered
     /// when it reports: before that, each change of one line would cost as much as all of them.
@@ -442,13 +442,13 @@ impl Node {
         if self.notify_set.is_empty() {
             return;
         }
-        let left = self.telling.left_at(now);
+        let left = self.answering.left_at(now);
         let mut done = 0_usize;
         while done < left && lines_left > 0 {
             let Some(client) = take_next(&mut self.notify_set, &mut self.notify_cursor) else {
                 break;
             };
-            if self.ledger.unheard(client) > Self::LINES_PER_ANSWER {
+            if self.ledger.unechoed(client) > Self::LINES_PER_ANSWER {
                 continue;
             }
             let lines = self.push_answer(client, now);
@@ -457,13 +457,13 @@ impl Node {
                 .saturating_add(1)
                 .saturating_add(lines / Self::LINES_PER_ANSWER);
         }
-        self.telling.spend(done);
+        self.answering.spend(done);
     }
 
     /// Answers clients that reported. Returns the number of lines that may still be made at once.
     fn push_replies(&mut self, now: Tick) -> usize {
         let is_long =
-            |client: &Incarnation| self.ledger.to_be_told(*client) > Self::LINES_PER_ANSWER;
+            |client: &Incarnation| self.ledger.lines_to_examine(*client) > Self::LINES_PER_ANSWER;
         let replies = core::mem::take(&mut self.reply_set);
         let (long, short): (BTreeSet<_>, BTreeSet<_>) = replies.into_iter().partition(is_long);
         self.reply_set = long;

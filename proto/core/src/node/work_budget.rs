@@ -24,7 +24,7 @@ impl WorkBudget {
 
     /// Bound on answers that no report asked for. Making, sending and reading one takes 30 to 50
     /// microseconds. A client that has to wait for one gets more lines at once.
-    pub(super) const TELLING: Self = Self::new(Span::from_nanos(200_000), 500);
+    pub(super) const ANSWERING: Self = Self::new(Span::from_nanos(200_000), 500);
 
     const fn new(each: Span, most: u64) -> Self {
         Self {

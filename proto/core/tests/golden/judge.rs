@@ -333,7 +333,7 @@ impl Stage {
                     Some(Kind::Concurrency) => {
                         node.account(id).map(|of| of.free()).unwrap_or_default()
                     }
-                    _ => node.undealt(id, tick),
+                    _ => node.ungranted(id, tick),
                 }
             }));
         }

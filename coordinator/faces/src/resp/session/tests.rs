@@ -273,7 +273,7 @@ fn scripts_are_known_or_refused_with_what_is_known() {
             panic!("an error");
         };
         assert!(
-            text.contains("scripts are not run") && text.contains("redis_rate"),
+            text.contains("scripts are not executed") && text.contains("redis_rate"),
             "{text}"
         );
     }

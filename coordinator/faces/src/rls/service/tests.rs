@@ -452,7 +452,7 @@ async fn a_service_without_rules_is_unhealthy_only_if_it_needs_some_and_one_that
     let rls = health(true, true);
     assert_eq!(rls.unhealthy(), None);
     rls.stop();
-    assert_eq!(rls.unhealthy(), Some("it stops"));
+    assert_eq!(rls.unhealthy(), Some("it is stopping"));
     let apart = Rls::new(
         crate::decider::testing::without_session(),
         Settings::default(),

@@ -93,7 +93,7 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
-    fn would_say(&mut self, since: Tick, now: Tick) -> LastReport {
+    fn next_report(&mut self, since: Tick, now: Tick) -> LastReport {
         self.drain_observed(since, now);
         LastReport {
             demand: self.demand_at(now),
@@ -105,12 +105,12 @@ impl<D: Decider> Allotment<D> {
     /// Returns the values for the report at `now`, and keeps them as reported. Every request before `since`
     /// has been seen.
     pub(in crate::client) fn wants(&mut self, since: Tick, now: Tick) -> Wants {
-        self.last_report = self.would_say(since, now);
-        self.as_said()
+        self.last_report = self.next_report(since, now);
+        self.reported_wants()
     }
 
     /// Returns the values of the last report.
-    fn as_said(&self) -> Wants {
+    fn reported_wants(&self) -> Wants {
         Wants {
             demand: [BandDemand {
                 band: self.claim.band,
@@ -132,7 +132,7 @@ impl<D: Decider> Allotment<D> {
     /// than half and no share serves it, or it fell by more than half, was not little of what is held, and other clients
     /// may use what is held for it. Every request before `since` has been seen.
     pub(in crate::client) fn is_urgent(&mut self, since: Tick, now: Tick) -> bool {
-        let (before, next) = (self.last_report, self.would_say(since, now));
+        let (before, next) = (self.last_report, self.next_report(since, now));
         let risen = next.demand > before.demand.saturating_add(before.demand >> 1);
         let unserved = next.demand > self.capacity_at(now);
         let fallen = next.demand < before.demand >> 1;

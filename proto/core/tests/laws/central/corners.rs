@@ -31,11 +31,11 @@ fn repeat_takes_once() -> bool {
     let (_, far) = near_and_far(&fleet);
     let (node, home) = (fleet.services[far].node, fleet.home());
     let ask = fleet.ask(far, 1, RetryPolicy::Once).expect("a lease");
-    let before = fleet.nodes[home].undealt(B, at(fleet.now)).tokens;
+    let before = fleet.nodes[home].ungranted(B, at(fleet.now)).tokens;
     let mut carry = || fleet.carry(node, &ask).map(|told| told.outcome);
     let told = carry();
     let same = (0..2).all(|_| carry() == told);
-    let after = fleet.nodes[home].undealt(B, at(fleet.now)).tokens;
+    let after = fleet.nodes[home].ungranted(B, at(fleet.now)).tokens;
     assert!(admitted(told), "{told:?}");
     same && before.minus_or_zero(after) == fleet.one()
 }
@@ -439,7 +439,7 @@ fn a_look_tells_what_is_left_and_takes_nothing() {
     assert_eq!(look(&mut fleet, near), left);
 }
 
-/// Parts of clients are recalled, so the undealt tokens do not tell what is left.
+/// Parts of clients are recalled, so the ungranted tokens do not tell what is left.
 #[test]
 fn a_refusal_tells_what_is_left_unless_clients_hold_what_was_asked_for() {
     // One may be left for a session that waits.
