@@ -355,7 +355,7 @@ fn all_seeds_are_drawn_as_one_page_with_links_to_the_worst() {
     for words in [
         "6 seeds passed",
         "The worst seeds",
-        "Ghosts and reclaims",
+        "Lingering holdings and reclaims",
         "median",
     ] {
         assert!(html.contains(words), "{words}");

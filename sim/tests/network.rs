@@ -387,7 +387,7 @@ fn the_tiers_agree_or_a_file_says_why_not() {
         "{said}"
     );
     // The reason excuses what fails in the other tier alone.
-    let wrong = format!("{stated}[[assert]]\nmetric = \"utilisation\"\nat_least = 2.0\n");
+    let wrong = format!("{stated}[[assert]]\nmetric = \"admitted\"\nat_least = \"2 R\"\n");
     let (agree, said) = run_whole("calm", &wrong, &["tiers"]);
     assert!(!agree && said.contains("kernel tier, seed 0"), "{said}");
     assert!(!said.contains("network tier, seed 0"), "{said}");

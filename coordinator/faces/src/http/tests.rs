@@ -113,7 +113,11 @@ async fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
         ),
         // The misspelt field is named, and not the one that is missing therefore.
         (json!({ "keys": "a" }), "keys", "did you mean \"key\"?"),
-        (json!({ "x": "a" }), "x", "the fields are key, cost, within_ms"),
+        (
+            json!({ "x": "a" }),
+            "x",
+            "the fields are key, cost, within_ms",
+        ),
         (json!({ "key": "a//b" }), "key", "no empty segment"),
         (json!([]), "the body", "an object"),
     ];
