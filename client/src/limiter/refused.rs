@@ -58,8 +58,12 @@ pub struct Refused {
     /// Shortest wait after which a retry may succeed. `None` if waiting does not help, or if the wait is not
     /// known.
     ///
-    /// - Of a rate it is the time until the tokens are made: by the share that is held here, or, where that
-    ///   is small and a node was asked in vain, by the whole rate: small parts are one bucket at their node.
+    /// - Of a rate it is the time until the tokens are made: by the share that is held here, or, where that has
+    ///   less than eight tokens of burst and a node was asked in vain, by the whole rate, since small parts are one
+    ///   bucket at their node. For a leased limit both are estimates, and no bounds. A share grows once its node has
+    ///   learned of the demand, and then the tokens are there sooner; if part of it is moved to another client, they
+    ///   are there later. Of the whole rate another client may be first. A caller that returns after the share's
+    ///   time asks for no more than this process can count on; one that returns much sooner is mostly refused again.
     /// - Of a quota it is the end of the period, once everything of the period is given away. Before that, more may be
     ///   dealt here at any time: at most 1 s.
     /// - Of permits it is a hint of 50 ms, the time in which a node brings one. When a call ends and releases one is
