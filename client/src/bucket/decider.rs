@@ -222,6 +222,14 @@ impl BucketDecider {
         self.key_state.changed();
     }
 
+    /// Wakes waiting callers if the last part of what was `held` has been taken away: they were waiting for what is made
+    /// or released here, and now only a node can serve them.
+    fn wake_if_nothing_is_left(&self, held: Tokens) {
+        if self.plan.burst.is_zero() && !held.is_zero() {
+            self.key_state.changed();
+        }
+    }
+
     /// Returns how many permits may be in flight by the present right.
     fn usable(&self) -> Tokens {
         let held = Tokens::from_grains(self.held.saturating_sub(self.recalled));
@@ -309,7 +317,8 @@ impl Decider for BucketDecider {
     }
 
     fn withdraw(&mut self, rate: Rate, burst: Tokens, now: Tick) -> Share {
-        self.turn(now, |plan, missing| {
+        let held = self.plan.burst;
+        let part = self.turn(now, |plan, missing| {
             let rate = rate.min(plan.rate);
             let burst = burst.min(plan.burst);
             let tokens = match planted::is(planted::Bug::WithdrawnSaidFull) {
@@ -328,7 +337,9 @@ impl Decider for BucketDecider {
                 tokens,
             };
             (plan, left, part)
-        })
+        });
+        self.wake_if_nothing_is_left(held);
+        part
     }
 
     fn replace(&mut self, share: Share, now: Tick) {
@@ -358,7 +369,7 @@ impl Decider for BucketDecider {
         if most.is_zero() && self.recalled == 0 {
             return Tokens::ZERO;
         }
-        let (held, right) = (self.held, self.right);
+        let (held, right, usable) = (self.held, self.right, self.plan.burst);
         let (back, recalled) = self.turn(now, |plan, in_flight| {
             let idle = held.saturating_sub(in_flight.max(keep.grains()));
             let back = most.grains().min(idle);
@@ -375,6 +386,7 @@ impl Decider for BucketDecider {
             (Plan { burst, ..plan }, in_flight, (back, recalled))
         });
         (self.held, self.recalled) = (self.held - back, recalled);
+        self.wake_if_nothing_is_left(usable);
         Tokens::from_grains(back)
     }
 

@@ -59,8 +59,10 @@ pub struct Refused {
     /// known.
     ///
     /// - For a rate, it is the time until the tokens are refilled: by the share held here, or by the whole rate if
-    ///   the share is small and a node was asked without success, because small parts share one bucket at their
-    ///   node.
+    ///   the share has less than eight tokens of burst and a node was asked without success, because small parts
+    ///   share one bucket at their node. For a leased limit both are estimates. The tokens arrive sooner if the share
+    ///   grows, and later if a part of it is moved to another client, or if another client takes the tokens first. A
+    ///   caller that returns much sooner is mostly refused again.
     /// - For a quota, it is the time until the end of the period if all tokens of the period are granted. Otherwise
     ///   it is at most 1 s, because more may be granted here at any time.
     /// - For permits, it is a hint of 50 ms, the time in which a node may grant one. It is not known when a call

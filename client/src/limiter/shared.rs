@@ -446,4 +446,45 @@ mod tests {
         assert!(!rest(&[20, 20]));
         assert!(rest(&[1_000]));
     }
+
+    /// Returns true if the session is woken, once.
+    fn is_woken(shared: &Shared) -> bool {
+        let woken = std::pin::pin!(shared.wake.notified());
+        woken
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    }
+
+    #[test]
+    fn a_change_of_modes_wakes_the_session_and_is_taken_once() {
+        let shared = Handle::detached(Arc::new(ManualClock::new())).shared;
+        assert!(!shared.take_switched() && !is_woken(&shared));
+        shared.switched();
+        assert!(is_woken(&shared) && !is_woken(&shared));
+        assert!(shared.take_switched() && !shared.take_switched());
+    }
+
+    #[test]
+    fn the_status_is_the_last_that_the_session_told() {
+        let shared = Handle::detached(Arc::new(ManualClock::new())).shared;
+        for messages in [3, 4] {
+            shared.set_status(Status {
+                messages,
+                ..Status::default()
+            });
+            assert_eq!(shared.status().messages, messages);
+        }
+    }
+
+    #[test]
+    fn keys_are_leased_until_the_lease_ends_and_before_the_first_one() {
+        let clock = ManualClock::new();
+        let shared = Handle::detached(Arc::new(clock.clone())).shared;
+        assert!(shared.registry_now().leased, "no lease was ever given");
+        let until = clock.now().after(Span::from_secs(1));
+        shared.set_lease(until);
+        assert!(shared.registry_now().leased);
+        clock.advance(Duration::from_secs(1));
+        assert!(!shared.registry_now().leased, "it ends at that time");
+    }
 }

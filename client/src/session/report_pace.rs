@@ -140,6 +140,15 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_is_just_in_time_leaves_reports_as_long() {
+        let mut pace = ReportPace::new();
+        let before = pace.lines_max();
+        send(&mut pace, 1, LONG, 0);
+        pace.answered(Seq::new(1), 0, at(200));
+        assert_eq!(pace.lines_max(), before);
+    }
+
+    #[test]
     fn late_answers_make_reports_shorter_and_early_ones_longer() {
         let mut pace = ReportPace::new();
         let mut lines_after = |seq: u64, takes: u64| {

@@ -482,6 +482,32 @@ fn a_fresh_client_of_a_spent_budget_is_told_that_it_is_spent() {
     assert_eq!(rate, Ok(Err(Reason::Throttled)));
 }
 
+/// Parts of a quota move while callers wait that come right after it was spent. Each is told that it is spent.
+#[test]
+fn a_quota_that_was_just_spent_is_told_as_spent() {
+    for pause in [0, 20, 100, 300] {
+        let outcome = simulate(async move {
+            let day = budget("day", |draft| draft.quota = Some("3 per day".into()));
+            let world = World::new(vec![day]);
+            let limiters = [1, 2].map(|seed| world.client(seed).limiter("day").expect("room"));
+            for time in 1..=3 {
+                let asked = limiters[0].decide_within(1, MOST).await;
+                asked.outcome.map_err(|no| format!("{time} of 3: {no:?}"))?;
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+            }
+            for (time, asker) in [0, 1, 0, 1, 1, 0].into_iter().enumerate() {
+                let asked = limiters[asker].decide_within(1, MOST).await;
+                let reason = asked.refused().map(|no| no.reason);
+                if reason != Some(Reason::Quota) {
+                    return Err(format!("{pause} ms, {time}: {asked:?}"));
+                }
+            }
+            Ok(())
+        });
+        assert_eq!(outcome, Ok(()));
+    }
+}
+
 /// The client that took one token of five holds the others, and does not use them.
 #[test]
 fn tokens_that_an_idle_client_holds_are_waited_for() {

@@ -326,6 +326,8 @@ async fn a_loop_that_was_blocked_shows_for_how_long() {
     assert!(warns, "{log}");
 }
 
+/// The alert for several versions counts the values of this label. No test makes its cause: a second program would have
+/// to be built from another manifest, or with a switch that would be shipped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_node_shows_the_version_that_it_runs() {
     let _machine = together().await;

@@ -3,7 +3,7 @@
 use super::answer::{Answer, Outcome};
 use super::held::HeldKey;
 use aliquot_client::combined::Combine;
-use aliquot_client::limiter::{Decision, LimitInfo};
+use aliquot_client::limiter::{Decision, Kind, LimitInfo};
 use aliquot_client::{Limiter, Reason, Refused, Reservation};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -55,24 +55,35 @@ impl HeldKey {
     pub(super) async fn peek(&self, within: Duration) -> Answer {
         // Nothing is taken, but the budget is known afterwards.
         match self.take(0, within).await {
-            Ok((_, answer)) => self.looked(answer),
+            Ok((_, told)) => looked(self.would(1), told, self.limiter.peek().kind),
             Err(answer) => answer,
         }
     }
+}
 
-    /// Answers a look as a request of one token would be. What is not held here may still be left at a node, which
-    /// told so in `answer`, or did not tell.
-    fn looked(&self, answer: Answer) -> Answer {
-        let would = self.would(1);
-        match (would.outcome, answer.remaining) {
-            (Outcome::OverLimit | Outcome::Unavailable, None | Some(1..)) => answer,
-            (Outcome::Unavailable, Some(0)) => Answer {
+/// Answers a look as a request of one token would be: `would` is the answer by what is held here, and `told` that of a
+/// charge of nothing, which a node may have answered.
+///
+/// What is not held here may still be left at a node. If one told that nothing is, the budget is spent: of a quota all
+/// of the period is given away then, and the next tokens come with the next period, as for a request that is refused.
+fn looked(would: Answer, told: Answer, kind: Kind) -> Answer {
+    let is_known_here = would.outcome == Outcome::OverLimit && would.remaining.is_some();
+    match (would.outcome, told.remaining) {
+        (Outcome::OverLimit | Outcome::Unavailable, None | Some(1..)) => told,
+        (Outcome::OverLimit | Outcome::Unavailable, Some(0)) if !is_known_here => {
+            let (reason, retry_after) = match kind {
+                Kind::Quota => (Reason::Quota, Some(told.reset_after)),
+                Kind::Rate => (Reason::Throttled, would.retry_after),
+                Kind::Concurrency => (Reason::Permits, would.retry_after),
+            };
+            Answer {
                 outcome: Outcome::OverLimit,
-                reason: would.reason,
-                ..answer
-            },
-            _ => would,
+                reason: Some(reason),
+                retry_after: retry_after.filter(|wait| !wait.is_zero()),
+                ..told
+            }
         }
+        _ => would,
     }
 }
 
@@ -106,5 +117,96 @@ impl Answer {
             reset_after: Duration::ZERO,
             retry_after: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+    const SOON: Duration = Duration::from_millis(50);
+
+    fn of(outcome: Outcome, reason: Option<Reason>, remaining: Option<u64>) -> Answer {
+        let retry_after = reason.map(|_| SOON);
+        let without = Answer::without(outcome, Reason::Cold);
+        Answer {
+            reason,
+            remaining,
+            retry_after,
+            ..without
+        }
+    }
+
+    /// Returns outcome, reason, tokens left and wait of a look. A node tells the end of the day as the reset.
+    fn look(
+        would: Answer,
+        told: Option<u64>,
+        kind: Kind,
+    ) -> (Outcome, Option<Reason>, Option<u64>, Option<Duration>) {
+        let told = Answer {
+            reset_after: DAY,
+            ..of(Outcome::Allowed, None, told)
+        };
+        let answer = looked(would, told, kind);
+        (
+            answer.outcome,
+            answer.reason,
+            answer.remaining,
+            answer.retry_after,
+        )
+    }
+
+    #[test]
+    fn a_look_tells_what_a_node_told_of_a_budget_that_is_not_here() {
+        use Kind::{Concurrency, Quota, Rate};
+        use Outcome::{Allowed, OverLimit, Unavailable};
+        // Nothing is held here, or only the home knows what is left.
+        let no_share = || of(Unavailable, Some(Reason::NoShare), Some(0));
+        let central = |reason| of(OverLimit, Some(reason), None);
+        for (would, told, kind, expect) in [
+            (
+                no_share(),
+                Some(0),
+                Quota,
+                (OverLimit, Some(Reason::Quota), Some(0), Some(DAY)),
+            ),
+            (
+                no_share(),
+                Some(0),
+                Rate,
+                (OverLimit, Some(Reason::Throttled), Some(0), Some(SOON)),
+            ),
+            (
+                no_share(),
+                Some(0),
+                Concurrency,
+                (OverLimit, Some(Reason::Permits), Some(0), Some(SOON)),
+            ),
+            (
+                central(Reason::Quota),
+                Some(0),
+                Quota,
+                (OverLimit, Some(Reason::Quota), Some(0), Some(DAY)),
+            ),
+            (no_share(), Some(2), Quota, (Allowed, None, Some(2), None)),
+            (
+                central(Reason::Throttled),
+                Some(1),
+                Rate,
+                (Allowed, None, Some(1), None),
+            ),
+            (no_share(), None, Quota, (Allowed, None, None, None)),
+        ] {
+            assert_eq!(look(would, told, kind), expect);
+        }
+        // What is held here is spent, and more may be dealt at any time.
+        let spent = || of(OverLimit, Some(Reason::Quota), Some(0));
+        assert_eq!(
+            look(spent(), Some(0), Quota),
+            (OverLimit, Some(Reason::Quota), Some(0), Some(SOON))
+        );
+        let there = || of(Allowed, None, Some(5));
+        assert_eq!(look(there(), Some(5), Rate), (Allowed, None, Some(5), None));
     }
 }

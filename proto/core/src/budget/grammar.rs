@@ -13,11 +13,12 @@
 //! offset  = "Z" | ( "+" | "-" ) hh ":" mm
 //! ```
 //!
-//! A fraction in a rate is kept exactly: `1.5/s` is 3 tokens per 2 seconds.
+//! A fraction in a rate is kept exactly: `1.5/s` is 3 tokens per 2 seconds, and is shown as `1.5/s`.
 
 use super::calendar::{Calendar, Length, Offset};
 use crate::unit::{Frequency, Span};
 use core::fmt;
+use core::num::NonZeroU64;
 
 /// Reads a whole number, such as `200`, `50_000` or `1.5k`.
 #[must_use]
@@ -49,13 +50,12 @@ pub fn frequency(text: &str) -> Option<Frequency> {
         Span::from_nanos(unit(rest.word())?)
     };
     rest.done()?;
-    // n/d tokens per span are n tokens per d spans.
-    let per = u128::from(span.nanos()).checked_mul(number.denominator)?;
-    let per = Span::from_nanos(u64::try_from(per).ok()?);
     if number.numerator == 0 {
         return Some(Frequency::ZERO);
     }
-    Frequency::new(u64::try_from(number.numerator).ok()?, per).ok()
+    let tokens = u64::try_from(number.numerator).ok()?;
+    let denominator = NonZeroU64::new(u64::try_from(number.denominator).ok()?)?;
+    Frequency::decimal(tokens, denominator, span).ok()
 }
 
 /// Reads a quota, such as `50000 per day` (a calendar's) or `1M per 36h`.
@@ -245,7 +245,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Writes `1000/s`, `90/m`, `3/2s`: tokens per span, as [`frequency`] reads it.
+/// Writes `1000/s`, `90/m`, `3/2s`, `1.5/s`: tokens per span, as [`frequency`] reads it.
 impl fmt::Display for Frequency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(Span, &str); 4] = [
@@ -254,11 +254,40 @@ impl fmt::Display for Frequency {
             (Span::from_secs(3_600), "h"),
             (Span::from_secs(86_400), "d"),
         ];
-        match UNITS.iter().find(|(span, _)| *span == self.per()) {
-            Some((_, name)) => write!(f, "{}/{name}", self.tokens()),
-            None => write!(f, "{}/{}", self.tokens(), self.per()),
+        write_fraction(self.tokens(), self.denominator(), f)?;
+        let nanos = self.per().nanos().checked_div(self.denominator().get());
+        let per = Span::from_nanos(nanos.unwrap_or(0));
+        match UNITS.iter().find(|(span, _)| *span == per) {
+            Some((_, name)) => write!(f, "/{name}"),
+            None => write!(f, "/{per}"),
         }
     }
+}
+
+/// Writes a fraction as a decimal number. The denominator divides a power of ten.
+fn write_fraction(
+    numerator: u64,
+    denominator: NonZeroU64,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let denominator = u128::from(denominator.get());
+    let split = |number: u128| {
+        Some((
+            number.checked_div(denominator)?,
+            number.checked_rem(denominator)?,
+        ))
+    };
+    let (whole, mut rest) = split(numerator.into()).unwrap_or((0, 0));
+    write!(f, "{whole}")?;
+    if rest > 0 {
+        f.write_str(".")?;
+    }
+    while rest > 0 {
+        let (digit, next) = rest.checked_mul(10).and_then(split).unwrap_or((0, 0));
+        write!(f, "{digit}")?;
+        rest = next;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -306,6 +335,39 @@ mod tests {
         ] {
             check_rate(wrong, None);
         }
+    }
+
+    #[test]
+    fn a_rate_is_shown_as_it_was_written() {
+        let shown = |text| frequency(text).map(|rate| rate.to_string());
+        for text in [
+            "1.5/s",
+            "3/2s",
+            "0.1/90m",
+            "0.25/d",
+            "2.25/500ms",
+            "90/m",
+            "1/10d",
+            "0/s",
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(text));
+        }
+        assert_eq!(shown("1.50 per second").as_deref(), Some("1.5/s"));
+        assert_eq!(shown("1.5k/s").as_deref(), Some("1500/s"));
+        assert_ne!(frequency("1.5/s"), frequency("3/2s"));
+    }
+
+    #[test]
+    fn a_number_without_an_end_is_no_decimal() {
+        let of = |numerator, denominator| {
+            let denominator = NonZeroU64::new(denominator).unwrap();
+            Frequency::decimal(numerator, denominator, Span::from_secs(1)).ok()
+        };
+        assert_eq!(of(1, 3), None);
+        assert_eq!(of(7, 6), None);
+        assert_eq!(of(1, u64::MAX), None);
+        assert_eq!(of(3, 2), frequency("1.5/s"));
+        assert_eq!(of(1, 1_000), frequency("0.001/s"));
     }
 
     #[test]

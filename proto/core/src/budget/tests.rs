@@ -258,12 +258,16 @@ fn a_change_that_a_living_budget_cannot_take_is_told() {
     check(
         slow,
         r#"{"key": "a", "rate": "20/s", "burst": 5}"#,
-        &expect!["Rate { rate: Frequency { tokens: 20, per: 1s }, burst: 5 } at Scale(221184000)"],
+        &expect![
+            "Rate { rate: Frequency { tokens: 20, per: 1s, denominator: 1 }, burst: 5 } at Scale(221184000)"
+        ],
     );
     check(
         slow,
         r#"{"key": "a", "rate": "0/s"}"#,
-        &expect!["Rate { rate: Frequency { tokens: 0, per: 1s }, burst: 0 } at Scale(221184000)"],
+        &expect![
+            "Rate { rate: Frequency { tokens: 0, per: 1s, denominator: 1 }, burst: 0 } at Scale(221184000)"
+        ],
     );
     check(
         slow,

@@ -2,15 +2,26 @@
 
 use super::time::NANOS_PER_SEC;
 use super::{Rate, Span, Tokens, UnitError, div_ceil};
+use core::num::NonZeroU64;
 
 /// A rate as people write it: tokens per span.
 ///
 /// Range: 1 token per 10 days to 10¹² tokens per second, or exactly 0.
+///
+/// `1.5/s` and `3/2s` are the same rate, and are told apart: each is shown as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Frequency {
     tokens: u64,
     per: Span,
+    /// Denominator of the number that was written: 2 for `1.5/s`, which is 3 tokens per 2 s. Divides a power of ten.
+    #[cfg_attr(feature = "serde", serde(default = "one"))]
+    denominator: NonZeroU64,
+}
+
+/// Returns the denominator of a whole number of tokens.
+const fn one() -> NonZeroU64 {
+    NonZeroU64::MIN
 }
 
 impl Frequency {
@@ -18,6 +29,7 @@ impl Frequency {
     pub const ZERO: Self = Self {
         tokens: 0,
         per: Span::from_secs(1),
+        denominator: one(),
     };
 
     /// The maximum number of tokens per second.
@@ -36,7 +48,11 @@ impl Frequency {
         if per.is_zero() {
             return Err(UnitError::Zero { what: "span" });
         }
-        let frequency = Self { tokens, per };
+        let frequency = Self {
+            tokens,
+            per,
+            denominator: one(),
+        };
         let out_of_range = UnitError::OutOfRange { what: "rate" };
         // tokens ÷ per ≤ 10¹² ÷ s, compared crosswise: both products fit 128 bits.
         let (tokens, per) = (u128::from(tokens), u128::from(per.nanos()));
@@ -53,6 +69,28 @@ impl Frequency {
             return Err(out_of_range);
         }
         Ok(frequency)
+    }
+
+    /// Returns the rate of `numerator` ÷ `denominator` tokens per `per`, in lowest terms: 3 and 2 for 1.5 tokens.
+    ///
+    /// # Errors
+    ///
+    /// As [`Frequency::new`]; also if the fraction is no decimal number.
+    pub fn decimal(numerator: u64, denominator: NonZeroU64, per: Span) -> Result<Self, UnitError> {
+        let out_of_range = UnitError::OutOfRange { what: "rate" };
+        let mut other = denominator.get();
+        for factor in [2, 5] {
+            while other.checked_rem(factor) == Some(0) {
+                other = other.checked_div(factor).unwrap_or(other);
+            }
+        }
+        let nanos = per.nanos().checked_mul(denominator.get());
+        let nanos = nanos.filter(|_| other == 1).ok_or(out_of_range)?;
+        let frequency = Self::new(numerator, Span::from_nanos(nanos))?;
+        Ok(Self {
+            denominator,
+            ..frequency
+        })
     }
 
     /// Returns the rate of `tokens` per second.
@@ -76,6 +114,13 @@ impl Frequency {
     #[inline]
     pub const fn per(self) -> Span {
         self.per
+    }
+
+    /// Returns the denominator of the number of tokens as it was written: 2 for `1.5/s`, and 1 for a whole number.
+    #[must_use]
+    #[inline]
+    pub const fn denominator(self) -> NonZeroU64 {
+        self.denominator
     }
 }
 

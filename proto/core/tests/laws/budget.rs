@@ -318,6 +318,25 @@ proptest! {
     }
 
     #[test]
+    fn a_decimal_rate_is_shown_as_it_was_written(
+        tokens in 0_u64..1_000_000, thousandths in 1_u64..1_000, span in prop_oneof![
+            Just("s"), Just("m"), Just("h"), Just("d"), Just("2s"), Just("500ms"), Just("90m"),
+        ],
+    ) {
+        let number = format!("{tokens}.{thousandths:03}");
+        let text = format!("{}/{span}", number.trim_end_matches('0'));
+        if let Some(rate) = grammar::frequency(&text) {
+            prop_assert_eq!(rate.to_string(), text.clone());
+            let written = serde_json::json!({ "key": "a", "rate": text }).to_string();
+            let draft: BudgetDraft = serde_json::from_str(&written).unwrap();
+            let budget = draft.clone().validate().unwrap();
+            prop_assert_eq!(budget.to_draft().rate, draft.rate);
+            let json = serde_json::to_string(&budget).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Budget>(&json).unwrap(), budget);
+        }
+    }
+
+    #[test]
     fn a_budget_reads_as_it_is_written(budget in budget()) {
         prop_assert_eq!(budget.to_draft().validate(), Ok(budget.clone()));
         let json = serde_json::to_string(&budget.to_draft()).unwrap();
