@@ -8,7 +8,7 @@
 
 use crate::planted::{self, Bug};
 use crate::unit::{Drift, Seq, Span, Tick, mul_div_floor};
-use alloc::collections::BTreeMap;
+use alloc::collections::VecDeque;
 
 const MILLION: u64 = 1_000_000;
 
@@ -140,7 +140,8 @@ pub struct ChildLease {
     /// Bound on the end of the lease that the parent had when it first renewed this one.
     inherited: Option<Tick>,
     last: Seq,
-    sent: BTreeMap<Seq, Tick>,
+    /// Sending times of the latest reports, in the order of their numbers.
+    sent: VecDeque<(Seq, Tick)>,
     /// Begin of the child's process, if its age was told to the parent.
     began: Option<Tick>,
 }
@@ -158,7 +159,7 @@ impl ChildLease {
             until: Tick::from_nanos(0),
             inherited: None,
             last: Seq::new(0),
-            sent: BTreeMap::new(),
+            sent: VecDeque::new(),
             began: None,
         }
     }
@@ -220,9 +221,9 @@ impl ChildLease {
     #[must_use]
     pub fn send(&mut self, now: Tick) -> Option<Seq> {
         self.last = self.last.next()?;
-        self.sent.insert(self.last, now);
+        self.sent.push_back((self.last, now));
         while self.sent.len() > Self::REMEMBERED {
-            self.sent.pop_first();
+            self.sent.pop_front();
         }
         Some(self.last)
     }
@@ -234,7 +235,8 @@ impl ChildLease {
     /// that has already run out changes nothing.
     pub fn confirm(&mut self, seq: Seq, span: Span, now: Tick) -> bool {
         self.expire(now);
-        let Some(&sent) = self.sent.get(&seq) else {
+        let known = self.sent.binary_search_by_key(&seq, |(seq, _)| *seq).ok();
+        let Some(&(_, sent)) = known.and_then(|place| self.sent.get(place)) else {
             return self.holds(now);
         };
         let from = if planted::is(Bug::LeaseFromReceipt) {

@@ -9,7 +9,7 @@ use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Number, Seq, Span, Term, Tick};
 use crate::window::{Haste, Window};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -47,7 +47,8 @@ pub struct Child {
     heard: Number,
     seen: Number,
     number: Number,
-    sent: BTreeMap<Number, Tick>,
+    /// Sending times of some answers, in the order of their numbers.
+    sent: VecDeque<(Number, Tick)>,
     wall_ms: i64,
     intent: Intent,
     fenced: bool,
@@ -84,7 +85,7 @@ impl Child {
             heard: Number::new(0),
             seen: Number::new(0),
             number: Number::new(0),
-            sent: BTreeMap::new(),
+            sent: VecDeque::new(),
             wall_ms: 0,
             intent: Intent::Stay,
             fenced: false,
@@ -296,8 +297,13 @@ impl Child {
     /// ago.
     pub(super) fn hears(&self, now: Tick, lease: Span) -> bool {
         // If the echoed answer is between two remembered ones, the time of the earlier one is used.
-        let echoed = self.sent.range(..=self.seen).next_back();
-        now.since(self.opened) < lease || echoed.is_some_and(|(_, &sent)| now.since(sent) < lease)
+        now.since(self.opened) < lease || {
+            let later = self
+                .sent
+                .partition_point(|(number, _)| *number <= self.seen);
+            let echoed = later.checked_sub(1).and_then(|place| self.sent.get(place));
+            echoed.is_some_and(|&(_, sent)| now.since(sent) < lease)
+        }
     }
 
     pub(super) fn is_overdue(&self, now: Tick, patience: impl Fn(BudgetId) -> Span) -> bool {
@@ -310,11 +316,11 @@ impl Child {
 
     pub(super) fn next_answer(&mut self, now: Tick) -> Option<Number> {
         self.number = self.number.next()?;
-        let last = self.sent.last_key_value();
-        if last.is_none_or(|(_, &sent)| now.since(sent) >= Self::APART) {
-            self.sent.insert(self.number, now);
+        let last = self.sent.back();
+        if last.is_none_or(|&(_, sent)| now.since(sent) >= Self::APART) {
+            self.sent.push_back((self.number, now));
             while self.sent.len() > Self::REMEMBERED {
-                self.sent.pop_first();
+                self.sent.pop_front();
             }
         }
         Some(self.number)
