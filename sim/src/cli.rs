@@ -54,8 +54,8 @@ Examples:
   aliquot-sim shrink mine.toml --seed 7          find the smallest scenario that still fails
   aliquot-sim explain mine.toml --seed 7         show what led to a breach
   aliquot-sim hunt mine.toml --runs 1000         search for what comes closest to a breach
-  aliquot-sim hunt mine.toml --for lost          search for what strands most of a limit
-  aliquot-sim plan access.log --refuse 0.1%      find the limits that fit a log's requests
+  aliquot-sim hunt mine.toml --for lost          search for the greatest unused part of a limit
+  aliquot-sim plan access.log --refuse 0.1%      find limits that fit the requests in a log
   aliquot-sim tiers calm leader-crash            compare the two tiers
 
 Exit codes:
@@ -88,17 +88,17 @@ enum Command {
     Sweep(sweep::Args),
     /// Print the events of one seed, as JSON lines
     Replay(replay::Args),
-    /// Print the hash of each seed's trace: the same in every process
+    /// Print the hash of each seed's trace, which is the same in every process
     Trace(trace::Args),
     /// Show what led to a breach
     Explain(explain::Args),
     /// Shrink a failing seed: fewer faults, fewer clients, less time
     Shrink(shrink::Args),
-    /// Search for the seed and the change with the least slack, the most lost, or the longest recovery
+    /// Search for the seed and the changes with the least slack, the greatest loss, or the longest recovery
     Hunt(hunt::Args),
     /// Draw a seed, as one HTML file that opens offline
     Report(report::Args),
-    /// Size limits by the requests of a log, and write their budgets
+    /// Choose limits that fit the requests in a log, and write them as budgets
     #[cfg(feature = "network")]
     Plan(plan::Args),
     /// Run scenarios on both tiers, and compare what they use and lose

@@ -182,11 +182,7 @@ fn shares(body: &mut String, key: &KeyTimeline, timeline: &Timeline, scenario: &
 }
 
 fn skews(body: &mut String, timeline: &Timeline) {
-    let mut plot = Plot::of(
-        "How far clocks have run off since the first second",
-        "ms",
-        timeline,
-    );
+    let mut plot = Plot::of("Drift of the clocks since the first second", "ms", timeline);
     for (index, (name, skews)) in timeline.skews.iter().enumerate().take(CLIENTS) {
         let points = skews
             .iter()

@@ -41,7 +41,7 @@ impl Objective {
     #[must_use]
     pub fn told(self, value: f64) -> String {
         match self {
-            Self::Lost => format!("most lost without faults: {:.2} %", 100.0 * value),
+            Self::Lost => format!("greatest loss without faults: {:.2} %", 100.0 * value),
             Self::Recovery => format!("longest recovery: {value:.3} s"),
             Self::Slack => format!("least slack under the envelope: {value:.6} tokens"),
         }
@@ -135,7 +135,10 @@ pub fn hunt(scenario: &Scenario, how: Hunt, tell: &dyn Fn(usize, &Best)) -> Resu
     }
     let first = best.into_iter().next();
     let best = first.ok_or_else(|| match how.objective {
-        Objective::Slack => format!("{} has no envelope: it limits no rate", scenario.name),
+        Objective::Slack => format!(
+            "{} has no envelope, because it has no rate budget",
+            scenario.name
+        ),
         _ => format!(
             "{} has no such figure: no time after a fault was long enough",
             scenario.name

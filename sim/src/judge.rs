@@ -275,7 +275,9 @@ fn bounded(assert: &Assert, name: &str, figures: &Figures<'_>, window: Window<'_
     let short =
         window.to > figures.result.simulated && !matches!(name, "excess" | "slack" | "faults");
     let Some(figure) = figures.figure(name, window).filter(|_| !short) else {
-        return Checked::Unknown(format!("{says}: there is no such figure of this window"));
+        return Checked::Unknown(format!(
+            "{says}: this figure does not exist for this window"
+        ));
     };
     let value = |bound: Bound| match bound {
         Bound::Plain(value) | Bound::Part(value) | Bound::Seconds(value) => value,

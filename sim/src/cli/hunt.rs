@@ -18,10 +18,10 @@ pub(super) struct Args {
     /// recovery after the last fault
     #[arg(long = "for", value_enum, default_value = "slack")]
     objective: For,
-    /// Seed of the search; the same seed finds the same
+    /// Seed of the search; the same seed gives the same result
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Maximum number of worlds to simulate
+    /// Maximum number of runs to simulate
     #[arg(long, default_value_t = 400)]
     runs: usize,
     /// Number of threads; by default one per processor
@@ -89,7 +89,7 @@ fn told(
     let figure = objective.of(again);
     let figure = figure.map_or_else(|| "no figure".to_owned(), |value| objective.told(value));
     say(&format!(
-        "{out}: seed {}, {} changes, after {} worlds; {figure}\n{}aliquot-sim run {out} --seeds {}",
+        "{out}: seed {}, {} changes, after {} runs; {figure}\n{}aliquot-sim run {out} --seeds {}",
         best.plan.seed,
         best.changes,
         best.runs,

@@ -41,7 +41,7 @@ A key of which the fleet still refuses more than it may has no limit that is kno
 budgets: its limit is a comment in the file, with the reason.
 
 Exit codes:
-  0  the fleet refuses no more of any key than it may: the file has all of them
+  0  the fleet refuses no more requests of any key than --refuse allows: the file has all of them
   1  it does of some, which are left out of the file, or an invariant was broken
   2  the command line or a line of the log is wrong; nothing was written";
 
@@ -58,13 +58,13 @@ pub(super) struct Args {
     /// column or of a field
     #[arg(long, value_name = "FIELD")]
     key: Option<String>,
-    /// Text that is put before each key, such as `web/`
+    /// Prefix of each key, such as `web/`
     #[arg(long, value_name = "TEXT", default_value = "")]
     prefix: String,
-    /// Leave out lines that cannot be read, and say how many; otherwise the first is an error
+    /// Skip lines that cannot be read, and print their number; otherwise the first such line is an error
     #[arg(long)]
     skip_bad_lines: bool,
-    /// Longest time in which the chosen rate makes the burst again
+    /// Maximum time in which the chosen rate refills the burst
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = span)]
     refill: u64,
     /// Number of keys that are simulated, the busiest first
@@ -88,7 +88,7 @@ pub(super) struct Args {
     /// File for the plots
     #[arg(long, value_name = "FILE", default_value = "plan.html")]
     plot: PathBuf,
-    /// Replace files that are there
+    /// Replace existing files
     #[arg(long)]
     force: bool,
     /// Print JSON instead of a table
@@ -115,9 +115,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     for file in [&args.out, &args.plot] {
         if file.exists() && !args.force {
             let file = file.display();
-            return Err(Usage(format!(
-                "{file} is there already; --force replaces it"
-            )));
+            return Err(Usage(format!("{file} already exists; --force replaces it")));
         }
     }
     let replay = read(args)?;
@@ -318,7 +316,7 @@ fn text(args: &Args, replay: &Replay, all: &[(Sized, Limit)]) -> String {
         "one bucket needs",
         "it refuses",
         "fleet refuses",
-        "it may",
+        "allowed",
         "written",
     ]);
     for (of, one_bucket) in all {

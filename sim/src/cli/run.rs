@@ -24,7 +24,7 @@ pub(super) struct Args {
     /// Number of threads; by default one per processor
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
-    /// Fail if all scenarios together hit fewer marks, and list the marks that were not hit
+    /// Fail if all scenarios together hit fewer than this number of marks, and list the marks that were not hit
     #[arg(long, value_name = "N|all", value_parser = marks)]
     marks: Option<usize>,
     /// Draw all seeds as one HTML file that opens offline, and the worst as files beside it
@@ -59,7 +59,7 @@ fn marked(summaries: &[Summary], least: usize) -> bool {
         false => format!("; not hit:\n{}", unhit.concat()),
     };
     warn(&format!(
-        "{hit} of {all} marks were hit, and {least} must be{which}"
+        "{hit} of {all} marks were hit; at least {least} are required{which}"
     ));
     hit >= least
 }
@@ -97,7 +97,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let names = named(&args.scenarios)?;
     if names.is_empty() {
         return Err(Usage::new(
-            "no scenario has such a name; `aliquot-sim list` lists all",
+            "no scenario matches this name; `aliquot-sim list` lists all scenarios",
         ));
     }
     let scenarios = names

@@ -147,7 +147,7 @@ impl Compared {
                 self.troubles.extend((most > MOST).then_some(differs));
             }
             Some(_) if agree => {
-                let what = "the tiers agree: leave out run.tiers_differ";
+                let what = "the tiers agree: remove run.tiers_differ";
                 self.troubles.push(what.to_owned());
             }
             Some(_) => {}
@@ -287,7 +287,7 @@ fn table(all: &[Compared]) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     format!(
-        "{table}\ndifference: the greatest between the tiers of what is used or lost of a key, in points; at most {:.0}, unless\nthe scenario states why",
+        "{table}\ndifference: the greatest difference between the tiers in what is used or lost of a key, in points; at most\n{:.0}, unless the scenario states why",
         100.0 * MOST
     )
 }

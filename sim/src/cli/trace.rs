@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         };
         let result = tier::live(plan, observe);
         say(&format!(
-            "{} seed {seed}: {} of {} sights, {} events",
+            "{} seed {seed}: {} of {} trace events, {} events",
             scenario.name,
             trace.hash(),
             trace.events(),

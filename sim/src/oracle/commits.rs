@@ -37,7 +37,7 @@ impl Check {
     pub(crate) fn replayed(&mut self, now: u64, node: usize, effects: &[Effect]) {
         self.found.fail(NAME, now, || {
             format!(
-                "n{} applied again what it had applied: {effects:?}",
+                "n{} applied an entry a second time with an effect: {effects:?}",
                 node + 1
             )
         });
@@ -53,7 +53,7 @@ impl Check {
     pub(super) fn unknown_budget(&mut self, now: u64, admission: &Admission) {
         let budget = admission.budget;
         self.found.fail(NAME, now, || {
-            format!("something was admitted of {budget}, which no applied entry made")
+            format!("a request was admitted by {budget}, which no applied entry created")
         });
     }
 }

@@ -31,7 +31,7 @@ impl Check {
         if !generation.account.adds_up() {
             let account = &generation.account;
             self.found.fail(NAME, now, || {
-                format!("a book that does not add up: {account:?}")
+                format!("the sums of an account are inconsistent: {account:?}")
             });
         }
     }

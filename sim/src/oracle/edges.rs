@@ -6,8 +6,8 @@ use aliquot_core::edge::Counters;
 use aliquot_core::unit::{BudgetId, Edge, PeriodId};
 
 const NAME: (u8, &str) = (6, "monotone-edges");
-const GIVEN: &str = "given that went back";
-const RETURNED: &str = "returned that went back";
+const GIVEN: &str = "less in `given` than before";
+const RETURNED: &str = "less in `returned` than before";
 
 #[derive(Debug)]
 pub(crate) struct Check {
@@ -24,7 +24,7 @@ impl Check {
         what[6..].fill(RETURNED);
         Self {
             counters: Monotone::new(what),
-            periods: Monotone::new(["a period that went back"]),
+            periods: Monotone::new(["less in the period id than before"]),
             found: Found::default(),
         }
     }

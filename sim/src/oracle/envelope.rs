@@ -80,7 +80,7 @@ impl Check {
     pub(super) fn ended(&mut self, now: u64, admission: &Admission) {
         let budget = admission.budget;
         self.found.fail(NAME, now, || {
-            format!("something was admitted of {budget}, which has ended")
+            format!("a request was admitted by {budget}, which has ended")
         });
     }
 

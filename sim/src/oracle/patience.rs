@@ -74,7 +74,7 @@ impl Check {
             if now + clock::QUANTUM < until {
                 self.found.fail(NAME, now, || {
                     let left = Span::from_nanos(until - now);
-                    format!("{child} was reclaimed {left} before its lease is over")
+                    format!("{child} was reclaimed {left} before its lease had ended")
                 });
             }
         }

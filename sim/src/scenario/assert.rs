@@ -44,7 +44,7 @@ impl Assert {
         let [name] = written[..] else {
             fields.refuse(
                 "metric",
-                format!("exactly one of {} must be there", named.join(", ")),
+                format!("exactly one of {} is required", named.join(", ")),
             );
             return None;
         };

@@ -95,7 +95,7 @@ impl Target {
             match nearest(text, names.iter().copied()) {
                 Some(near) => format!("there is no such host; did you mean {near:?}?"),
                 None => format!(
-                    "there is no such host; there are {}, NAME-1, zone:NAME and one-of:NAME",
+                    "there is no such host; allowed are {}, NAME-1, zone:NAME and one-of:NAME",
                     names.join(", ")
                 ),
             }

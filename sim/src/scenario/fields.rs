@@ -65,7 +65,7 @@ impl<'a> Fields<'a> {
                 None => {
                     let all: Vec<&str> = names().collect();
                     format!(
-                        "there is no such key; {} has {}",
+                        "there is no such key; the keys of {} are {}",
                         section.heading,
                         all.join(", ")
                     )

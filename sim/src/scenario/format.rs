@@ -116,7 +116,7 @@ impl Shape {
                 format!("a whole number from {least} to {most}, without quotes")
             }
             Self::Number { least, most } => format!("a number from {least} to {most}"),
-            Self::Part => "a part, such as \"30%\", or a number from 0 to 1".into(),
+            Self::Part => "a fraction, such as \"30%\", or a number from 0 to 1".into(),
             Self::Rate => "a rate of at most 10M a second, such as \"400/s\"".into(),
             Self::Seeds => "seeds such as \"0..64\" (64 not included), or one number such as 7".into(),
             Self::Range => "whole numbers such as \"3..7\" (both included), or one number such as 5".into(),

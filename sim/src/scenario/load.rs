@@ -261,7 +261,7 @@ impl Shape {
         if matches!(word.as_str(), "ramp" | "step" | "spike" | "flash_crowd") && !fields.has("to") {
             fields.refuse(
                 "to",
-                format!("is missing: where a {word} goes, such as \"1000/s\""),
+                format!("is missing: the rate that a {word} reaches, such as \"1000/s\""),
             );
         }
         if matches!(word.as_str(), "sine" | "walk" | "flash_crowd" | "ramp") && over == 0 {

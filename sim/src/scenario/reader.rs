@@ -77,7 +77,10 @@ impl Reader<'_> {
                 Some(near) => format!("there is no such section; did you mean `{near}`?"),
                 None => {
                     let all: Vec<&str> = known().collect();
-                    format!("there is no such section; there are {}", all.join(", "))
+                    format!(
+                        "there is no such section; the sections are {}",
+                        all.join(", ")
+                    )
                 }
             };
             let value = match value {
@@ -149,7 +152,7 @@ impl Reader<'_> {
         if clients.is_empty() {
             self.refuse(
                 "clients",
-                "is missing: at least one [[clients]] must ask for something",
+                "is missing: at least one [[clients]] section is required",
             );
         }
         let names: Vec<_> = clients
@@ -160,7 +163,7 @@ impl Reader<'_> {
             if names[..index].iter().any(|(other, _)| other == name) {
                 self.refuse(
                     &format!("clients[{}].name", index + 1),
-                    format!("is taken: {name:?} is another group's"),
+                    format!("must be unique: another group has the name {name:?}"),
                 );
             }
         }
@@ -265,13 +268,13 @@ impl Reader<'_> {
         if lease.is_some_and(|lease| lease.contains_key("tick")) {
             self.refuse(
                 "lease.tick",
-                "has no effect in the network tier: real nodes look when something is due",
+                "has no effect in the network tier: real nodes use timers",
             );
         }
         if scenario.lease.monotonic {
             self.refuse(
                 "lease.counted_on",
-                "must be \"boot\": the real code counts on nothing else",
+                "must be \"boot\": the real code uses no other clock",
             );
         }
         for (index, assert) in scenario.asserts.iter().enumerate() {
@@ -282,7 +285,7 @@ impl Reader<'_> {
             if mark.is_some_and(|mark| mark.is_of_kernel()) {
                 self.refuse(
                     &format!("assert[{}].sometimes", index + 1),
-                    format!("must not be {name} in the network tier: that tier cannot see it"),
+                    format!("must not be {name} in the network tier: that tier cannot observe it"),
                 );
             }
         }
@@ -337,7 +340,7 @@ impl Reader<'_> {
         {
             fields.refuse(
                 "key",
-                "is missing: the first budget is a template, so say which of its keys",
+                "is missing: the first budget is a template, so name one of its keys",
             );
         }
     }
@@ -404,7 +407,7 @@ impl Reader<'_> {
         {
             self.refuse(
                 "budget",
-                "is missing: at least one [[budget]] must limit something",
+                "is missing: at least one [[budget]] section is required",
             );
         }
         let mut budgets = Vec::new();
