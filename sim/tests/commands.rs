@@ -126,7 +126,7 @@ fn a_hunt_is_for_the_figure_that_is_named() {
     let lawful = BROKEN.replace("vm_pause", "pause").replace("40s", "20s");
     std::fs::write(folder.join("lawful.toml"), lawful).expect("it can be written");
     for (objective, says) in [
-        ("lost", "most lost without faults"),
+        ("lost", "greatest loss without faults"),
         ("recovery", "longest recovery"),
         ("slack", "least slack"),
     ] {

@@ -48,8 +48,8 @@ fn unknown_keys_and_sections_are_told_with_what_was_meant() {
         "[[clients]]",
         "[[client]]",
         &expect![[r#"
-        client: there is no such section; did you mean `clients`?
-        clients: is missing: at least one [[clients]] must ask for something"#]],
+            client: there is no such section; did you mean `clients`?
+            clients: is missing: at least one [[clients]] section is required"#]],
     );
     instead(
         "rate = \"100/s\"",
@@ -61,9 +61,9 @@ fn unknown_keys_and_sections_are_told_with_what_was_meant() {
     instead(
         "[run]",
         "[run]\nwibble = 3",
-        &expect![[
-            r#"run.wibble = 3: there is no such key; [run] has says, tier, tiers_differ, duration, heal, seeds, availability, availability_through_faults, breaks"#
-        ]],
+        &expect![
+            "run.wibble = 3: there is no such key; the keys of [run] are says, tier, tiers_differ, duration, heal, seeds, availability, availability_through_faults, breaks"
+        ],
     );
 }
 
@@ -123,7 +123,7 @@ fn hosts_that_there_are_not_are_told() {
         "[run]",
         &fault("c-4"),
         &expect![[
-            r#"fault[1].target = "c-4": there is no such host; there are all, nodes, clients, minority, @leader, @follower, n1, c, NAME-1, zone:NAME and one-of:NAME"#
+            r#"fault[1].target = "c-4": there is no such host; allowed are all, nodes, clients, minority, @leader, @follower, n1, c, NAME-1, zone:NAME and one-of:NAME"#
         ]],
     );
     instead(
@@ -435,21 +435,21 @@ fn a_part_or_a_span_out_of_range_is_refused() {
         "[run]",
         "[run]\navailability = \"101%\"",
         &expect![[
-            r#"run.availability = "101%": must be a part, such as "30%", or a number from 0 to 1"#
+            r#"run.availability = "101%": must be a fraction, such as "30%", or a number from 0 to 1"#
         ]],
     );
     instead(
         "[run]",
         "[run]\navailability = \"nan%\"",
         &expect![[
-            r#"run.availability = "nan%": must be a part, such as "30%", or a number from 0 to 1"#
+            r#"run.availability = "nan%": must be a fraction, such as "30%", or a number from 0 to 1"#
         ]],
     );
     instead(
         "[run]",
         "[run]\navailability = -0.1",
         &expect![[
-            r#"run.availability = -0.1: must be a part, such as "30%", or a number from 0 to 1"#
+            r#"run.availability = -0.1: must be a fraction, such as "30%", or a number from 0 to 1"#
         ]],
     );
     instead(
@@ -478,7 +478,7 @@ fn a_part_or_a_span_out_of_range_is_refused() {
         "[run]",
         &fault("kind = \"loss\"\namount = \"inf%\""),
         &expect![[
-            r#"fault[1].amount = "inf%": must be a part, such as "30%", or a number from 0 to 1"#
+            r#"fault[1].amount = "inf%": must be a fraction, such as "30%", or a number from 0 to 1"#
         ]],
     );
     instead(

@@ -382,10 +382,7 @@ fn the_tiers_agree_or_a_file_says_why_not() {
     assert!(agree && said.contains("pass"), "{said}");
     let stated = calm.replace("[run]", "[run]\ntiers_differ = \"they do not\"");
     let (agree, said) = run_whole("calm", &stated, &["tiers"]);
-    assert!(
-        !agree && said.contains("leave out run.tiers_differ"),
-        "{said}"
-    );
+    assert!(!agree && said.contains("remove run.tiers_differ"), "{said}");
     // The reason excuses what fails in the other tier alone.
     let wrong = format!("{stated}[[assert]]\nmetric = \"admitted\"\nat_least = \"2 R\"\n");
     let (agree, said) = run_whole("calm", &wrong, &["tiers"]);

@@ -174,7 +174,7 @@ fn what_is_wrong_is_told_and_nothing_is_written() {
         "{}",
         said(&output)
     );
-    check(&skips, "budgets.yaml is there already; --force replaces it");
+    check(&skips, "budgets.yaml already exists; --force replaces it");
 }
 
 /// The death of the leader costs a request that no burst could have saved.

@@ -149,8 +149,8 @@ fn other_shapes_are_told_with_field_value_and_what_is_allowed() {
         ),
         (
             "key: a\nrate: 1/s\nfloor: { rte: 1/s }\n",
-            "odd.yaml:3, budget \"a\": floor = \"{\\\"rte\\\":\\\"1/s\\\"}\": must be `{ rate, burst }` of a rate, \
-             `{ permits }` of permits; not with `quota`; unknown field `rte`, expected one of `rate`, `burst`, \
+            "odd.yaml:3, budget \"a\": floor = \"{\\\"rte\\\":\\\"1/s\\\"}\": must be `{ rate, burst }` with `rate`, \
+             `{ permits }` with `concurrency`; not with `quota`; unknown field `rte`, expected one of `rate`, `burst`, \
              `permits`",
         ),
         (

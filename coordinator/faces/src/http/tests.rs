@@ -139,11 +139,7 @@ async fn a_wrong_field_is_named_with_its_value_and_what_is_allowed() {
     ];
     check_wrong("/v1/check:batch", wrong).await;
     let wrong = vec![
-        (
-            json!({ "key": "a", "ttl_s": 0 }),
-            "ttl_s",
-            "from 1 to 86400",
-        ),
+        (json!({ "key": "a", "ttl_s": 0 }), "ttl_s", "1 to 86400"),
         (
             json!({ "key": "a", "parts": [{ "key": "b" }] }),
             "parts",

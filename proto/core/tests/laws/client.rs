@@ -318,19 +318,19 @@ impl Parent {
 const LATE: u64 = 100;
 
 /// Asks both machines for their urgency, and returns true if the eager one alone has been urgent for too long.
-/// `missed` is since when. A rise is urgent for the eager machine alone if the lazy one has `told_more` before it.
+/// `missed` is since when. A rise is urgent for the eager machine alone if the lazy one told more before it.
 fn is_late(
     machines: &mut [Machine; 2],
     now: u64,
     missed: &mut Option<u64>,
-    told_more: bool,
+    comparison: &Comparison,
 ) -> bool {
     let tick = Tick::from_nanos(now * 1_000_000);
     let [lazy, eager] = machines.each_mut().map(|machine| {
         machine.prepare();
         machine.client.is_urgent(tick)
     });
-    if lazy == eager || lazy || told_more {
+    if lazy == eager || lazy || comparison.lazy_told_more() {
         *missed = None;
         return false;
     }
@@ -481,9 +481,8 @@ fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
     let mut missed = None;
     let mut comparison = Comparison::default();
     parent.edges = 1;
-    for machine in &mut machines {
-        machine.client.open(parent.edge(), at(now));
-    }
+    let edge = parent.edge();
+    (machines.iter_mut()).for_each(|machine| machine.client.open(edge, at(now)));
     // In the end all is quiet, and both have told it.
     let quiet = [Deed::Pass(40_000), Deed::Report];
     for deed in deeds.iter().chain(&quiet) {
@@ -491,8 +490,7 @@ fn check(deeds: &[Deed]) -> Result<(), TestCaseError> {
         match deed {
             Deed::Pass(millis) => now += millis,
             // A fall may be seen late, and a rise not: the reports tell which of them it is.
-            Deed::Look
-                if !is_late(&mut machines, now, &mut missed, comparison.lazy_told_more()) => {}
+            Deed::Look if !is_late(&mut machines, now, &mut missed, &comparison) => {}
             Deed::Look | Deed::Report => {
                 let reports = machines.each_mut().map(|machine| {
                     machine.prepare();
