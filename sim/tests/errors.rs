@@ -181,7 +181,7 @@ fn asserts_that_make_no_sense_are_told() {
         "[run]",
         &assert("at_least = 1"),
         &expect![
-            "assert[1].metric: exactly one of never, after_heal, metric, sometimes must be there"
+            "assert[1].metric: exactly one of never, after_heal, metric, sometimes is required"
         ],
     );
     instead(
