@@ -2,7 +2,7 @@
 
 use crate::server::keys;
 use aliquot_coordinator::session::{
-    Caller, Name, Outbox, Outgoing, Refused, Registry, Remote, StreamId,
+    Caller, Name, Outbox, Outgoing, Registry, Remote, StreamEnd, StreamId,
 };
 use aliquot_core::budget::{Key, Labels};
 use aliquot_core::unit::{BudgetId, Drift, Edge, Incarnation, Span, Tick};
@@ -55,7 +55,7 @@ fn named(key: &str, name: Name) -> NodeMessage {
     NodeMessage::Interned(vec![Interned { key, budget: name }])
 }
 
-fn intern(registry: &mut Registry, client: u64, key: &str, name: Name) -> Result<Name, Refused> {
+fn intern(registry: &mut Registry, client: u64, key: &str, name: Name) -> Result<Name, StreamEnd> {
     let key = keys(&[key]).remove(0);
     let interned = registry.intern(Incarnation::new(client), key, |_| name);
     interned.map(|interned| interned.budget)
@@ -129,7 +129,10 @@ fn names_last_as_long_as_a_session_uses_them() {
     registry.sweep(1, |_| false);
     assert_eq!(registry.waiting().count(), 0);
     assert_eq!(registry.sessions().count(), 0);
-    assert_eq!(intern(&mut registry, 1, "a", NOT_YET), Err(Refused::Lapsed));
+    assert_eq!(
+        intern(&mut registry, 1, "a", NOT_YET),
+        Err(StreamEnd::Lapsed)
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use aliquot_coordinator::api::session::SessionApi;
 use aliquot_coordinator::session::{
-    BACKLOG, Caller, Event, Gate, GateLimits, Name, Opening, Refused, Registry,
+    BACKLOG, Caller, Event, Gate, GateLimits, Name, Opening, Registry, StreamEnd,
 };
 use aliquot_core::budget::Key;
 use aliquot_core::message::{Answer, Heard, Intent, Report, Verdict};
@@ -134,7 +134,7 @@ impl Actor {
                     let names = keys
                         .into_iter()
                         .map(|key| self.registry.intern(caller.edge.child, key, named));
-                    if let Ok(names) = names.collect::<Result<Vec<Interned>, Refused>>() {
+                    if let Ok(names) = names.collect::<Result<Vec<Interned>, StreamEnd>>() {
                         self.registry
                             .send(caller.edge.child, NodeMessage::Interned(names));
                     }
