@@ -161,7 +161,7 @@ async fn budgets_are_applied_shown_and_deleted() {
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
     check(&gone, 0, &["jobs deleted; keys: 1."], &[]);
     let gone = node.run(&["budget", "delete", "jobs"], "").await;
-    let no_such = "there is no budget with exactly the key jobs";
+    let no_such = "there is no budget for jobs, exactly as written";
     check(&gone, 1, &[], &[no_such]);
     let none = node.run(&["budget", "usage", "zebra"], "").await;
     check(&none, 1, &[], &["no budget matches the key zebra"]);

@@ -128,7 +128,10 @@ async fn a_certificate_gives_the_role_of_its_name_and_no_other() {
     let service = authority.sign(&["checkout.example"]);
     let refused = ask(&url, &ca, Some(&service), None).await.unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
-    assert!(refused.message().contains("you have client"), "{refused}");
+    assert!(
+        refused.message().contains("the caller has client"),
+        "{refused}"
+    );
     assert!(refused.message().contains("tls.admins"), "{refused}");
     // Without a certificate, with one of another authority, or without TLS, no caller gets access.
     let none = ask(&url, &ca, None, None).await.unwrap_err();
@@ -271,7 +274,7 @@ async fn a_token_gives_the_role_before_it_in_the_file() {
     // Two roles for one token would leave it to the order of the lines which one counts.
     std::fs::write(&tokens, format!("admin {admin}\nclient {admin}\n")).unwrap();
     let error = Auth::load(&config).unwrap_err().to_string();
-    let expect = "tokens:2 has a token that stands in another line, too";
+    let expect = "tokens:2 has the same token as another line";
     assert!(error.contains(expect), "{error}");
     std::fs::write(&tokens, format!("root {admin}\n")).unwrap();
     let error = Auth::load(&config).unwrap_err().to_string();
@@ -297,7 +300,7 @@ fn a_token_with_prefixes_asks_at_faces_alone() {
     };
     let refused = auth.guard(Role::Client).call(request()).unwrap_err();
     assert_eq!(refused.code(), Code::PermissionDenied);
-    let expect = "confined to keys under jobs, tenant/42";
+    let expect = "may use only keys under jobs, tenant/42";
     assert!(refused.message().contains(expect), "{refused}");
     let admitted = auth.face_guard().call(request()).unwrap();
     let scope = admitted.extensions().get::<Scope>().unwrap();
@@ -306,9 +309,12 @@ fn a_token_with_prefixes_asks_at_faces_alone() {
         (format!("admin {token} jobs"), "must be `admin TOKEN`"),
         (
             format!("client {token} tenant/*"),
-            "a prefix that is no key",
+            "a prefix that is not a key",
         ),
-        (format!("client {token} tenant/"), "a prefix that is no key"),
+        (
+            format!("client {token} tenant/"),
+            "a prefix that is not a key",
+        ),
     ] {
         std::fs::write(&tokens, line).unwrap();
         let error = Auth::load(&config).unwrap_err().to_string();

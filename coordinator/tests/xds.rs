@@ -488,7 +488,7 @@ async fn a_forced_start_serves_without_rules_and_decides_nothing() {
     let test = async {
         // These nodes give no lease.
         assert_eq!(ask(ports.http(), "GET", "/healthcheck", "").await.0, 503);
-        let undecided = "there are no rules yet: the first ones are not loaded\n";
+        let undecided = "no rules are loaded yet\n";
         let answer = ask(ports.http(), "POST", "/json", question).await;
         assert_eq!(answer, (503, undecided.to_owned()));
 

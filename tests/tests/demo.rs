@@ -157,7 +157,7 @@ fn what_cannot_be_done_is_said_before_the_run_and_leaves_nothing() {
         (["--replay", "/nowhere/access.log"], "/nowhere/access.log"),
         (
             ["--via=rls", "--burst=7"],
-            r#"--burst = "7": must be 1000, as the limit"#,
+            r#"--burst = "7": must be 1000, equal to the limit"#,
         ),
     ] {
         let (code, complaint) = refused(&[&words[..], &["--data", data]].concat());

@@ -84,11 +84,11 @@ fn compare(
             ("number", Value::String(text)) => text.parse::<f64>().is_ok(),
             ("budget", Value::Object(budget)) => budget.contains_key("key"),
             ("map", Value::Object(map)) => map.values().all(Value::is_string),
-            ("table", Value::Object(_)) => true,
+            ("object", Value::Object(_)) => true,
             _ => false,
         };
         assert!(fits, "{path} is {kind:?}, but {value} was printed");
-        if kind != "table" || value.is_null() {
+        if kind != "object" || value.is_null() {
             return;
         }
     }

@@ -285,12 +285,16 @@ fn expected_of_clients(service: &str, roles: &[&str]) -> Access {
     }
 }
 
-/// Decisions of a face need what a session needs, or leave to ask for some keys.
+/// Decisions of a face need what a session needs, or leave to ask for some keys. Other callers are not told which calls
+/// there are.
 fn expected_of_face(service: &str, roles: &[&str]) -> Access {
     match service {
         "aliquot.v1.Limits" if roles.contains(&"face") => Access::Served,
-        "aliquot.v1.Limits" => expected_of_clients("aliquot.v1.Session", roles),
-        _ => Access::Missing,
+        _ if roles.contains(&"face") => Access::Missing,
+        _ => match expected_of_clients("aliquot.v1.Session", roles) {
+            Access::Served if service != "aliquot.v1.Limits" => Access::Missing,
+            access => access,
+        },
     }
 }
 

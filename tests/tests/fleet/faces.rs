@@ -492,7 +492,10 @@ async fn a_token_asks_for_the_keys_under_its_prefixes_and_no_others() {
     stream.read_to_string(&mut said).await.unwrap();
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines[0] == "+OK" && lines[1].starts_with(':'), "{said}");
-    assert!(lines[2].starts_with("-NOPERM the key \"cold/1\""), "{said}");
+    assert!(
+        lines[2].starts_with("-NOPERM this caller may not use the key \"cold/1\""),
+        "{said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,7 +17,7 @@ for (const RESP of [2, 3]) {
   const replies = await Promise.all([throttle(), throttle(), throttle()])
   assert.deepEqual(replies.map((reply) => reply[0]), [0, 0, 1])
   assert.deepEqual(replies.map((reply) => reply[2]), [1, 0, 0])
-  await assert.rejects(client.eval('return 1', { keys: [], arguments: [] }), /scripts are not run/)
+  await assert.rejects(client.eval('return 1', { keys: [], arguments: [] }), /scripts are not executed/)
 
   const store = new RedisStore({ sendCommand: (...args) => client.sendCommand(args), prefix: `rl:${RESP}:` })
   await store.init({ windowMs: 60_000 })
