@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 An agent is a client of the cluster that decides for services without an embedded client. Run it as a sidecar, or \
 run one on each host. It answers on loopback or on a Unix socket, and decides with tokens that were leased to it in \
 advance. It has the settings of a node's faces, read from the same file, variables and flags. --metrics-listen \
-127.0.0.1:7202 serves /metrics,
+127.0.0.1:7202 serves /metrics, \
 /healthz and /readyz.
 
 Examples:
@@ -22,7 +22,7 @@ Examples:
   curl -s http://127.0.0.1:7301/v1/check -H 'content-type: application/json' -d '{\"key\": \"tenant/42/reads\"}'
 
 Exit codes: 0 stopped by SIGTERM or SIGINT; 129 stopped by SIGHUP in a terminal; 1 it could not start for a \
-temporary reason, such as a port in use; 2 the command
+temporary reason, such as a port in use; 2 the command \
 line or a file is wrong";
 
 #[derive(Debug, clap::Args)]

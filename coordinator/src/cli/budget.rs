@@ -18,7 +18,7 @@ A budget file (YAML; TOML with the same fields if its name ends in .toml):
   key: checkout/charge            # or a template, such as tenant/*/reads
   rate: 1000/s                    # or quota: 50000 per day, or concurrency: 20
   burst: 200
-Several budgets are a list, a list under `budgets`, or several YAML documents.
+Several budgets are a list, a list under `budgets`, or several YAML documents. \
 All fields and their meaning: aliquot budget explain-format
 
 Examples:

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
-A check is a request like any other: if it is admitted, its tokens are spent.
+A check is a request like any other: if it is admitted, its tokens are spent. \
 A permit is released at once. The command waits up to 2s for a session, but only 1s at an endpoint while there is \
 another one to try. It waits up to 5s for the decision of a node, so a slow cluster answers late instead of not at \
 all. --timeout limits both waits together.

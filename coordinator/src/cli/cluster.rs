@@ -14,8 +14,8 @@ use aliquot_wire::pb;
 use serde_json::{Value, json};
 
 const EXAMPLES: &str = "\
-To add a node, start it with the same cluster.id, then `add` it, then `promote` it, which waits
-until it has caught up. A node with an empty data directory and its old address joins by itself.
+To add a node, start it with the same cluster.id, then `add` it, then `promote` it, which waits \
+until it has caught up. A node with an empty data directory and its old address joins by itself. \
 To replace a dead node by a node with another address, use `replace`.
 
 Examples:

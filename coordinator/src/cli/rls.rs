@@ -17,11 +17,11 @@ const EXAMPLES: &str = "\
 It replaces envoyproxy/ratelimit: it has the same service, files and environment variables, and needs no Redis. It \
 is a client of the cluster. At the start, and when the files change, it writes the rules to the cluster as budgets.
 
-Variables, with their defaults: RUNTIME_ROOT (/srv/runtime_data/current), RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY
-(config), RUNTIME_IGNOREDOTFILES; GRPC_HOST, GRPC_PORT (8081), GRPC_SERVER_USE_TLS, GRPC_SERVER_TLS_CERT,
-GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT; HOST, PORT (8080); DEBUG_HOST, DEBUG_PORT (6070); PROMETHEUS_ADDR (:19001),
-PROMETHEUS_PATH; MERGE_DOMAIN_CONFIG, SHADOW_MODE, QUOTA_MODE, RESPONSE_DYNAMIC_METADATA,
-LIMIT_RESPONSE_HEADERS_ENABLED, LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER, LIMIT_RESET_HEADER,
+Variables, with their defaults: RUNTIME_ROOT (/srv/runtime_data/current), RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY \
+(config), RUNTIME_IGNOREDOTFILES; GRPC_HOST, GRPC_PORT (8081), GRPC_SERVER_USE_TLS, GRPC_SERVER_TLS_CERT, \
+GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT; HOST, PORT (8080); DEBUG_HOST, DEBUG_PORT (6070); PROMETHEUS_ADDR (:19001), \
+PROMETHEUS_PATH; MERGE_DOMAIN_CONFIG, SHADOW_MODE, QUOTA_MODE, RESPONSE_DYNAMIC_METADATA, \
+LIMIT_RESPONSE_HEADERS_ENABLED, LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER, LIMIT_RESET_HEADER, \
 HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED, FORCE_START_WITHOUT_INITIAL_CONFIG; LOG_LEVEL (info), LOG_FORMAT. Three \
 more are its own: ALIQUOT_RLS_CALENDAR=true turns limits per minute or longer into calendar quotas, \
 ALIQUOT_RLS_MAX_KEYS (100000, at most 10000000) is the maximum number of keys of each rule without a fixed value, \
@@ -30,9 +30,9 @@ and ALIQUOT_RLS_KEYS (16384, at least 64) is the maximum number of keys in memor
 If the program is started under the name `ratelimit`, it runs `aliquot rls --compat`.
 
 With CONFIG_TYPE=GRPC_XDS_SOTW the rules come from a management server, such as Envoy Gateway, and not from files:
-CONFIG_GRPC_XDS_SERVER_URL (localhost:18000), CONFIG_GRPC_XDS_NODE_ID (default), CONFIG_GRPC_XDS_NODE_METADATA,
-CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS, XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES; CONFIG_GRPC_XDS_SERVER_USE_TLS,
-CONFIG_GRPC_XDS_SERVER_TLS_CACERT, CONFIG_GRPC_XDS_SERVER_TLS_SAN, CONFIG_GRPC_XDS_CLIENT_TLS_CERT,
+CONFIG_GRPC_XDS_SERVER_URL (localhost:18000), CONFIG_GRPC_XDS_NODE_ID (default), CONFIG_GRPC_XDS_NODE_METADATA, \
+CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS, XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES; CONFIG_GRPC_XDS_SERVER_USE_TLS, \
+CONFIG_GRPC_XDS_SERVER_TLS_CACERT, CONFIG_GRPC_XDS_SERVER_TLS_SAN, CONFIG_GRPC_XDS_CLIENT_TLS_CERT, \
 CONFIG_GRPC_XDS_CLIENT_TLS_KEY.
 
 Examples:
@@ -40,7 +40,7 @@ Examples:
   aliquot import envoy /srv/ratelimit/config     show the budgets that it would write
 
 Exit codes: 0 stopped by SIGTERM or SIGINT; 129 stopped by SIGHUP in a terminal; 1 it could not start for a \
-temporary reason, such as a port in use; 2 a variable or
+temporary reason, such as a port in use; 2 a variable or \
 a rule is wrong";
 
 #[derive(Debug, clap::Args)]

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
-Every setting can be given in the file, by an environment variable and by a flag. A flag overrides a
-variable, and a variable overrides the file. `--print-config` prints the settings in force and where
+Every setting can be given in the file, by an environment variable and by a flag. A flag overrides a \
+variable, and a variable overrides the file. `--print-config` prints the settings in force and where \
 each value comes from.
 
 Exit code 1: the node failed for a temporary reason, such as a port in use or a full disk; starting it again may \
-help. Exit code 2: the configuration, a file or the data directory is wrong;
-starting it again does not help. Exit code 4: this version cannot read an entry or a snapshot of the
+help. Exit code 2: the configuration, a file or the data directory is wrong; \
+starting it again does not help. Exit code 4: this version cannot read an entry or a snapshot of the \
 log; the message says what to do. SIGTERM and SIGINT stop a node gracefully, with exit code 0. In a terminal, \
 SIGHUP does the same with exit code 129; without a terminal it is logged and has no effect.
 

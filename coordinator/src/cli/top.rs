@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 const EXAMPLES: &str = "\
 DEMAND is what callers ask for per second; ADMITTED and DENIED are what they get. USE is the part of the limit that \
-is in use, at most 100%: for a rate the demand, for a quota the tokens spent, for concurrency the permits held.
+is in use, at most 100%: for a rate the demand, for a quota the tokens spent, for concurrency the permits held. \
 Press q to quit.
 
 Examples:

@@ -21,13 +21,13 @@ The log may be
   CSV: lines of time,key,cost, or with a header that names the columns; the cost may be left out
   JSON lines: an object each, with time, key (or path, uri, request_uri) and perhaps cost
 Times are seconds, or timestamps such as 2024-05-01T12:00:00.5+02:00. Those of access logs are whole seconds:
-the requests of one second are spread evenly over it. A path becomes the key that the client library's layer gives it
+the requests of one second are spread evenly over it. A path becomes the key that the client library's layer gives it \
 (/a/b is a/b, and / is -); other text is escaped where it must be.
 
-For each key and each rate of a grid (two digits, in steps of about a tenth, from the mean rate on), the least burst
-is computed with which one token bucket refuses at most the part --refuse of the requests. Rates that need no smaller
-burst than a lower one are left out. Of the rest, the lowest rate is chosen whose burst is made again within --refill.
-Then the busiest --window is simulated: its requests are dealt in turn to the clients of a fleet, whose leader crashes
+For each key and each rate of a grid (two digits, in steps of about a tenth, from the mean rate on), the least burst \
+is computed with which one token bucket refuses at most the part --refuse of the requests. Rates that need no smaller \
+burst than a lower one are left out. Of the rest, the lowest rate is chosen whose burst is made again within --refill. \
+Then the busiest --window is simulated: its requests are dealt in turn to the clients of a fleet, whose leader crashes \
 at the busiest second. If the fleet refuses more than it may, the burst grows by a quarter, until it does not.
 
 Examples:
@@ -37,7 +37,7 @@ Examples:
   aliquot-sim plan calls.csv --json --fleet 0              for scripts, without the fleet
   aliquot budget apply budgets.yaml --dry-run              what the written budgets would change
 
-A key of which the fleet still refuses more than it may has no limit that is known to be enough. It is left out of the
+A key of which the fleet still refuses more than it may has no limit that is known to be enough. It is left out of the \
 budgets: its limit is a comment in the file, with the reason.
 
 Exit codes:

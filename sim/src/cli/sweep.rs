@@ -14,9 +14,10 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 const AFTER_HELP: &str = "\
-A path is that of a setting in the scenario's file: SECTION.KEY. Where a section is written several times, all of them
-are set, or one with its number from 1: clients[2].rate. A value is written as in the file, without quotes; of a list or
-a table with its brackets. `aliquot-sim explain-format` lists all settings.
+A path is that of a setting in the scenario's file: SECTION.KEY. Where a section is written \
+several times, all of them are set, or one with its number from 1: clients[2].rate. A value is \
+written as in the file, without quotes; a list or a table is written with its brackets. \
+`aliquot-sim explain-format` lists all settings.
 
 Examples:
   aliquot-sim sweep leader-crash --set topology.nodes=3,5,7 --seeds 0..16
