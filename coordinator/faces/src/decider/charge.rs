@@ -61,11 +61,11 @@ impl HeldKey {
     }
 }
 
-/// Answers a look as a request of one token would be: `would` is the answer by what is held here, and `told` that of a
-/// charge of nothing, which a node may have answered.
+/// Returns the answer to a look, which is that of a request for one token. `would` is the answer of this process alone,
+/// and `told` that of a charge of nothing, which a node may have given.
 ///
-/// What is not held here may still be left at a node. If one told that nothing is, the budget is spent: of a quota all
-/// of the period is given away then, and the next tokens come with the next period, as for a request that is refused.
+/// A node may have tokens that this process lacks. If a node answered that it has none either, the budget is spent. All
+/// tokens of a quota are granted then, so a retry can succeed only in the next period.
 fn looked(would: Answer, told: Answer, kind: Kind) -> Answer {
     let is_known_here = would.outcome == Outcome::OverLimit && would.remaining.is_some();
     match (would.outcome, told.remaining) {
