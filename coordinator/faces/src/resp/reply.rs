@@ -55,7 +55,7 @@ impl Reply {
             }
             Self::Int(int) => number(to, b':', *int),
             Self::Bulk(bytes) => {
-                length(to, b'$', bytes.len());
+                number(to, b'$', bytes.len());
                 to.put_slice(bytes);
                 to.put_slice(b"\r\n");
             }
@@ -64,15 +64,15 @@ impl Reply {
                 Version::Resp3 => b"_\r\n",
             }),
             Self::Array(items) => {
-                length(to, b'*', items.len());
+                number(to, b'*', items.len());
                 items.iter().for_each(|item| item.write(version, to));
             }
             Self::Map(pairs) => {
-                let (kind, count) = match version {
+                let (kind, length) = match version {
                     Version::Resp2 => (b'*', pairs.len() * 2),
                     Version::Resp3 => (b'%', pairs.len()),
                 };
-                length(to, kind, count);
+                number(to, kind, length);
                 for (key, value) in pairs {
                     key.write(version, to);
                     value.write(version, to);
@@ -82,29 +82,11 @@ impl Reply {
     }
 }
 
-/// Writes a number on a line of its own. Most replies are numbers, and the formatter of the standard library takes
-/// several times as long.
-fn number(to: &mut BytesMut, kind: u8, number: i64) {
-    let mut digits = [0; 20];
-    let (mut at, mut rest) = (digits.len(), number.unsigned_abs());
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
+/// Writes a number on a line of its own. Most replies are numbers.
+fn number(to: &mut BytesMut, kind: u8, number: impl itoa::Integer) {
     to.put_u8(kind);
-    if number < 0 {
-        to.put_u8(b'-');
-    }
-    to.put_slice(&digits[at..]);
+    to.put_slice(itoa::Buffer::new().format(number).as_bytes());
     to.put_slice(b"\r\n");
-}
-
-fn length(to: &mut BytesMut, kind: u8, length: usize) {
-    number(to, kind, i64::try_from(length).unwrap_or(i64::MAX));
 }
 
 fn line(to: &mut BytesMut, kind: u8, text: &[u8]) {
