@@ -254,9 +254,12 @@ fn redis_rate(state: &State) -> Reply {
 }
 
 /// Writes a sliding window: no former window, and the present one with its count and its time to live.
+///
+/// That time stays below two windows: the library takes it modulo the window, and would read two as no wait.
 fn sliding_window(state: &State, window: Duration) -> Reply {
     let (count, left) = if state.is_used() {
-        let left = window + state.reset_after.min(window);
+        let most = window.saturating_sub(Duration::from_millis(1));
+        let left = window + state.reset_after.min(most);
         let count = Reply::text(state.count.to_string());
         (count, Reply::Int(whole_millis(left)))
     } else {
