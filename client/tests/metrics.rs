@@ -120,9 +120,9 @@ async fn names_are_told_apart_and_keys_are_not() {
     book.says("aliquot_let_through_total{limit=mails}", 1.0);
     book.says("aliquot_limiters{limit=fleet,mode=enforce}", 3.0);
     book.says("aliquot_limiters{limit=mails,mode=dry_run}", 1.0);
-    book.says("aliquot_standing_limiters{limit=fleet,right=cold}", 3.0);
-    book.says("aliquot_standing_limiters{limit=fleet,right=leased}", 0.0);
-    book.says("aliquot_standing_limiters{limit=mails,right=forever}", 1.0);
+    book.says("aliquot_limiters_by_state{limit=fleet,state=cold}", 3.0);
+    book.says("aliquot_limiters_by_state{limit=fleet,state=leased}", 0.0);
+    book.says("aliquot_limiters_by_state{limit=mails,state=forever}", 1.0);
     book.says("aliquot_well{limit=fleet}", 0.0);
     book.says("aliquot_lease_seconds{limit=fleet}", 0.0);
     book.says("aliquot_circuit{limit=fleet/homes,circuit=closed}", 1.0);
@@ -161,7 +161,7 @@ async fn waits_and_frozen_requests_are_published() {
     book.says("aliquot_frozen_total{limit=mails}", 3.0);
     book.says("aliquot_refusals_total{limit=mails,reason=frozen}", 3.0);
     book.says("aliquot_limiters{limit=mails,mode=freeze}", 1.0);
-    book.says("aliquot_standing_limiters{limit=mails,right=frozen}", 1.0);
+    book.says("aliquot_limiters_by_state{limit=mails,state=frozen}", 1.0);
 }
 
 /// Registers one component of each kind, with a clock of its own; each has refused something.

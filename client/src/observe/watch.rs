@@ -329,7 +329,7 @@ impl Entry {
             return None;
         }
         let lines = self.lines();
-        let count = |right| lines.iter().filter(|line| line.held.state == right).count();
+        let count = |state| lines.iter().filter(|line| line.held.state == state).count();
         // Totals include keys that were forgotten.
         let past = match &self.what {
             #[cfg(feature = "cluster")]
@@ -345,7 +345,7 @@ impl Entry {
             reasons: self.counters.reasons(),
             mode_stats: mode_stats.fold(past.mode_stats, ModeStats::plus),
             waits: self.counters.waits(),
-            states: LimiterState::ALL.map(|right| (right, count(right))),
+            states: LimiterState::ALL.map(|state| (state, count(state))),
         })
     }
 }

@@ -19,7 +19,7 @@ impl Watch {
     /// | `aliquot_let_through_total` | counter | `limit` | requests that a dry run or a bypass admitted |
     /// | `aliquot_frozen_total` | counter | `limit` | requests that a freeze refused |
     /// | `aliquot_limiters` | gauge | `limit`, `mode` | limiters, by mode in force; a registered breaker, throttle and so on counts as one |
-    /// | `aliquot_standing_limiters` | gauge | `limit`, `right` | limiters, by the basis on which they admit: a lease, a floor, or none |
+    /// | `aliquot_limiters_by_state` | gauge | `limit`, `state` | limiters in each [state](super::LimiterState): under a lease, by a floor, and so on |
     /// | `aliquot_waiting_tokens` | gauge | `limit` | tokens that callers are waiting for |
     /// | `aliquot_wait_seconds` | histogram | `limit` | waiting times of callers that were served; recorded when they are served |
     /// | `aliquot_lease_seconds` | gauge | `limit` | time that remains of a client's lease |
@@ -45,8 +45,8 @@ impl Watch {
                 gauge!("aliquot_limiters", "limit" => limit.clone(), "mode" => mode.as_str())
                     .set(limiters as f64);
             }
-            for (right, limiters) in figures.states {
-                gauge!("aliquot_standing_limiters", "limit" => limit.clone(), "right" => right.as_str())
+            for (state, limiters) in figures.states {
+                gauge!("aliquot_limiters_by_state", "limit" => limit.clone(), "state" => state.as_str())
                     .set(limiters as f64);
             }
             let waiting: u64 = own.map(|line| line.waiting).sum();

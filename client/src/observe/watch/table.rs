@@ -44,7 +44,7 @@ fn table<const N: usize>(
 
 impl Line {
     const HEADS: [&str; 10] = [
-        "NAME", "KEY", "MODE", "RIGHT", "RATE", "BURST", "LEVEL", "ADMITTED", "REFUSED", "WAITING",
+        "NAME", "KEY", "MODE", "STATE", "RATE", "BURST", "LEVEL", "ADMITTED", "REFUSED", "WAITING",
     ];
 
     fn cells(&self) -> [String; 10] {
