@@ -245,14 +245,14 @@ proptest! {
 struct Bench {
     clock: ManualClock,
     debouncer: Debouncer<Vec<u64>>,
-    told: mpsc::UnboundedReceiver<Vec<u64>>,
+    reported: mpsc::UnboundedReceiver<Vec<u64>>,
     key_state: Arc<Semaphore>,
 }
 
 impl Bench {
     fn new(rules: Rules) -> Self {
         let (clock, key_state) = (ManualClock::new(), Arc::new(Semaphore::new(1_000)));
-        let (tell, told) = mpsc::unbounded_channel();
+        let (tell, reported) = mpsc::unbounded_channel();
         let pass = Arc::clone(&key_state);
         let shared = Arc::new(clock.clone());
         let debouncer = Debouncer::spawn_with(rules, shared, move |batch| {
@@ -265,7 +265,7 @@ impl Bench {
         Self {
             clock,
             debouncer,
-            told,
+            reported,
             key_state,
         }
     }
@@ -291,9 +291,9 @@ async fn the_task_fires_when_the_clock_says_so() {
     bench.settle().await;
     bench.clock.advance(Duration::from_millis(QUIET - 1));
     bench.settle().await;
-    assert!(bench.told.try_recv().is_err());
+    assert!(bench.reported.try_recv().is_err());
     bench.clock.advance(Duration::from_millis(1));
-    assert_eq!(bench.told.recv().await, Some(vec![1, 2]));
+    assert_eq!(bench.reported.recv().await, Some(vec![1, 2]));
 }
 
 #[tokio::test]
@@ -311,11 +311,11 @@ async fn a_flush_waits_for_the_action_and_goes_on_without_its_caller() {
         }
     }
     bench.key_state.add_permits(1);
-    assert_eq!(bench.told.recv().await, Some(vec![1]));
+    assert_eq!(bench.reported.recv().await, Some(vec![1]));
     bench.key_state.add_permits(1);
     bench.debouncer.push(2).await.expect("it runs");
     bench.debouncer.flush().await;
-    assert_eq!(bench.told.try_recv().ok(), Some(vec![2]));
+    assert_eq!(bench.reported.try_recv().ok(), Some(vec![2]));
 }
 
 /// The value that is flushed was pushed while the action had the batch before it.
@@ -334,11 +334,11 @@ async fn a_flush_during_the_action_waits_for_the_next_action() {
             () = &mut flush => panic!("2 was not handled"),
             () = bench.settle() => {}
         }
-        assert_eq!(bench.told.try_recv().ok(), handled);
+        assert_eq!(bench.reported.try_recv().ok(), handled);
         bench.key_state.add_permits(1);
     }
     flush.await;
-    assert_eq!(bench.told.try_recv().ok(), Some(vec![2]));
+    assert_eq!(bench.reported.try_recv().ok(), Some(vec![2]));
 }
 
 #[tokio::test]
@@ -358,8 +358,8 @@ async fn a_push_waits_for_room_and_can_be_cancelled() {
     bench.key_state.add_permits(3);
     bench.debouncer.push(5).await.expect("room, at last");
     bench.debouncer.stop().await;
-    let told: Vec<_> = std::iter::from_fn(|| bench.told.try_recv().ok()).collect();
-    assert_eq!(told, [[1], [2], [5]]);
+    let reported: Vec<_> = std::iter::from_fn(|| bench.reported.try_recv().ok()).collect();
+    assert_eq!(reported, [[1], [2], [5]]);
 }
 
 #[tokio::test]
@@ -367,7 +367,7 @@ async fn a_stop_hands_over_the_rest_and_waits_for_it() {
     let mut bench = Bench::new(quiet());
     bench.debouncer.push(1).await.expect("it runs");
     bench.debouncer.clone().stop().await;
-    assert_eq!(bench.told.try_recv().ok(), Some(vec![1]));
+    assert_eq!(bench.reported.try_recv().ok(), Some(vec![1]));
     assert_eq!(bench.debouncer.try_push(2), Err(PushError::Stopped(2)));
     assert_eq!(bench.debouncer.push(2).await, Err(PushError::Stopped(2)));
     // Neither waits after the task has ended.
@@ -382,8 +382,8 @@ async fn dropping_the_last_handle_loses_only_discarded_values() {
     bench.debouncer.discard();
     bench.debouncer.push(2).await.expect("it runs");
     drop(bench.debouncer);
-    assert_eq!(bench.told.recv().await, Some(vec![2]));
-    assert_eq!(bench.told.recv().await, None);
+    assert_eq!(bench.reported.recv().await, Some(vec![2]));
+    assert_eq!(bench.reported.recv().await, None);
 }
 
 #[tokio::test]

@@ -235,33 +235,33 @@ fn figures(decision: &Decision<Receipt>) -> (u64, u64) {
 /// Four threads take all tokens of a limit that makes none. If each admission has the figures of its own swap, each
 /// number of remaining tokens occurs once.
 fn each_remaining_is_told_once(tokens: u64, decide: impl Fn() -> Decision<()> + Sync) {
-    let told = std::thread::scope(|scope| {
+    let state = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut told = Vec::new();
+                    let mut state = Vec::new();
                     loop {
                         let decision = decide();
                         let left = decision.info.expect("there is a limit").remaining;
                         match decision.outcome {
-                            Ok(()) => told.push(left),
-                            Err(_) => return (told, left),
+                            Ok(()) => state.push(left),
+                            Err(_) => return (state, left),
                         }
                     }
                 })
             })
             .collect();
         let threads = threads.into_iter().map(|thread| thread.join());
-        let threads = threads.map(|told| told.expect("no panic"));
-        threads.fold(Vec::new(), |mut all, (told, last)| {
+        let threads = threads.map(|state| state.expect("no panic"));
+        threads.fold(Vec::new(), |mut all, (state, last)| {
             assert_eq!(last, 0, "a refusal found nothing");
-            all.extend(told);
+            all.extend(state);
             all
         })
     });
-    let mut told = told;
-    told.sort_unstable();
-    assert!(told.into_iter().eq(0..tokens));
+    let mut state = state;
+    state.sort_unstable();
+    assert!(state.into_iter().eq(0..tokens));
 }
 
 #[test]
@@ -296,22 +296,22 @@ fn each_decision_has_the_figures_that_it_left_itself() {
 #[test]
 fn a_decision_on_a_permit_tells_what_it_left() {
     let limiter = Limiter::local_permits(3).expect("permits");
-    let told = || {
+    let state = || {
         let decision = limiter.decide_permit();
         let info = decision.info.expect("there is a limit");
         assert_eq!((info.limit, info.window, info.reset), (3, None, None));
         (decision.outcome.ok(), info.remaining)
     };
-    let (first, left) = told();
+    let (first, left) = state();
     assert_eq!((first.is_some(), left), (true, 2));
-    let held = [told(), told()];
+    let held = [state(), state()];
     assert_eq!(held.each_ref().map(|(_, left)| *left), [1, 0]);
-    let (none, left) = told();
+    let (none, left) = state();
     assert_eq!((none.is_none(), left), (true, 0));
     drop(first);
-    assert_eq!(told().1, 0);
+    assert_eq!(state().1, 0);
     drop(held);
-    assert_eq!(told().1, 2);
+    assert_eq!(state().1, 2);
 }
 
 #[test]
@@ -321,30 +321,30 @@ fn several_limits_answer_with_the_one_that_decides() {
     };
     let (wide, narrow, slow) = (limiter(100, 50), limiter(10, 5), limiter(1, 8));
     let limits = Combined::of([("wide", &wide), ("narrow", &narrow), ("slow", &slow)]);
-    let told = |n| {
+    let state = |n| {
         let decision = limits.decide(n);
         let (name, LimitInfo { remaining, .. }) = decision.info.expect("all are known");
         let refused = decision.outcome.err().map(|no| (no.limit, no.refused));
         (name, remaining, refused)
     };
     // The fewest tokens left.
-    assert_eq!(told(2), ("narrow", 3, None));
+    assert_eq!(state(2), ("narrow", 3, None));
     // `narrow` refuses, and `wide` before it is as if it had not been asked.
     let refused = Refused {
         retry_after: Some(Duration::from_millis(200)),
         ..Refused::from(Reason::Throttled)
     };
-    assert_eq!(told(5), ("narrow", 3, Some(("narrow", refused))));
+    assert_eq!(state(5), ("narrow", 3, Some(("narrow", refused))));
     assert_eq!(wide.decide(0).info.map(|info| info.remaining), Some(48));
     // Both refuse, and `slow` for longer.
-    let (name, remaining, refused) = told(7);
+    let (name, remaining, refused) = state(7);
     let (limit, refused) = refused.expect("neither has as many");
     assert_eq!((name, limit, remaining), ("narrow", "narrow", 3));
     assert!(refused.is_never());
-    assert_eq!(told(3), ("narrow", 0, None));
-    assert_eq!(told(1).0, "narrow");
-    assert_eq!(told(4).2.map(|(limit, _)| limit), Some("slow"));
-    assert_eq!((told(4).0, told(4).1), ("slow", 3));
+    assert_eq!(state(3), ("narrow", 0, None));
+    assert_eq!(state(1).0, "narrow");
+    assert_eq!(state(4).2.map(|(limit, _)| limit), Some("slow"));
+    assert_eq!((state(4).0, state(4).1), ("slow", 3));
 }
 
 #[test]

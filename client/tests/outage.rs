@@ -351,20 +351,20 @@ fn an_invalid_rule_is_named() {
 fn an_outage_is_logged_once_a_minute_with_its_cause() {
     simulate(async {
         let _client = client("lost:7001", DefaultRule::Deny, AFTER);
-        let told = |secs: u64| async move {
+        let reported = |secs: u64| async move {
             tokio::time::sleep(Duration::from_secs(secs)).await;
             Ear::get().warnings("lost:7001")
         };
-        assert_eq!(told(2).await.len(), 0);
-        let warnings = told(8).await;
+        assert_eq!(reported(2).await.len(), 0);
+        let warnings = reported(8).await;
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         let cause = &warnings[0];
         assert!(
             cause.contains("no session") && cause.contains("no route"),
             "{cause}"
         );
-        assert_eq!(told(50).await.len(), 1);
-        assert_eq!(told(10).await.len(), 2);
-        assert_eq!(told(240).await.len(), 6);
+        assert_eq!(reported(50).await.len(), 1);
+        assert_eq!(reported(10).await.len(), 2);
+        assert_eq!(reported(240).await.len(), 6);
     });
 }

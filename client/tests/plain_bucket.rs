@@ -205,8 +205,8 @@ impl Pair {
                     Mode::Enforce | Mode::Freeze => most,
                 };
                 let act_at = self.take(n, self.decision(n, most.as_nanos()));
-                let said = reserved.as_ref().map(Reservation::act_at);
-                prop_assert_eq!(said.map_err(|refused| *refused), act_at);
+                let reserved_at = reserved.as_ref().map(Reservation::act_at);
+                prop_assert_eq!(reserved_at.map_err(|refused| *refused), act_at);
                 self.held
                     .extend(reserved.ok().map(|taken| (taken, self.now)));
             }

@@ -121,8 +121,9 @@ fn cached_refusals_end_after_their_wait() {
         let began = HostClock.now();
         for _ in 0..10 {
             let refused = limiter.try_acquire(1).map(|_| Duration::ZERO);
-            let said = refused.unwrap_or_else(|refused| refused.retry_after.expect("it is made"));
-            assert!(said <= Duration::from_millis(70), "{said:?}");
+            let retry_wait =
+                refused.unwrap_or_else(|refused| refused.retry_after.expect("it is made"));
+            assert!(retry_wait <= Duration::from_millis(70), "{retry_wait:?}");
         }
         // A request after the wait is admitted at once, and not refused a few times first.
         while HostClock.now().since(began) < Span::from_millis(150) {

@@ -381,7 +381,7 @@ async fn permits_are_never_more_in_flight_than_there_are() {
 }
 
 /// Returns what is left and the milliseconds until nothing is used.
-fn told(limit: &impl Combine, ms: u64) -> (u64, u128) {
+fn describe(limit: &impl Combine, ms: u64) -> (u64, u128) {
     let info = limit.info_at(at(ms)).expect("a limit");
     (info.remaining, info.reset.expect("a time").as_millis())
 }
@@ -389,26 +389,26 @@ fn told(limit: &impl Combine, ms: u64) -> (u64, u128) {
 #[test]
 fn windows_tell_what_is_left_and_when_they_are_empty() {
     let fixed = FixedWindow::new(10, SECOND).expect("a window");
-    assert_eq!(told(&fixed, 5_000), (10, 0));
+    assert_eq!(describe(&fixed, 5_000), (10, 0));
     fixed.try_acquire_at(3, at(5_100)).expect("room");
-    assert_eq!(told(&fixed, 5_400), (7, 600));
-    assert_eq!(told(&fixed, 6_000), (10, 0));
+    assert_eq!(describe(&fixed, 5_400), (7, 600));
+    assert_eq!(describe(&fixed, 6_000), (10, 0));
 
     let log = SlidingLog::new(10, SECOND).expect("a log");
-    assert_eq!(told(&log, 5_000), (10, 0));
+    assert_eq!(describe(&log, 5_000), (10, 0));
     log.try_acquire_at(3, at(5_000)).expect("room");
     log.try_acquire_at(5, at(5_500)).expect("room");
-    assert_eq!(told(&log, 5_600), (2, 900));
-    assert_eq!(told(&log, 5_999), (2, 501));
-    assert_eq!(told(&log, 6_000), (5, 500));
-    assert_eq!(told(&log, 6_500), (10, 0));
+    assert_eq!(describe(&log, 5_600), (2, 900));
+    assert_eq!(describe(&log, 5_999), (2, 501));
+    assert_eq!(describe(&log, 6_000), (5, 500));
+    assert_eq!(describe(&log, 6_500), (10, 0));
 
     let counter = SlidingCounter::new(10, SECOND).expect("a counter");
-    assert_eq!(told(&counter, 5_000), (10, 0));
+    assert_eq!(describe(&counter, 5_000), (10, 0));
     counter.try_acquire_at(4, at(5_000)).expect("room");
-    assert_eq!(told(&counter, 5_500), (6, 1_500));
-    assert_eq!(told(&counter, 6_500), (8, 500));
-    assert_eq!(told(&counter, 7_000), (10, 0));
+    assert_eq!(describe(&counter, 5_500), (6, 1_500));
+    assert_eq!(describe(&counter, 6_500), (8, 500));
+    assert_eq!(describe(&counter, 7_000), (10, 0));
 }
 
 /// A pacer among several limits does not wait, and gives the last turns back.
@@ -418,12 +418,12 @@ fn a_pacer_combines_with_other_limits() {
     let info = pacer.info_at(at(5_000)).expect("a limit");
     assert_eq!((info.limit, info.window, info.remaining), (10, Some(1), 1));
     let taken = pacer.take_at(3, at(5_000)).expect("due now");
-    assert_eq!(told(&pacer, 5_100), (0, 200));
+    assert_eq!(describe(&pacer, 5_100), (0, 200));
     let refused = pacer.take_at(1, at(5_100)).expect_err("not due");
     assert_eq!(refused.retry_after, Some(Duration::from_millis(200)));
     assert_eq!(pacer.peek_at(1, at(5_100)), Err(refused));
     assert_eq!(pacer.put_back_at(&taken, 2, at(5_100)), 2);
-    assert_eq!(told(&pacer, 5_100), (1, 0));
+    assert_eq!(describe(&pacer, 5_100), (1, 0));
     assert_eq!(pacer.put_back_at(&taken, 1, at(5_100)), 0, "not the last");
     assert!(pacer.take_at(1, at(5_100)).is_ok());
     // Whole intervals apart, for every caller.

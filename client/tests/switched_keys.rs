@@ -185,8 +185,8 @@ fn whatever_is_asked<K: Borrow<Keyed>>(
             (expected.mode, expected.mode_stats)
         );
         prop_assert_eq!(store.mode_stats(), expected.mode_stats);
-        let told: u64 = component.reasons.iter().map(|(_, count)| count).sum();
-        prop_assert_eq!(told, expected.refused);
+        let refusals: u64 = component.reasons.iter().map(|(_, count)| count).sum();
+        prop_assert_eq!(refusals, expected.refused);
     }
     Ok(())
 }

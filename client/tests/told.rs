@@ -65,24 +65,25 @@ fn of_refusals_the_first_of_each_reason_is_told_and_then_a_sample() {
         }
         let _ = limiter.try_acquire(5);
     });
-    let told = ear.0.lock().expect("no panic").clone();
+    let events = ear.0.lock().expect("no panic").clone();
     let reasons = |word: &str| {
-        told.iter()
+        events
+            .iter()
             .filter(|text| text.contains(&format!("reason=\"{word}\"")))
             .count()
     };
     // 29 refusals: the first, the eleventh and the twenty-first.
     assert_eq!(
-        (reasons("throttled"), reasons("exceeds_burst"), told.len()),
+        (reasons("throttled"), reasons("exceeds_burst"), events.len()),
         (3, 1, 4)
     );
     assert!(
-        told[0].contains("limit=\"mails\"") && told[0].contains("one_of=1 "),
+        events[0].contains("limit=\"mails\"") && events[0].contains("one_of=1 "),
         "{}",
-        told[0]
+        events[0]
     );
-    assert!(told[0].contains("retry_after_ms=1000"), "{}", told[0]);
-    assert!(told[1].contains("one_of=10 "), "{}", told[1]);
+    assert!(events[0].contains("retry_after_ms=1000"), "{}", events[0]);
+    assert!(events[1].contains("one_of=10 "), "{}", events[1]);
     let figures = &watch.figures()[0];
     assert_eq!(
         figures.reasons,
@@ -108,9 +109,9 @@ fn a_limit_that_is_not_set_up_is_logged_at_the_first_request_and_then_seldom() {
             assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
         }
     });
-    let told = ear.0.lock().expect("no panic").clone();
-    assert_eq!(told.len(), 2, "{told:?}");
-    for text in told {
+    let events = ear.0.lock().expect("no panic").clone();
+    assert_eq!(events.len(), 2, "{events:?}");
+    for text in events {
         assert!(text.contains("limit=\"share\""), "{text}");
         assert!(text.contains("not set up"), "{text}");
     }

@@ -22,8 +22,8 @@ fn append_and_flush(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let items = (next..next + batch).map(entry).collect();
                 next += batch;
-                let (told, wait) = channel();
-                disk.append(items, Box::new(move |result| drop(told.send(result))));
+                let (sender, wait) = channel();
+                disk.append(items, Box::new(move |result| drop(sender.send(result))));
                 wait.recv().expect("a Done").expect("a disk that works");
                 if next % LOG_ENTRIES_MAX < batch {
                     let marker = ("purged", Bytes::copy_from_slice(&next.to_be_bytes()));

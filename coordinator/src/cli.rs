@@ -181,7 +181,7 @@ fn dispatch(cli: Cli, out: Out, serve: Serve) -> Result<ExitCode, Failure> {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "aliquot", &mut script);
-            out.say(String::from_utf8_lossy(&script).trim_end());
+            out.print(String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }
         // `demo` has exit codes of its own, which report its verdict.

@@ -44,7 +44,7 @@ use runner::Runner;
 use std::future::Future;
 use verdict::Ruling;
 
-/// Runs a demo and shows it on `screen`. It ends early when `interrupted` resolves. `told` is called
+/// Runs a demo and shows it on `screen`. It ends early when `interrupted` resolves. `on_report` is called
 /// with the report once there is one.
 ///
 /// This must be awaited on a thread that lives until it is done, preferably the main one: the child
@@ -59,7 +59,7 @@ pub async fn run(
     clock: SharedClock,
     screen: Screen,
     interrupted: impl Future<Output = ()>,
-    told: impl FnOnce(&Report),
+    on_report: impl FnOnce(&Report),
 ) -> Result<Report, DemoError> {
     tokio::pin!(interrupted);
     let afterwards = plan.afterwards;
@@ -71,7 +71,7 @@ pub async fn run(
     };
     match &outcome {
         Ok(report) => {
-            told(report);
+            on_report(report);
             if afterwards == Afterwards::Keep {
                 runner.say_how_to_talk();
                 interrupted.await;

@@ -63,9 +63,9 @@ async fn a_set_of_budgets_is_written_in_one_entry_and_a_retry_writes_nothing() {
     let diff = pb::DiffBudgetsRequest {
         budgets: changed.iter().map(Into::into).collect(),
     };
-    let told = outcome(client.diff_budgets(diff).await.unwrap());
-    let [difference] = &told.differences[..] else {
-        panic!("{told:?}");
+    let outcome_found = outcome(client.diff_budgets(diff).await.unwrap());
+    let [difference] = &outcome_found.differences[..] else {
+        panic!("{outcome_found:?}");
     };
     assert_eq!(
         difference.before.as_ref().unwrap().rate,
@@ -98,13 +98,17 @@ async fn one_wrong_budget_keeps_the_whole_set_out() {
             ..BudgetDraft::default()
         },
     ];
-    let told = client.apply_budgets(apply(1, pb::Mode::Commit, &set)).await;
-    let told = outcome(told.unwrap());
-    let indices: Vec<_> = told.refusals.iter().map(|refusal| refusal.index).collect();
+    let outcome_found = client.apply_budgets(apply(1, pb::Mode::Commit, &set)).await;
+    let outcome_found = outcome(outcome_found.unwrap());
+    let indices: Vec<_> = outcome_found
+        .refusals
+        .iter()
+        .map(|refusal| refusal.index)
+        .collect();
     assert_eq!(indices, [1, 2, 3]);
-    assert_eq!(told.refusals[2].errors[0].field, "zone");
+    assert_eq!(outcome_found.refusals[2].errors[0].field, "zone");
     assert!(
-        told.refusals[0].errors[0]
+        outcome_found.refusals[0].errors[0]
             .to_string()
             .contains("rate = \"100 parsecs\"")
     );

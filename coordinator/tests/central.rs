@@ -57,8 +57,8 @@ fn over(admitted: &[Admission], per_sec: f64, burst: f64) -> Option<String> {
         within.zip(1..).find_map(|(last, count)| {
             let span = last.decided_at.since(from).nanos() as f64 / 1e9;
             let most = per_sec * 1.001 * span + burst;
-            let said = || format!("{count} in {span} s, where {most} are allowed");
-            (f64::from(count) > most + 1e-6).then(said)
+            let describe_excess = || format!("{count} in {span} s, where {most} are allowed");
+            (f64::from(count) > most + 1e-6).then(describe_excess)
         })
     })
 }
@@ -142,9 +142,9 @@ async fn is_passed_on_twice(place: &Place) -> bool {
         retry_policy: RetryPolicy::Once,
         route: Route::Forwarded,
     };
-    let told = peer.forward(AskForward::new(ask).to_message()).await;
-    let told = DecisionReply::from_message(told.unwrap().into_inner()).unwrap();
-    !matches!(told.outcome, Outcome::Moved { home: Some(_) })
+    let reply = peer.forward(AskForward::new(ask).to_message()).await;
+    let reply = DecisionReply::from_message(reply.unwrap().into_inner()).unwrap();
+    !matches!(reply.outcome, Outcome::Moved { home: Some(_) })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -205,8 +205,8 @@ async fn a_home_tells_that_a_spent_quota_comes_back_with_the_next_period() {
         }
     };
     let is_central = |limiter: &Limiter| {
-        let told = limiter.info_at(HostClock.now());
-        limiter.whole_limit().is_some() && told.is_none()
+        let reply = limiter.info_at(HostClock.now());
+        limiter.whole_limit().is_some() && reply.is_none()
     };
     wait_for("central mode", async || {
         want();

@@ -43,9 +43,9 @@ impl Node {
     }
 
     async fn json(&self, arguments: &[&str]) -> serde_json::Value {
-        let said = self.run(&[arguments, &["--json"]].concat(), "").await;
-        assert_eq!(said.code, 0, "{}", said.err);
-        serde_json::from_str(&said.out).unwrap()
+        let message = self.run(&[arguments, &["--json"]].concat(), "").await;
+        assert_eq!(message.code, 0, "{}", message.err);
+        serde_json::from_str(&message.out).unwrap()
     }
 }
 
@@ -204,13 +204,13 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
     let before = node.fake.entries();
     let kind = "key: b\nrate: 1/s\n---\nkey: calls\nconcurrency: 3\n";
     let kind = node.run(&["budget", "apply", "-"], kind).await;
-    let told = "refused; nothing was changed:\n  standard input:4, budget \"calls\": kind = ";
-    check(&kind, 1, &[], &[told]);
+    let expected = "refused; nothing was changed:\n  standard input:4, budget \"calls\": kind = ";
+    check(&kind, 1, &[], &[expected]);
     let yaml = node.run(&["budget", "apply", "-"], "key: [").await;
     check(&yaml, 2, &[], &["standard input is not YAML"]);
     let empty = node.run(&["budget", "apply", "-"], "").await;
     check(&empty, 2, &[], &["standard input holds no budget"]);
-    for (input, said) in [
+    for (input, message) in [
         (
             "key: a\nrate: 1/s\nfloor: 3\n",
             "standard input:3, budget \"a\": floor = \"3\": must be `{ rate, burst }` with `rate`, `{ permits }` with `concurrency`",
@@ -222,7 +222,7 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
         ("key: a\nkey: b\n", "duplicate mapping key: key\n"),
     ] {
         let refused = node.run(&["budget", "apply", "-"], input).await;
-        check(&refused, 2, &[], &[said]);
+        check(&refused, 2, &[], &[message]);
     }
     let dir = tempfile::tempdir().unwrap();
     let toml = dir.path().join("budgets.toml");
@@ -236,7 +236,7 @@ async fn a_budget_file_that_is_wrong_changes_nothing_and_is_explained() {
 
 #[tokio::test]
 async fn a_number_that_is_not_whole_is_told_as_it_is_written() {
-    for (input, said) in [
+    for (input, message) in [
         (
             "key: a\nrate: .inf\n",
             "standard input:2, budget \"a\": rate = \".inf\": must be a rate of 0/s, or from 1 per 10 days",
@@ -251,7 +251,7 @@ async fn a_number_that_is_not_whole_is_told_as_it_is_written() {
         ),
     ] {
         let refused = run(&["budget", "apply", "-"], input).await;
-        check(&refused, 2, &[], &[said]);
+        check(&refused, 2, &[], &[message]);
     }
 }
 
@@ -301,8 +301,9 @@ async fn any_number_of_budgets_is_applied_in_sets_and_listed_in_pages() {
         many(1..5_000, "6/s")
     );
     let wrong = node.run(&["budget", "apply", "-"], &wrong).await;
-    let told = "refused; nothing was changed:\n  standard input:5000, budget \"many/0\": kind = ";
-    check(&wrong, 1, &[], &[told]);
+    let expected =
+        "refused; nothing was changed:\n  standard input:5000, budget \"many/0\": kind = ";
+    check(&wrong, 1, &[], &[expected]);
     assert_eq!(node.fake.entries(), before);
 }
 
@@ -335,15 +336,15 @@ async fn an_apply_that_is_interrupted_says_how_much_is_made_and_goes_on_when_it_
     let id = child.id().and_then(|id| i32::try_from(id).ok());
     kill_process(id.and_then(Pid::from_raw).unwrap(), Signal::INT).unwrap();
     let output = child.wait_with_output().await.unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
     // The second answer may not have arrived.
-    let told = |made: u32| format!("interrupted\n{made} of 5000 changes were made;");
+    let expected = |made: u32| format!("interrupted\n{made} of 5000 changes were made;");
     assert!(
         [1_024, 2_048]
             .iter()
-            .any(|made| said.contains(&told(*made))),
-        "{said}"
+            .any(|made| message.contains(&expected(*made))),
+        "{message}"
     );
     node.fake.lose_leader_after(u64::MAX);
     let rest = node.run(&["budget", "apply", file], "").await;
@@ -389,12 +390,12 @@ async fn the_cluster_is_shown_and_changed() {
     assert_eq!(node.fake.changes().len(), 2);
     for order in ["promote", "remove"] {
         let refused = node.run(&["cluster", order, "9"], "").await;
-        let told = "node 9 is no member; nothing was changed";
-        check(&refused, 1, &[], &[told]);
+        let expected = "node 9 is no member; nothing was changed";
+        check(&refused, 1, &[], &[expected]);
     }
     let unknown = node.run(&["cluster", "remove", "node-9:7101"], "").await;
-    let told = "no member has the address node-9:7101; nothing was changed";
-    check(&unknown, 1, &[], &[told]);
+    let expected = "no member has the address node-9:7101; nothing was changed";
+    check(&unknown, 1, &[], &[expected]);
     let promoted = node.run(&["cluster", "promote", "node-2:7101"], "").await;
     check(&promoted, 0, &["Node 2 has a vote."], &[]);
     let named = node.run(&["cluster", "promote", "node-2"], "").await;
@@ -456,17 +457,17 @@ async fn every_endpoint_is_tried_and_an_unreachable_cluster_has_its_own_exit_cod
     );
     for tokens in ["0", "1e3", "12345678901234567890123"] {
         let none = run(&["check", "a", "-n", tokens], "").await;
-        let told = format!(
+        let expected = format!(
             "invalid value '{tokens}' for '--tokens <N>': must be a whole number from 1 to 18446744073709551615"
         );
-        check(&none, 2, &[], &[&told]);
+        check(&none, 2, &[], &[&expected]);
     }
     let few = run(&["top", "-n", "1e3"], "").await;
-    let told = "invalid value '1e3' for '--keys <KEYS>': must be a whole number from 1 to 1024";
-    check(&few, 2, &[], &[told]);
+    let expected = "invalid value '1e3' for '--keys <KEYS>': must be a whole number from 1 to 1024";
+    check(&few, 2, &[], &[expected]);
     let empty = run(&["top", "--endpoint", "a:1,,b:1"], "").await;
-    let told = "invalid value 'a:1,,b:1' for '--endpoint <HOST:PORT>': \"\" must be HOST:PORT";
-    check(&empty, 2, &[], &[told]);
+    let expected = "invalid value 'a:1,,b:1' for '--endpoint <HOST:PORT>': \"\" must be HOST:PORT";
+    check(&empty, 2, &[], &[expected]);
     let ca = run(&["cluster", "status", "--tls-ca", "/nowhere/ca.pem"], "").await;
     check(&ca, 2, &[], &["--tls-ca = /nowhere/ca.pem cannot be read"]);
     let key = run(&["cluster", "status", "--tls-cert", "x.pem"], "").await;

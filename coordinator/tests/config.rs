@@ -14,11 +14,11 @@ fn sources(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources 
     sources.file("node.toml", file);
     let env = env.iter().map(|&(name, text)| (name.into(), text.into()));
     sources.env(env);
-    let mut said = Flags::default();
+    let mut flags = Flags::default();
     for (key, text) in flags {
-        assert!(said.say(key, text), "{key}");
+        assert!(flags.add(key, text), "{key}");
     }
-    sources.flags(said);
+    sources.flags(flags);
     sources
 }
 
@@ -29,10 +29,10 @@ fn load(file: &str) -> Result<Loaded, Problems> {
 #[track_caller]
 fn check_refused(file: &str, expect: &[&str]) {
     let problems = load(file).expect_err("it must be refused");
-    let said: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
-    assert_eq!(said.len(), expect.len(), "{said:#?}");
-    for (said, expect) in said.iter().zip(expect) {
-        assert!(said.contains(expect), "{said}\nlacks {expect}");
+    let flags: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
+    assert_eq!(flags.len(), expect.len(), "{flags:#?}");
+    for (flags, expect) in flags.iter().zip(expect) {
+        assert!(flags.contains(expect), "{flags}\nlacks {expect}");
     }
 }
 
@@ -165,17 +165,17 @@ fn an_empty_item_of_a_list_is_refused_and_an_empty_list_is_not() {
         " ,127.0.0.1:7101",
     ] {
         let items = text.matches(',').count() + 1;
-        let told = empty(&[("ALIQUOT_CLUSTER_PEERS", text)], &[]);
+        let reported = empty(&[("ALIQUOT_CLUSTER_PEERS", text)], &[]);
         let value = format!("{:?}", text.trim());
         let begin =
             format!("cluster.peers = {value} (ALIQUOT_CLUSTER_PEERS) has an empty item, number ");
-        assert!(told.starts_with(&begin), "{told}");
+        assert!(reported.starts_with(&begin), "{reported}");
         let end = format!(" of {items}: each must be HOST:PORT");
-        assert!(told.ends_with(&end), "{told}");
-        let told = empty(&[], &[("cluster.peers", text)]);
+        assert!(reported.ends_with(&end), "{reported}");
+        let reported = empty(&[], &[("cluster.peers", text)]);
         assert!(
-            told.contains("(--cluster-peers) has an empty item"),
-            "{told}"
+            reported.contains("(--cluster-peers) has an empty item"),
+            "{reported}"
         );
     }
     check_refused(

@@ -60,13 +60,13 @@ fn apart<T>(does: impl FnOnce() -> T) -> T {
 #[track_caller]
 fn check(data: &Path, flags: &[&str], code: i32, part: &str) {
     let output = serve(data, flags);
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().last().unwrap_or_default();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let last = printed.lines().last().unwrap_or_default();
     assert!(
         last.starts_with("aliquot: ") && last.contains(part),
-        "{said}"
+        "{printed}"
     );
-    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert_eq!(output.status.code(), Some(code), "{printed}");
 }
 
 /// Creates a stamped directory of the cluster, as a node leaves it. Returns its path and the contents
@@ -190,11 +190,11 @@ fn the_last_line_of_a_log_in_json_is_json() {
     let taken = listener.local_addr().unwrap().to_string();
     let output = serve(&data, &["--listen", &taken, "--log-format", "json"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
-    assert_eq!(last["level"], "ERROR", "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let last: serde_json::Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+    assert_eq!(last["level"], "ERROR", "{printed}");
     let message = last["fields"]["message"].as_str().unwrap();
-    assert!(message.contains(&taken), "{said}");
+    assert!(message.contains(&taken), "{printed}");
 }
 
 /// Runs a command that ends with an error of its configuration. Returns its exit code, and level and message of each
@@ -209,9 +209,9 @@ fn lines_in_json(args: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, Vec
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = apart(|| command.spawn()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     let mut lines = Vec::new();
-    for line in said.lines() {
+    for line in printed.lines() {
         let line: serde_json::Value = serde_json::from_str(line)
             .unwrap_or_else(|error| panic!("{args:?}: {line:?} is not JSON: {error}"));
         let message = line["fields"]["message"].as_str().unwrap();

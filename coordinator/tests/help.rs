@@ -110,15 +110,15 @@ async fn every_field_of_a_budget_is_explained_in_help_and_in_the_guide() {
         .keys()
         .map(String::as_str)
         .collect();
-    let said = run(&["budget", "explain-format", "--json"], "").await;
-    let said: Vec<BTreeMap<String, Option<String>>> = serde_json::from_str(&said.out).unwrap();
-    let named: BTreeSet<&str> = said
+    let output = run(&["budget", "explain-format", "--json"], "").await;
+    let output: Vec<BTreeMap<String, Option<String>>> = serde_json::from_str(&output.out).unwrap();
+    let named: BTreeSet<&str> = output
         .iter()
         .filter_map(|it| it["field"].as_deref())
         .collect();
     assert_eq!(named, known);
     let guide = include_str!("../../docs/guide/budgets.md");
-    for field in &said {
+    for field in &output {
         let cell = |name: &str| field[name].as_deref().unwrap_or("–");
         let [name, written, default] = ["field", "written_as", "default"].map(cell);
         let row = format!("| `{name}` | {written} | {default} | {} |", cell("meaning"));

@@ -160,8 +160,8 @@ async fn check_told(address: SocketAddr, flags: &[&Path], expect: &str) {
         for (flag, file) in ["--tls-ca", "--tls-cert", "--tls-key"].iter().zip(flags) {
             words.extend([*flag, file.to_str().unwrap()]);
         }
-        let said = program::run(&words, "").await;
-        program::check(&said, 3, &[], &[&address, expect]);
+        let output = program::run(&words, "").await;
+        program::check(&output, 3, &[], &[&address, expect]);
     }
 }
 

@@ -564,8 +564,13 @@ async fn the_service_tells_its_health_to_callers_with_a_certificate() {
         }
         // No node runs yet.
         for service in ["", "ratelimit"] {
-            let told = soon("health", health(ports.grpc(), Some(known.clone()), service)).await;
-            assert_eq!(told.unwrap(), ServingStatus::NotServing, "{service:?}");
+            let health_found =
+                soon("health", health(ports.grpc(), Some(known.clone()), service)).await;
+            assert_eq!(
+                health_found.unwrap(),
+                ServingStatus::NotServing,
+                "{service:?}"
+            );
         }
         let _node = node(ports.node(), dir.path());
         for service in ["", "ratelimit"] {

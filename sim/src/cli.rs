@@ -156,8 +156,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Verdict::Fail => 1,
             Verdict::Unknown => 3,
         }),
-        Err(Usage(said)) => {
-            warn(&said);
+        Err(Usage(message)) => {
+            warn(&message);
             ExitCode::from(2)
         }
     }

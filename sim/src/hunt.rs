@@ -39,7 +39,7 @@ impl Objective {
 
     /// Returns the figure in words.
     #[must_use]
-    pub fn told(self, value: f64) -> String {
+    pub fn format_value(self, value: f64) -> String {
         match self {
             Self::Lost => format!("greatest loss without faults: {:.2} %", 100.0 * value),
             Self::Recovery => format!("longest recovery: {value:.3} s"),

@@ -16,8 +16,8 @@ fn first(text: &str) -> SeedResult {
 
 #[track_caller]
 fn fails(result: &SeedResult, by: &str) {
-    let told = result.failures.iter().any(|failure| failure.contains(by));
-    assert!(result.verdict == Verdict::Fail && told, "{result:?}");
+    let is_noted = result.failures.iter().any(|failure| failure.contains(by));
+    assert!(result.verdict == Verdict::Fail && is_noted, "{result:?}");
 }
 
 #[test]

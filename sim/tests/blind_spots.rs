@@ -96,8 +96,8 @@ fn a_replay_has_the_faults_of_its_seed() {
             .args(["replay", "swarm", "--seed", &seed.to_string()])
             .output()
             .expect("the program runs");
-        let said = String::from_utf8(output.stdout).expect("it speaks UTF-8");
-        let lines: Vec<serde_json::Value> = said
+        let printed = String::from_utf8(output.stdout).expect("it speaks UTF-8");
+        let lines: Vec<serde_json::Value> = printed
             .lines()
             .map(|line| serde_json::from_str(line).expect("it is JSON"))
             .collect();

@@ -89,8 +89,8 @@ fn look(browser: &Path, page: &Path, scheme: u8) -> (String, Vec<String>) {
         .stdin(Stdio::null())
         .output()
         .expect("the browser runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let console = said.lines().filter(|line| line.contains(":CONSOLE:"));
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let console = printed.lines().filter(|line| line.contains(":CONSOLE:"));
     (
         String::from_utf8_lossy(&output.stdout).into_owned(),
         console.map(str::to_owned).collect(),

@@ -14,11 +14,11 @@ fn program(folder: &Path, arguments: &[&str]) -> Output {
 #[track_caller]
 fn check(folder: &Path, arguments: &[&str], code: i32, says: &str) {
     let output = program(folder, arguments);
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {printed}");
     assert!(
-        said.contains(says),
-        "{arguments:?} did not say {says:?} but {said}"
+        printed.contains(says),
+        "{arguments:?} did not say {says:?} but {printed}"
     );
 }
 
@@ -163,10 +163,10 @@ fn a_table_is_for_people_and_json_for_programs() {
         Path::new("."),
         &["run", "calm", "--seeds", "0..2", "--json"],
     );
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
-    assert_eq!(said[0]["verdict"], "pass");
-    assert_eq!(said[0]["seeds"].as_array().map(Vec::len), Some(2));
-    assert_eq!(said[0]["seeds"][0]["keys"][0]["key"], "reads");
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(printed[0]["verdict"], "pass");
+    assert_eq!(printed[0]["seeds"].as_array().map(Vec::len), Some(2));
+    assert_eq!(printed[0]["seeds"][0]["keys"][0]["key"], "reads");
 }
 
 #[test]
@@ -235,8 +235,8 @@ fn a_sweep_runs_every_combination() {
     let folder = Path::new(".");
     let grid = ["topology.nodes=1,3", "--set", "budget.rate=100/s,200/s"];
     let output = program(folder, &sweep(&[&grid[..], &["--json"]].concat()));
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
-    let sets: Vec<String> = said
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let sets: Vec<String> = printed
         .as_array()
         .expect("a list")
         .iter()
@@ -258,7 +258,7 @@ fn a_sweep_runs_every_combination() {
     );
     // Twice the limit is admitted of twice the limit.
     let admitted = |index: usize| {
-        let of = &said[index]["seeds"][0]["figures"]["admitted"];
+        let of = &printed[index]["seeds"][0]["figures"]["admitted"];
         of.as_f64().expect("a number")
     };
     let ratio = admitted(3) / admitted(2);

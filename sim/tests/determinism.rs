@@ -12,9 +12,9 @@ fn trace(scenario: &str, seed: u64) -> String {
         .args(["replay", scenario, "--hash", "--seed", &seed.to_string()])
         .output()
         .expect("the program runs");
-    let said = String::from_utf8(output.stdout).expect("it speaks UTF-8");
-    assert!(said.contains("\"trace\""), "{said}");
-    said
+    let printed = String::from_utf8(output.stdout).expect("it speaks UTF-8");
+    assert!(printed.contains("\"trace\""), "{printed}");
+    printed
 }
 
 #[test]

@@ -18,11 +18,11 @@ rate = \"50/s\"
 
 #[track_caller]
 fn check(text: &str, expect: &Expect) {
-    let said = match Scenario::parse("mine", text, None) {
+    let message = match Scenario::parse("mine", text, None) {
         Ok(_) => "it is well".to_owned(),
         Err(problems) => problems.to_string(),
     };
-    expect.assert_eq(&said);
+    expect.assert_eq(&message);
 }
 
 /// Checks the valid scenario with one text replaced.
@@ -274,9 +274,12 @@ fn the_zone_of_a_quota_is_in_the_database() {
     );
     let wrong = WHOLE.replace("rate = \"100/s\"", &quota("Europe/Berlinn"));
     let problems = Scenario::parse("mine", &wrong, None).expect_err("there is no such zone");
-    let said = problems.to_string();
-    assert!(said.contains("budget[1].zone = "), "{said}");
-    assert!(said.contains("did you mean \"Europe/Berlin\"?"), "{said}");
+    let message = problems.to_string();
+    assert!(message.contains("budget[1].zone = "), "{message}");
+    assert!(
+        message.contains("did you mean \"Europe/Berlin\"?"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -594,11 +597,11 @@ fn a_line_of_a_trace_that_is_wrong_is_named() {
     let text = WHOLE.replace("count = 3", "shape = \"trace\"\ntrace = \"load.csv\"");
     let check = |lines: &str, expect: &Expect| {
         std::fs::write(folder.path().join("load.csv"), lines).expect("it can be written");
-        let said = match Scenario::parse("mine", &text, Some(folder.path())) {
+        let message = match Scenario::parse("mine", &text, Some(folder.path())) {
             Ok(_) => "it is well".to_owned(),
             Err(problems) => problems.to_string(),
         };
-        expect.assert_eq(&said);
+        expect.assert_eq(&message);
     };
     check("0,10\n\n1.5,300/s\n", &expect![["it is well"]]);
     check(

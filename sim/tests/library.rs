@@ -93,10 +93,10 @@ fn trouble(name: &str) -> Option<String> {
     };
     let summary = runner::run(&scenario, seeds, 1, &|_| {});
     let seeds = summary.seeds.iter();
-    let said: Vec<String> = seeds
+    let printed: Vec<String> = seeds
         .flat_map(|seed| seed.failures.iter().chain(&seed.doubts).cloned())
         .collect();
-    (summary.verdict() != Verdict::Pass).then(|| format!("{name}: {}", said.join("; ")))
+    (summary.verdict() != Verdict::Pass).then(|| format!("{name}: {}", printed.join("; ")))
 }
 
 #[test]

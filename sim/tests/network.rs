@@ -32,9 +32,9 @@ fn run(folder: &Path, name: &str, lines: &str, command: &[&str]) -> (bool, Strin
     let mut arguments = vec![command[0], &*file];
     arguments.extend(&command[1..]);
     let output = simulator(&arguments);
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8(said).expect("it speaks UTF-8");
-    (output.status.success(), said)
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8(printed).expect("it speaks UTF-8");
+    (output.status.success(), printed)
 }
 
 #[test]
@@ -113,8 +113,8 @@ sometimes = "recovered"
 #[test]
 fn the_real_code_passes_under_faults_and_the_same_way_each_time() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (passed, said) = run(folder.path(), "faults", FAULTS, &["run", "--seeds", "0"]);
-    assert!(passed, "{said}");
+    let (passed, printed) = run(folder.path(), "faults", FAULTS, &["run", "--seeds", "0"]);
+    assert!(passed, "{printed}");
     let hash = ["replay", "--hash", "--seed", "1"];
     let (passed, first) = run(folder.path(), "faults", FAULTS, &hash);
     assert!(passed && first.contains("\"trace\""), "{first}");
@@ -146,8 +146,9 @@ fn every_request_is_made_however_many_fall_into_a_step() {
     let file = folder.path().join("fast.toml");
     std::fs::write(&file, FAST).expect("it can be written");
     let output = simulator(&["run", &file.to_string_lossy(), "--seeds", "0"]);
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("it speaks UTF-8");
-    assert!(output.status.success(), "{said}");
+    let printed =
+        String::from_utf8([output.stdout, output.stderr].concat()).expect("it speaks UTF-8");
+    assert!(output.status.success(), "{printed}");
 }
 
 /// A budget is deleted and written again, then a client does not run for longer than a lease.
@@ -177,8 +178,8 @@ at_most = 0
 #[test]
 fn marks_are_counted_as_in_the_kernel_tier() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (passed, said) = run(folder.path(), "marked", MARKED, &["run", "--seeds", "0"]);
-    assert!(passed, "{said}");
+    let (passed, printed) = run(folder.path(), "marked", MARKED, &["run", "--seeds", "0"]);
+    assert!(passed, "{printed}");
 }
 
 #[test]
@@ -186,24 +187,24 @@ fn commands_run_the_tier_of_a_file_in_the_current_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = HEAD.replace("8s", "2s").replace("20s", "0s");
     std::fs::write(folder.path().join("mine.toml"), text).expect("it can be written");
-    let said = |command: &[&str]| {
+    let printed = |command: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_aliquot-sim"))
             .args(command)
             .current_dir(folder.path())
             .output()
             .expect("the program runs");
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8(said).expect("it speaks UTF-8");
-        assert!(output.status.success(), "{command:?}: {said}");
-        said
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8(printed).expect("it speaks UTF-8");
+        assert!(output.status.success(), "{command:?}: {printed}");
+        printed
     };
     // The seed is judged in a process of its own, which is told the folder.
-    assert!(said(&["run", "mine.toml", "--seeds", "0"]).contains("pass"));
-    assert!(said(&["explain", "mine.toml", "--seed", "0"]).contains("no invariant was broken"));
-    let replayed = said(&["replay", "mine.toml", "--hash", "--seed", "0"]);
+    assert!(printed(&["run", "mine.toml", "--seeds", "0"]).contains("pass"));
+    assert!(printed(&["explain", "mine.toml", "--seed", "0"]).contains("no invariant was broken"));
+    let replayed = printed(&["replay", "mine.toml", "--hash", "--seed", "0"]);
     let replayed: serde_json::Value = serde_json::from_str(&replayed).expect("it is JSON");
     let events = replayed["events"].as_u64().expect("a number");
-    said(&["report", "mine.toml", "--seed", "0"]);
+    printed(&["report", "mine.toml", "--seed", "0"]);
     let report = std::fs::read_to_string(folder.path().join("report.html")).expect("written");
     assert!(
         report.contains(&format!("<li>{events} events")),
@@ -238,19 +239,19 @@ at_most = 0
 fn a_leader_whose_barriers_fail_at_once_does_not_spin() {
     let folder = tempfile::tempdir().expect("a folder");
     let command = ["run", "--seeds", "1"];
-    let (passed, said) = run(folder.path(), "handed", HANDED_OVER, &command);
-    assert!(passed, "{said}");
+    let (passed, printed) = run(folder.path(), "handed", HANDED_OVER, &command);
+    assert!(passed, "{printed}");
 }
 
 #[test]
 fn what_does_not_hold_is_told_through_the_seeds_own_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let lines = "[[assert]]\nmetric = \"admitted\"\nat_least = 10000\n";
-    let (passed, said) = run(folder.path(), "never", lines, &["run", "--seeds", "0"]);
-    assert!(!passed && said.contains("FAIL"), "{said}");
+    let (passed, printed) = run(folder.path(), "never", lines, &["run", "--seeds", "0"]);
+    assert!(!passed && printed.contains("FAIL"), "{printed}");
     assert!(
-        said.contains("admitted") && said.contains("it is "),
-        "{said}"
+        printed.contains("admitted") && printed.contains("it is "),
+        "{printed}"
     );
 }
 
@@ -287,24 +288,25 @@ fn run_whole(name: &str, text: &str, command: &[&str]) -> (bool, String) {
     let mut arguments = vec![command[0], &*file];
     arguments.extend(&command[1..]);
     let output = simulator(&arguments);
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("it speaks UTF-8");
-    (output.status.success(), said)
+    let printed =
+        String::from_utf8([output.stdout, output.stderr].concat()).expect("it speaks UTF-8");
+    (output.status.success(), printed)
 }
 
 #[test]
 fn admissions_of_nodes_are_judged() {
     for verb in ["verb = \"check\"", "verb = \"acquire\"\nwaiting = 5"] {
         let text = CENTRAL.replace("VERB", verb);
-        let (passed, said) = run_whole("central", &text, &["run", "--seeds", "0"]);
-        assert!(passed, "{verb}: {said}");
+        let (passed, printed) = run_whole("central", &text, &["run", "--seeds", "0"]);
+        assert!(passed, "{verb}: {printed}");
     }
 }
 
 #[test]
 fn a_client_that_only_tries_never_asks_a_node() {
     let text = CENTRAL.replace("VERB", "verb = \"try_acquire\"");
-    let (passed, said) = run_whole("central", &text, &["run", "--seeds", "0"]);
-    assert!(!passed && said.contains("no seed hit it"), "{said}");
+    let (passed, printed) = run_whole("central", &text, &["run", "--seeds", "0"]);
+    assert!(!passed && printed.contains("no seed hit it"), "{printed}");
 }
 
 #[test]
@@ -313,13 +315,13 @@ fn lost_data_is_late_and_a_lost_message_is_gone() {
         let lines =
             format!("[[fault]]\nkind = \"{kind}\"\nat = \"2s\"\nfor = \"4s\"\namount = 0.3\n");
         let text = format!("{HEAD}{lines}");
-        let (_, said) = run_whole("lossy", &text, &["run", "--seeds", "0", "--json"]);
-        let line = said
+        let (_, printed) = run_whole("lossy", &text, &["run", "--seeds", "0", "--json"]);
+        let line = printed
             .lines()
             .find(|line| line.starts_with('['))
             .expect("JSON");
-        let said: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
-        let mark = |name: &str| said[0]["marks"][name].as_u64().expect("a number");
+        let printed: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
+        let mark = |name: &str| printed[0]["marks"][name].as_u64().expect("a number");
         (mark("message-lost"), mark("message-late"))
     };
     let (lost, late) = marks("loss");
@@ -353,8 +355,8 @@ at_least = 9.5
 fn a_gap_at_a_low_rate_does_not_outlast_it() {
     for tier in ["network", "kernel"] {
         let text = SUDDEN.replace("network", tier);
-        let (passed, said) = run_whole("sudden", &text, &["run", "--seeds", "0"]);
-        assert!(passed, "{tier}: {said}");
+        let (passed, printed) = run_whole("sudden", &text, &["run", "--seeds", "0"]);
+        assert!(passed, "{tier}: {printed}");
     }
 }
 
@@ -362,14 +364,16 @@ fn a_gap_at_a_low_rate_does_not_outlast_it() {
 fn nodes_measure_the_round_trips_to_their_peers() {
     let folder = tempfile::tempdir().expect("a folder");
     let far = "[topology]\nnodes = 3\nlink_delay = \"20ms\"\n";
-    let (_, said) = run(
+    let (_, printed) = run(
         folder.path(),
         "far",
         far,
         &["replay", "--seed", "0", "--only", "state,n1"],
     );
-    let last = said.lines().rfind(|line| line.contains("round_trips: [("));
-    let last = last.unwrap_or_else(|| panic!("no node measured anything: {said}"));
+    let last = printed
+        .lines()
+        .rfind(|line| line.contains("round_trips: [("));
+    let last = last.unwrap_or_else(|| panic!("no node measured anything: {printed}"));
     for peer in ["n2, 4", "n3, 4"] {
         assert!(last.contains(&format!("({peer}")), "{last}");
     }
@@ -378,18 +382,24 @@ fn nodes_measure_the_round_trips_to_their_peers() {
 #[test]
 fn the_tiers_agree_or_a_file_says_why_not() {
     let calm = HEAD.replace("tier = \"network\"\n", "") + "arrivals = \"constant\"\n";
-    let (agree, said) = run_whole("calm", &calm, &["tiers"]);
-    assert!(agree && said.contains("pass"), "{said}");
+    let (agree, printed) = run_whole("calm", &calm, &["tiers"]);
+    assert!(agree && printed.contains("pass"), "{printed}");
     let stated = calm.replace("[run]", "[run]\ntiers_differ = \"they do not\"");
-    let (agree, said) = run_whole("calm", &stated, &["tiers"]);
-    assert!(!agree && said.contains("remove run.tiers_differ"), "{said}");
+    let (agree, printed) = run_whole("calm", &stated, &["tiers"]);
+    assert!(
+        !agree && printed.contains("remove run.tiers_differ"),
+        "{printed}"
+    );
     // The reason excuses what fails in the other tier alone.
     let wrong = format!("{stated}[[assert]]\nmetric = \"admitted\"\nat_least = \"2 R\"\n");
-    let (agree, said) = run_whole("calm", &wrong, &["tiers"]);
-    assert!(!agree && said.contains("kernel tier, seed 0"), "{said}");
-    assert!(!said.contains("network tier, seed 0"), "{said}");
+    let (agree, printed) = run_whole("calm", &wrong, &["tiers"]);
+    assert!(
+        !agree && printed.contains("kernel tier, seed 0"),
+        "{printed}"
+    );
+    assert!(!printed.contains("network tier, seed 0"), "{printed}");
     let clone =
         format!("{calm}[[fault]]\nkind = \"clone_client\"\nat = \"2s\"\ntarget = \"c-1\"\n");
-    let (agree, said) = run_whole("clone", &clone, &["tiers"]);
-    assert!(agree && said.contains("kernel only"), "{said}");
+    let (agree, printed) = run_whole("clone", &clone, &["tiers"]);
+    assert!(agree && printed.contains("kernel only"), "{printed}");
 }

@@ -14,9 +14,9 @@ fn plan(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the program runs")
 }
 
-fn said(output: &Output) -> String {
-    let said = [&output.stdout[..], &output.stderr[..]].concat();
-    String::from_utf8(said).expect("it speaks UTF-8")
+fn output_text(output: &Output) -> String {
+    let output_text = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8(output_text).expect("it speaks UTF-8")
 }
 
 /// Ten requests a second for half a minute, and 30 more at 15 s; of another key, one in a second.
@@ -48,7 +48,7 @@ fn limits_fit_the_log_and_the_fleet_confirms_them() {
     // In one seed of nine the crash of the leader costs a request that no burst could have saved.
     let arguments = ["calls.csv", "--json", "--clients", "2", "--seed", "1"];
     let output = plan(folder, &arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
     let planned: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     let search = key(&planned, "search");
     // 330 tokens in 29.9 s are 11.04/s, so the grid begins at 12/s. By then nothing is saved above the burst: 31 at
@@ -100,7 +100,7 @@ fn a_part_may_be_refused_for_a_smaller_burst() {
         folder,
         &["calls.csv", "--force", "--fleet", "0", "--refuse", "5%"],
     );
-    let table = said(&table);
+    let table = output_text(&table);
     for words in ["search", "login", "330"] {
         assert!(table.contains(words), "{words}: {table}");
     }
@@ -135,7 +135,7 @@ fn logs_of_other_formats_are_read() {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--fleet", "0", "--force"]);
         let output = plan(folder, &arguments);
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         let budgets = std::fs::read_to_string(folder.join("budgets.yaml")).expect("written");
         assert!(budgets.contains(&format!("key: \"{key}\"")), "{budgets}");
     }
@@ -148,9 +148,13 @@ fn what_is_wrong_is_told_and_nothing_is_written() {
     std::fs::write(folder.join("bad.csv"), "1,a\nlater,a\n2,a\n").expect("it can be written");
     let check = |arguments: &[&str], expect: &str| {
         let output = plan(folder, arguments);
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains(expect), "{arguments:?}: {said}");
+        let output_text = output_text(&output);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{arguments:?}: {output_text}"
+        );
+        assert!(output_text.contains(expect), "{arguments:?}: {output_text}");
     };
     check(
         &["bad.csv"],
@@ -170,9 +174,9 @@ fn what_is_wrong_is_told_and_nothing_is_written() {
     let skips = ["bad.csv", "--skip-bad-lines", "--fleet", "0"];
     let output = plan(folder, &skips);
     assert!(
-        said(&output).contains("1 lines were left out"),
+        output_text(&output).contains("1 lines were left out"),
         "{}",
-        said(&output)
+        output_text(&output)
     );
     check(&skips, "budgets.yaml already exists; --force replaces it");
 }

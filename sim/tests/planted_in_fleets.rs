@@ -126,9 +126,12 @@ fn caught_apart(bug: Bug, name: &str) -> Option<Caught> {
     ]);
     let output = command.env(ROW, format!("{bug:?}={name}")).output();
     let output = output.expect("the program runs again");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let found = said.lines().find_map(|line| line.strip_prefix(FOUND));
-    let last = said.lines().rev().find_map(|line| line.strip_prefix(TRIES));
+    let message = String::from_utf8_lossy(&output.stdout);
+    let found = message.lines().find_map(|line| line.strip_prefix(FOUND));
+    let last = message
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix(TRIES));
     let (seed, by) = match (found, last) {
         (Some(found), _) => found.split_once(": ")?,
         // After a failed assertion in the log's library, the process ends without reporting anything more.

@@ -76,14 +76,14 @@ pub fn assert_none(findings: &[Finding]) {
 #[cfg(test)]
 #[track_caller]
 pub(crate) fn check(rule: impl Fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)], expect: &[&str]) {
-    let said: Vec<String> = rule(&Tree::of(files))
+    let found: Vec<String> = rule(&Tree::of(files))
         .iter()
         .map(Finding::to_string)
         .collect();
-    let as_expected = said.len() == expect.len()
-        && said
+    let as_expected = found.len() == expect.len()
+        && found
             .iter()
             .zip(expect)
-            .all(|(said, expect)| said.contains(expect));
-    assert!(as_expected, "said {said:#?}, expected {expect:#?}");
+            .all(|(found, expect)| found.contains(expect));
+    assert!(as_expected, "said {found:#?}, expected {expect:#?}");
 }

@@ -22,8 +22,8 @@ fn start(words: &[&str]) -> Child {
 /// Returns the exit code, and the report's statement that nothing was admitted beyond a limit.
 fn outcome(output: &Output) -> (Option<i32>, Option<bool>) {
     let report: Result<serde_json::Value, _> = serde_json::from_slice(&output.stdout);
-    let said = String::from_utf8_lossy(&output.stderr);
-    let report = report.unwrap_or_else(|error| panic!("no report: {error}; {said}"));
+    let message = String::from_utf8_lossy(&output.stderr);
+    let report = report.unwrap_or_else(|error| panic!("no report: {error}; {message}"));
     let safe = report.pointer("/verdict/safe").or(report.pointer("/safe"));
     (
         output.status.code(),
@@ -39,12 +39,12 @@ fn an_honest_run_admits_nothing_beyond_a_limit_and_passes() {
     while codes.len() < 3 {
         let output = demo(&[]);
         let (code, safe) = outcome(&output);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(safe, Some(true), "{said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(safe, Some(true), "{message}");
         if matches!(code, Some(0 | 4)) {
             return;
         }
-        assert_eq!(code, Some(1), "{said}");
+        assert_eq!(code, Some(1), "{message}");
         codes.push(code);
     }
     panic!("no run has passed: {codes:?}");
@@ -80,22 +80,22 @@ fn through_every_face_nothing_is_admitted_beyond_a_limit_while_a_leader_is_kille
 }
 
 fn check_killed(via: &str, output: &Output) {
-    let said = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     let (code, safe) = outcome(output);
-    assert_eq!(safe, Some(true), "{via}: {said}");
+    assert_eq!(safe, Some(true), "{via}: {message}");
     assert!(
         matches!(code, Some(0 | 1 | 3 | 4)),
-        "{via}: {code:?} {said}"
+        "{via}: {code:?} {message}"
     );
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
     assert_eq!(report["via"], via);
-    assert!(report["killed"].is_number(), "{via}: {said}");
+    assert!(report["killed"].is_number(), "{via}: {message}");
     let after = report["verdict"]["phases"]["after"].as_f64();
-    assert!(after >= Some(0.5), "{via}: {said}");
+    assert!(after >= Some(0.5), "{via}: {message}");
     // One service asks the node that is killed; an agent and an embedded client survive that.
     let failed = report["asked"]["failed"].as_u64();
     let survives = ["agent", "client"].contains(&via);
-    assert!(failed > Some(0) || survives, "{via}: {said}");
+    assert!(failed > Some(0) || survives, "{via}: {message}");
 }
 
 #[test]
@@ -114,10 +114,10 @@ fn a_cluster_that_is_kept_says_how_to_talk_to_it() {
     let mut demo = Command::new(program);
     let demo = demo.args(words.split(' ')).stdout(Stdio::piped());
     let mut demo = demo.spawn().expect("the demo runs");
-    let mut said = BufReader::new(demo.stdout.take().expect("its output was asked for"));
+    let mut message = BufReader::new(demo.stdout.take().expect("its output was asked for"));
     let hint = loop {
         let mut line = String::new();
-        let read = said.read_line(&mut line).expect("it says something");
+        let read = message.read_line(&mut line).expect("it says something");
         assert_ne!(read, 0, "it ended without a word on how to talk to it");
         if let Some(hint) = line.trim().strip_prefix("try: aliquot ") {
             break hint.to_owned();
@@ -128,7 +128,7 @@ fn a_cluster_that_is_kept_says_how_to_talk_to_it() {
     let pid = i32::try_from(demo.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("it has a pid"), Signal::TERM).expect("a child can be signalled");
     let mut rest = String::new();
-    said.read_to_string(&mut rest).expect("it ends");
+    message.read_to_string(&mut rest).expect("it ends");
     demo.wait().expect("it ends");
     let found = String::from_utf8_lossy(&status.stdout);
     assert!(found.contains("leader:  node"), "{hint}: {status:?}");
@@ -140,8 +140,8 @@ fn refused(words: &[&str]) -> (Option<i32>, String) {
     let mut demo = Command::new(program);
     let output = demo.arg("demo").args(words).output();
     let output = output.expect("the demo runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), said)
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), message)
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn what_cannot_be_done_is_said_before_the_run_and_leaves_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = dir.path().join("data");
     let data = data.to_str().expect("a path");
-    for (words, said) in [
+    for (words, message) in [
         (
             ["--duration", "12s"],
             r#"--duration = "12s": must be at least 13s"#,
@@ -162,13 +162,13 @@ fn what_cannot_be_done_is_said_before_the_run_and_leaves_nothing() {
     ] {
         let (code, complaint) = refused(&[&words[..], &["--data", data]].concat());
         assert_eq!(code, Some(2), "{complaint}");
-        assert!(complaint.contains(said), "{complaint}");
+        assert!(complaint.contains(message), "{complaint}");
     }
     let words = ["--json", "/nowhere/report.json", "--data", data];
     let (code, complaint) = refused(&words);
     assert_eq!(code, Some(2), "{complaint}");
-    let said = "the report cannot be written to /nowhere/report.json";
-    assert!(complaint.contains(said), "{complaint}");
+    let message = "the report cannot be written to /nowhere/report.json";
+    assert!(complaint.contains(message), "{complaint}");
     assert!(!dir.path().join("data").exists());
     let report = dir.path().join("report.json");
     let path = report.to_str().expect("a path");

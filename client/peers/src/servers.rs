@@ -161,15 +161,15 @@ fn rls(program: &Path, dir: &Path, node: u16, port: u16) -> Result<Server, Strin
 
 /// Runs a command of the program until it succeeds: a node that has just started may not lead yet.
 fn run(program: &Path, args: &[&str]) -> Result<(), String> {
-    let mut said = String::new();
+    let mut message = String::new();
     for _ in 0..20 {
         let output = Command::new(program).args(args).output();
         let output = output.map_err(|error| error.to_string())?;
         if output.status.success() {
             return Ok(());
         }
-        said = String::from_utf8_lossy(&output.stderr).into_owned();
+        message = String::from_utf8_lossy(&output.stderr).into_owned();
         std::thread::park_timeout(Duration::from_millis(250));
     }
-    Err(format!("{args:?}: {said}"))
+    Err(format!("{args:?}: {message}"))
 }

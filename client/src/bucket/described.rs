@@ -167,8 +167,8 @@ mod tests {
                 missing,
                 scale: rate,
             };
-            let told = bucket.describe(None);
-            assert_eq!(told.reset, Some(Duration::from_secs(1)));
+            let state = bucket.describe(None);
+            assert_eq!(state.reset, Some(Duration::from_secs(1)));
         }
     }
 

@@ -59,7 +59,7 @@ impl Shared {
 /// A thread that asks as often as it is told, and returns how many requests were admitted.
 struct Worker {
     tell: Sender<u64>,
-    told: Receiver<u64>,
+    reported: Receiver<u64>,
 }
 
 /// A leased part of a budget that makes nothing, and threads that decide on it.
@@ -102,7 +102,7 @@ impl Bed {
         });
         let workers = (0..THREADS).map(|_| {
             let (tell, asked) = channel::<u64>();
-            let (answer, told) = channel();
+            let (answer, reported) = channel();
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
                 for times in asked {
@@ -112,7 +112,7 @@ impl Bed {
                     }
                 }
             });
-            Worker { tell, told }
+            Worker { tell, reported }
         });
         Self {
             workers: workers.collect(),
@@ -128,8 +128,8 @@ impl Bed {
     }
 
     fn end(&self) -> u64 {
-        let told = self.workers.iter().map(|worker| worker.told.recv());
-        told.map(|admitted| admitted.expect("no panic")).sum()
+        let reported = self.workers.iter().map(|worker| worker.reported.recv());
+        reported.map(|admitted| admitted.expect("no panic")).sum()
     }
 
     /// Lets each thread ask so often, and returns how many requests were admitted.

@@ -75,14 +75,14 @@ async fn late() -> u64 {
         .spawn()
         .expect("a child");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    let mut said = |what: &str| {
+    let mut print_timed = |what: &str| {
         let line = block_in_place(|| {
             lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(what)))
         });
         line.expect("it says so").expect("text")
     };
     for _ in 0..THREADS {
-        said("deciding by batches");
+        print_timed("deciding by batches");
     }
     let pid = Pid::from_child(&child);
     kill_process(pid, Signal::STOP).expect("it runs");
@@ -92,7 +92,7 @@ async fn late() -> u64 {
     node.cut(true);
     until("the lease is over", || HostClock.now() >= over).await;
     kill_process(pid, Signal::CONT).expect("it is stopped");
-    let line = said("late ");
+    let line = print_timed("late ");
     assert!(block_in_place(|| child.wait()).expect("it ends").success());
     let (_, count) = line.split_once("late ").expect("a count");
     let count = count.split_whitespace().next().expect("a number");

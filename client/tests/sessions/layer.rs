@@ -78,7 +78,7 @@ async fn the_layer_admits_what_the_limiter_does_and_says_429_with_when_to_retry(
 }
 
 /// Returns the answer of a layer to a request, with its policy, its state and its wait.
-async fn told(layer: &RateLimitLayer<Problems>) -> (StatusCode, [Option<String>; 3]) {
+async fn rejection(layer: &RateLimitLayer<Problems>) -> (StatusCode, [Option<String>; 3]) {
     let service = tower::service_fn(async |_: Request<()>| {
         Ok::<_, std::convert::Infallible>(Response::new(String::new()))
     });
@@ -106,9 +106,9 @@ async fn the_policy_of_a_leased_limit_is_what_its_author_wrote() {
             ("day", "\"share\";q=1000;w=86400"),
         ] {
             let layer = RateLimitLayer::by_key(client, move |_| Some(key.into())).problems();
-            let (status, [told, ..]) = told(&layer).await;
+            let (status, [rejection, ..]) = rejection(&layer).await;
             assert_eq!(status, StatusCode::OK);
-            assert_eq!(told.as_deref(), Some(policy));
+            assert_eq!(rejection.as_deref(), Some(policy));
         }
     }
     // In central mode.
@@ -121,7 +121,7 @@ async fn the_policy_of_a_leased_limit_is_what_its_author_wrote() {
         limiters[0].peek().burst == 0
     })
     .await;
-    let (_, [policy, ..]) = told(&layer).await;
+    let (_, [policy, ..]) = rejection(&layer).await;
     let whole = limiters[0].whole_limit();
     let (limit, window) = whole.expect("the terms are known");
     let expect = format!("\"share\";q={limit};w={}", window.expect("a rate"));
@@ -149,8 +149,12 @@ async fn a_budget_that_is_not_there_or_of_another_kind_is_no_excess() {
         let several = RateLimitLayer::combined(several).expect("limits");
         for layer in [one, several] {
             let layer = layer.problems();
-            assert_eq!(told(&layer).await, (fault, [None, None, None]), "{key}");
-            let (_, body) = says(&layer).await;
+            assert_eq!(
+                rejection(&layer).await,
+                (fault, [None, None, None]),
+                "{key}"
+            );
+            let (_, body) = response_text(&layer).await;
             assert!(body.contains(&format!("\"reason\":\"{reason}\"")), "{body}");
             let app = Router::new().route("/", get(|| async { "hello" }));
             let admits = layer.clone().misconfigured(Misconfigured::Admit);
@@ -159,7 +163,7 @@ async fn a_budget_that_is_not_there_or_of_another_kind_is_no_excess() {
             assert_eq!(header(&answer, "grpc-status"), Some("13"), "{key}");
             assert_eq!(header(&answer, "grpc-message"), Some(reason));
             assert_eq!(header(&answer, "grpc-retry-pushback-ms"), None);
-            assert_eq!(told(&admits).await.0, StatusCode::OK, "{key}");
+            assert_eq!(rejection(&admits).await.0, StatusCode::OK, "{key}");
         }
     }
     for key in ["none", "a"] {
@@ -237,12 +241,12 @@ async fn a_layer_waits_for_a_quota_that_was_not_dealt_here_yet() {
         until("its terms are known", known).await;
         assert_eq!(limiter.peek().level, 0, "no caller wanted any");
         let layer = RateLimitLayer::by_key(&client, |_| Some("a".into())).problems();
-        assert_eq!(says(&layer).await.0, StatusCode::OK, "{fresh}");
+        assert_eq!(response_text(&layer).await.0, StatusCode::OK, "{fresh}");
         let tiers = RequestLimits::new()
             .by_key("fleet", &client, |_| Some("a".into()))
             .limiter("user", own(10));
         let layer = RateLimitLayer::combined(tiers).expect("limits").problems();
-        assert_eq!(says(&layer).await.0, StatusCode::OK, "{fresh}");
+        assert_eq!(response_text(&layer).await.0, StatusCode::OK, "{fresh}");
     }
 }
 
@@ -254,12 +258,12 @@ async fn a_layer_refuses_a_spent_quota() {
     let layer = RateLimitLayer::by_key(&client, |_| Some("a".into())).problems();
     let mut served = 0;
     for _ in 0..20 {
-        served += u32::from(says(&layer).await.0 == StatusCode::OK);
+        served += u32::from(response_text(&layer).await.0 == StatusCode::OK);
     }
     assert_eq!(served, 3);
 }
 
-async fn says(layer: &RateLimitLayer<Problems>) -> (StatusCode, String) {
+async fn response_text(layer: &RateLimitLayer<Problems>) -> (StatusCode, String) {
     let service = tower::service_fn(async |_: Request<()>| {
         Ok::<_, std::convert::Infallible>(Response::new(String::new()))
     });
@@ -285,11 +289,11 @@ async fn among_several_limits_a_cold_key_is_waited_for_after_the_others_admitted
         .by_key("fleet", &client, |_| Some("a".into()))
         .limiter("user", user.clone());
     let layer = RateLimitLayer::combined(tiers).expect("limits").problems();
-    let (status, said) = says(&layer).await;
-    assert_eq!(status, StatusCode::OK, "{said}");
+    let (status, rejected) = response_text(&layer).await;
+    assert_eq!(status, StatusCode::OK, "{rejected}");
     assert_eq!(user.tokens(), 0.0);
-    let (_, said) = says(&layer).await;
-    assert!(said.contains("\"layer\":\"user\""), "{said}");
+    let (_, rejected) = response_text(&layer).await;
+    assert!(rejected.contains("\"layer\":\"user\""), "{rejected}");
 }
 
 #[tokio::test]
@@ -310,9 +314,9 @@ async fn a_central_refusal_among_several_limits_costs_the_others_nothing() {
     let mut served = 0.0;
     let three_times = tokio::time::timeout(Duration::from_secs(10), async {
         while served < 3.0 {
-            match says(&one).await {
+            match response_text(&one).await {
                 (StatusCode::OK, _) => served += 1.0,
-                (_, said) => assert!(said.contains("\"layer\":\"fleet\""), "{said}"),
+                (_, rejected) => assert!(rejected.contains("\"layer\":\"fleet\""), "{rejected}"),
             }
             assert_eq!(user.tokens(), 10.0 - served);
             tokio::task::yield_now().await;
@@ -320,9 +324,9 @@ async fn a_central_refusal_among_several_limits_costs_the_others_nothing() {
     });
     three_times.await.expect("it is never served");
     // More than the budget can ever have.
-    let (status, said) = says(&three).await;
+    let (status, rejected) = response_text(&three).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
-    assert!(said.contains("\"layer\":\"fleet\""), "{said}");
+    assert!(rejected.contains("\"layer\":\"fleet\""), "{rejected}");
     assert_eq!(user.tokens(), 7.0);
     node.with(|inner| inner.silent = true);
     let asked = || node.with(|inner| inner.asked.len());
@@ -331,7 +335,7 @@ async fn a_central_refusal_among_several_limits_costs_the_others_nothing() {
         loop {
             tokio::select! {
                 // A request that was just refused is refused again without a question.
-                _ = says(&one) => tokio::task::yield_now().await,
+                _ = response_text(&one) => tokio::task::yield_now().await,
                 () = until("the question arrives", || asked() > before) => break,
             }
         }

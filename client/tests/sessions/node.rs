@@ -333,8 +333,8 @@ impl Inner {
             ClientMessage::DecisionRequest(ask) => {
                 self.asked.push(ask);
                 match self.node.handle_ask(&ask, &self.state, self.clock.now()) {
-                    RequestAction::Reply(told) if self.silent => self.kept.push(told),
-                    RequestAction::Reply(told) => self.tell(told),
+                    RequestAction::Reply(reply) if self.silent => self.kept.push(reply),
+                    RequestAction::Reply(reply) => self.tell(reply),
                     RequestAction::Forward { .. } => panic!("this node is the home of all"),
                 }
             }
@@ -345,17 +345,17 @@ impl Inner {
         }
     }
 
-    fn tell(&self, told: DecisionReply) {
-        if let Some(outgoing) = self.sessions.get(&told.edge.child) {
-            let _ = outgoing.try_send(Ok(NodeMessage::DecisionReply(told).to_message()));
+    fn tell(&self, reply: DecisionReply) {
+        if let Some(outgoing) = self.sessions.get(&reply.edge.child) {
+            let _ = outgoing.try_send(Ok(NodeMessage::DecisionReply(reply).to_message()));
         }
     }
 
     /// Sends the verdicts that were kept back.
     pub(crate) fn speak(&mut self) {
         self.silent = false;
-        for told in std::mem::take(&mut self.kept) {
-            self.tell(told);
+        for reply in std::mem::take(&mut self.kept) {
+            self.tell(reply);
         }
     }
 

@@ -69,8 +69,8 @@ async fn a_client_whose_node_answers_again_stays_and_leaves_nothing_elsewhere() 
         sessions(&pair.other) == 0
     })
     .await;
-    let said = pair.other.with(|inner| (inner.reports, inner.leaves));
-    assert_eq!(said, (1, 1), "it sent only a closing report");
+    let counts_before = pair.other.with(|inner| (inner.reports, inner.leaves));
+    assert_eq!(counts_before, (1, 1), "it sent only a closing report");
     let status = pair.client.status();
     assert_eq!(status.session, edge);
     assert_eq!(status.node, Some(pair.used.address.clone()));
@@ -84,11 +84,11 @@ async fn after_a_switch_the_new_share_is_used_only_after_the_old() {
     pair.fall_silent().await;
     let mut ends = Tick::from_nanos(0);
     until("it has gone over", || {
-        let said = pair.other.with(|inner| inner.reports);
+        let counts_before = pair.other.with(|inner| inner.reports);
         let (now, status) = (HostClock.now(), pair.client.status());
         if status.session == former {
             assert_eq!(
-                said, 0,
+                counts_before, 0,
                 "what is there is not asked for while the lease runs"
             );
             ends = ends.max(now.after(Span::from_nanos(status.lease.as_nanos() as u64)));

@@ -32,13 +32,13 @@ async fn a_steady_client_says_that_it_lives_and_nothing_of_the_keys_it_holds() {
     })
     .await;
     until("a report of nothing", || last(&node).1 == Some(0)).await;
-    let (said, _, bytes) = last(&node);
+    let (last_number, _, bytes) = last(&node);
     assert!(bytes <= 64, "{bytes} bytes");
     // On another stream the same session continues, with as little to report.
     let edge = client.status().session;
     node.cut(false);
     until("a report on another stream", || {
-        node.with(|inner| inner.opens.len() == 2) && last(&node).0 > said
+        node.with(|inner| inner.opens.len() == 2) && last(&node).0 > last_number
     })
     .await;
     assert_eq!(last(&node).1, Some(0));

@@ -153,74 +153,74 @@ fn requests_have_keys() {
             .extension(SocketAddr::from(([203, 0, 113, 7], 80)))
     };
     let head = parts(request());
-    let said = |key: Option<String>, expect: Option<&str>| assert_eq!(key.as_deref(), expect);
-    said(key::header("x-tenant")(&head), Some("a%2Fb%20%2A%25"));
-    said(key::header("twice")(&head), Some("1,2"));
+    let check_key = |key: Option<String>, expect: Option<&str>| assert_eq!(key.as_deref(), expect);
+    check_key(key::header("x-tenant")(&head), Some("a%2Fb%20%2A%25"));
+    check_key(key::header("twice")(&head), Some("1,2"));
     for absent in ["empty", "none"] {
-        said(key::header(absent)(&head), None);
+        check_key(key::header(absent)(&head), None);
     }
-    said(key::path()(&head), Some("v1/users/a%20b/%2A"));
-    said(key::path()(&parts(Request::builder().uri("/"))), Some("-"));
+    check_key(key::path()(&head), Some("v1/users/a%20b/%2A"));
+    check_key(key::path()(&parts(Request::builder().uri("/"))), Some("-"));
     let text = parts(Request::builder().uri("/caf\u{e9}/{a}"));
-    said(key::path()(&text), Some("caf%C3%A9/{a}"));
-    said(key::method()(&head), Some("POST"));
-    said(
+    check_key(key::path()(&text), Some("caf%C3%A9/{a}"));
+    check_key(key::method()(&head), Some("POST"));
+    check_key(
         key::claim(|token| token.strip_prefix("token-").map(Into::into))(&head),
         Some("7"),
     );
-    said(key::claim(|_| None)(&head), None);
-    said(
+    check_key(key::claim(|_| None)(&head), None);
+    check_key(
         key::claim(|token| Some(token.into()))(&parts(Request::builder())),
         None,
     );
-    said(
+    check_key(
         key::ip(key::peer, Proxies::none())(&head),
         Some("203.0.113.7"),
     );
     let v6: IpAddr = "2001:db9:1:2:3:4:5:6".parse().expect("an address");
     let v6 = parts(Request::builder().extension(v6));
-    said(
+    check_key(
         key::ip(key::peer, Proxies::none())(&v6),
         Some("2001:db9:1:2::"),
     );
-    said(
+    check_key(
         key::ip(key::peer, Proxies::none())(&parts(Request::builder())),
         None,
     );
     let both = key::all((key::text("tenant"), key::header("x-tenant"), key::method()));
-    said(both(&head), Some("tenant/a%2Fb%20%2A%25/POST"));
-    said(
+    check_key(both(&head), Some("tenant/a%2Fb%20%2A%25/POST"));
+    check_key(
         key::all((key::text("tenant"), key::header("none")))(&head),
         None,
     );
     let user = key::user_or_ip("x-tenant", key::peer, Proxies::none());
-    said(user(&head), Some("user/a%2Fb%20%2A%25"));
+    check_key(user(&head), Some("user/a%2Fb%20%2A%25"));
     let user = key::user_or_ip("none", key::peer, Proxies::none());
-    said(user(&head), Some("ip/203.0.113.7"));
+    check_key(user(&head), Some("ip/203.0.113.7"));
 }
 
 #[test]
 fn addresses_are_counted_by_prefix() {
-    let said = |key: Option<String>, expect: Option<&str>| assert_eq!(key.as_deref(), expect);
+    let check_key = |key: Option<String>, expect: Option<&str>| assert_eq!(key.as_deref(), expect);
     let address = |address: &str, bits| {
         let address: IpAddr = address.parse().expect("an address");
         let head = parts(Request::builder().extension(address));
         key::ip_prefix(key::peer, Proxies::none(), bits)(&head)
     };
     let whole = "2001:db9:1:2:3:4:5:6";
-    said(address(whole, 128), Some(whole));
-    said(address(whole, 56), Some("2001:db9:1::"));
-    said(address("2001:db9:1:2ff::1", 56), Some("2001:db9:1:200::"));
-    said(address(whole, 48), Some("2001:db9:1::"));
-    said(address(whole, 0), Some("::"));
-    said(address("203.0.113.7", 0), Some("203.0.113.7"));
+    check_key(address(whole, 128), Some(whole));
+    check_key(address(whole, 56), Some("2001:db9:1::"));
+    check_key(address("2001:db9:1:2ff::1", 56), Some("2001:db9:1:200::"));
+    check_key(address(whole, 48), Some("2001:db9:1::"));
+    check_key(address(whole, 0), Some("::"));
+    check_key(address("203.0.113.7", 0), Some("203.0.113.7"));
     // Addresses that contain an IPv4 address count as that one.
     for inside in [
         "::ffff:203.0.113.7",
         "64:ff9b::203.0.113.7",
         "2002:cb00:7107::1",
     ] {
-        said(address(inside, 64), Some("203.0.113.7"));
+        check_key(address(inside, 64), Some("203.0.113.7"));
     }
 }
 

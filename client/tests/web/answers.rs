@@ -278,8 +278,8 @@ async fn limits_are_told_as_they_were_written() {
         ] {
             let answer = asked(&layer, Request::builder()).await;
             let expect = [policy, state].map(|text| format!("\"share\";{text}"));
-            let said = ["ratelimit-policy", "ratelimit"].map(|name| field(&answer, name));
-            assert_eq!(said, [Some(&*expect[0]), Some(&*expect[1])]);
+            let found_fields = ["ratelimit-policy", "ratelimit"].map(|name| field(&answer, name));
+            assert_eq!(found_fields, [Some(&*expect[0]), Some(&*expect[1])]);
         }
     }
 }

@@ -144,8 +144,8 @@ async fn the_wait_for_a_token_is_none_for_the_server() {
     let mut second = pin!(service.oneshot(to("a")));
     assert!(waits(&mut second).await);
     clock.advance(Duration::from_secs(50));
-    let told = first.await.expect("an answer");
-    assert_eq!(told.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let response = first.await.expect("an answer");
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     clock.advance(Duration::from_secs(40));
     assert!(waits(&mut second).await);
     clock.advance(Duration::from_secs(20));

@@ -55,8 +55,8 @@ async fn a_permit_is_held_until_the_body_has_been_sent_or_dropped() {
         let refused = ask(&app).await;
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(refused.headers()["retry-after"], "1");
-        let told = format!("\"{name}\";r=0");
-        assert_eq!(refused.headers()["ratelimit"], told.as_str());
+        let rate_limit = format!("\"{name}\";r=0");
+        assert_eq!(refused.headers()["ratelimit"], rate_limit.as_str());
         assert_eq!(limiter.peek().level, 0, "a refusal holds no permit");
         let body = axum::body::to_bytes(first.into_body(), 100).await;
         assert_eq!(body.expect("a body"), "hello");

@@ -11,9 +11,9 @@ proptest! {
     fn a_date_is_as_good_as_a_number(now in 0..4_000_000_000_u64, wait in 0..1_000_000_u64) {
         let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(now + wait));
         let wall_ms = i64::try_from(now * 1_000).expect("in range");
-        let said = |text: &str| retry_after(StatusCode::SERVICE_UNAVAILABLE, &headers("retry-after", &[text]), wall_ms);
-        prop_assert_eq!(said(&date), Some(Duration::from_secs(wait)));
-        prop_assert_eq!(said(&wait.to_string()), Some(Duration::from_secs(wait)));
+        let wait_of = |text: &str| retry_after(StatusCode::SERVICE_UNAVAILABLE, &headers("retry-after", &[text]), wall_ms);
+        prop_assert_eq!(wait_of(&date), Some(Duration::from_secs(wait)));
+        prop_assert_eq!(wait_of(&wait.to_string()), Some(Duration::from_secs(wait)));
     }
 
     #[test]

@@ -315,8 +315,8 @@ proptest! {
                     let named = format!("\"layer\":\"{}\"", refused.limit);
                     prop_assert!(answer.body().contains(&named), "{}", answer.body());
                     let wait = refused.refused.retry_after.map(|wait| wait.as_secs_f64().ceil().max(1.0));
-                    let said = field(&answer, "retry-after").map(|text| text.parse::<f64>().expect("a number"));
-                    prop_assert_eq!(said, wait);
+                    let wait_field = field(&answer, "retry-after").map(|text| text.parse::<f64>().expect("a number"));
+                    prop_assert_eq!(wait_field, wait);
                 }
             }
             prop_assert_eq!(mine.left(&ip, &user), theirs.left(&ip, &user));
@@ -370,8 +370,8 @@ async fn limits_of_other_shapes_are_told_in_header_fields() {
     ] {
         let served = asked(&layer, Request::builder()).await;
         assert_eq!(served.status(), StatusCode::OK);
-        let told = |name| field(&served, name).map(|text| text.replace("\"a\";", ""));
-        assert_eq!(told("ratelimit-policy").as_deref(), Some(policy));
-        assert_eq!(told("ratelimit").as_deref(), Some(state), "{policy}");
+        let reported = |name| field(&served, name).map(|text| text.replace("\"a\";", ""));
+        assert_eq!(reported("ratelimit-policy").as_deref(), Some(policy));
+        assert_eq!(reported("ratelimit").as_deref(), Some(state), "{policy}");
     }
 }

@@ -60,8 +60,8 @@ async fn main() -> Outcome {
         return echo::serve(retry_policy, port.parse()?).await;
     }
     if let Some(word) = words.iter().find(|word| !ALL.contains(&word.as_str())) {
-        let told = format!("{word}: must be one of {}", ALL.join(", "));
-        return Err(io::Error::other(told).into());
+        let message = format!("{word}: must be one of {}", ALL.join(", "));
+        return Err(io::Error::other(message).into());
     }
     for name in ALL {
         if !words.is_empty() && !words.iter().any(|word| word == name) {

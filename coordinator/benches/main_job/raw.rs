@@ -139,8 +139,8 @@ impl Raw {
         let mut report = report.ok_or("the session's edge is closed")?;
         // The state machine sees no callers, so a line is added for every key, as if all were in use.
         for (budget, _) in self.machine.allotments() {
-            let said = report.lines.iter().any(|line| line.budget == budget);
-            if !said && demand(budget).is_some() {
+            let has_line = report.lines.iter().any(|line| line.budget == budget);
+            if !has_line && demand(budget).is_some() {
                 report.lines.push(ReportLine::empty(budget));
             }
         }

@@ -128,13 +128,13 @@ async fn watch_nodes(
         answers.unwrap_or(f64::NAN)
     };
     let (own, entries, begun) = (own_use()?, bed.entries(node).await, now());
-    let (said, told) = (reports().await, answers().await);
+    let (reports_before, answers_before) = (reports().await, answers().await);
     pass(WATCH_MS).await;
     let secs = now().since(begun).nanos() as f64 / 1e9;
     let mut row = vec![
         what.to_owned(),
-        format!("{:.0}", (reports().await - said) / secs),
-        format!("{:.0}", (answers().await - told) / secs),
+        format!("{:.0}", (reports().await - reports_before) / secs),
+        format!("{:.0}", (answers().await - answers_before) / secs),
     ];
     for (index, before) in order.into_iter().zip(before) {
         row.push(format!("{:.2}", before?.cores_until(bed.used(index)?)));

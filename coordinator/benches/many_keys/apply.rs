@@ -81,6 +81,6 @@ async fn timed(bed: &Bed, arguments: &[&str]) -> Result<f64, Failed> {
     if output.status.success() {
         return Ok(secs_since(begun));
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(format!("aliquot budget {}: {said}", arguments.join(" ")).into())
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(format!("aliquot budget {}: {message}", arguments.join(" ")).into())
 }

@@ -1,7 +1,7 @@
 //! A killed leader, with keys in use.
 
 use crate::bed::{Bed, now, pass, rate};
-use crate::fleet::{Fleet, NodeWatch, held, say, template, use_first};
+use crate::fleet::{Fleet, NodeWatch, held, print_progress, template, use_first};
 use crate::load::Load;
 use crate::options::Options;
 use crate::rows::Rows;
@@ -67,7 +67,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         let watch = NodeWatch::begin(&bed);
         let (at, lost) = (now(), fleet.lost());
         bed.kill(leader).await?;
-        say(format_args!("node {leader}, which led, is killed"));
+        print_progress(format_args!("node {leader}, which led, is killed"));
         let seen_ms = options.pick(10_000, 40_000);
         pass(seen_ms).await;
         stop.store(true, Ordering::Relaxed);

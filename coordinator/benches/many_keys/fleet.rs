@@ -182,7 +182,7 @@ pub(crate) fn resident(bed: &Bed) -> io::Result<f64> {
 }
 
 /// Tells what was reached.
-pub(crate) fn say(text: impl Display) {
+pub(crate) fn print_progress(text: impl Display) {
     eprintln!("    {text}");
 }
 
@@ -257,7 +257,7 @@ pub(crate) async fn use_first(
         }
     }
     let secs = secs_since(begun);
-    say(format_args!("{} new keys after {secs:.1} s", used.len()));
+    print_progress(format_args!("{} new keys after {secs:.1} s", used.len()));
     let (limiters, waits): (Vec<Limiter>, Vec<f64>) = used.into_iter().unzip();
     Ok(FirstUses {
         missing: (keys.end - keys.start).saturating_sub(limiters.len() as u64),
@@ -283,7 +283,7 @@ pub(crate) async fn until_all_admit(limiters: &[Limiter], within_secs: u64) -> [
             }
         }
         if left.is_empty() || secs > within_secs as f64 {
-            say(format_args!(
+            print_progress(format_args!(
                 "{} were not admitted after {secs:.1} s",
                 left.len()
             ));

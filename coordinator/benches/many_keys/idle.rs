@@ -2,7 +2,9 @@
 
 use crate::Failed;
 use crate::bed::{Bed, now, pass};
-use crate::fleet::{Fleet, NodeWatch, Usage, held, resident, say, secs_since, template, use_first};
+use crate::fleet::{
+    Fleet, NodeWatch, Usage, held, print_progress, resident, secs_since, template, use_first,
+};
 use crate::options::Options;
 use crate::rows::Rows;
 use aliquot_coordinator::demo::cluster::NODES;
@@ -51,7 +53,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         let (count, lost) = (held(&used.limiters), fleet.lost() + watch.lost());
         drop(used);
         fleet.close().await;
-        say("all sessions are closed");
+        print_progress("all sessions are closed");
         let begun = now();
         // Every node has what the log has.
         let deadline = options.pick(30, 300) as f64;
@@ -114,9 +116,9 @@ fn peer_bytes(bed: &Bed) -> f64 {
     let mut all = 0.0;
     for port in ports {
         let filter = format!("( sport = :{port} )");
-        let told = Command::new("ss").args(["-tinOH", &filter]).output();
-        let Ok(told) = told else { return f64::NAN };
-        let text = String::from_utf8_lossy(&told.stdout).into_owned();
+        let output = Command::new("ss").args(["-tinOH", &filter]).output();
+        let Ok(output) = output else { return f64::NAN };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let words = text.split_whitespace();
         let counted = words.filter_map(|word| {
             let (name, bytes) = word.split_once(':')?;

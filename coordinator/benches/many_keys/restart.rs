@@ -2,7 +2,7 @@
 
 use crate::Failed;
 use crate::bed::{Bed, now, pass, until};
-use crate::fleet::{Fleet, NodeWatch, held, say, secs_since, template, use_first};
+use crate::fleet::{Fleet, NodeWatch, held, print_progress, secs_since, template, use_first};
 use crate::options::Options;
 use crate::rows::Rows;
 use aliquot_coordinator::demo::cluster::NODES;
@@ -55,7 +55,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         pass(2_000).await;
         let begun = now();
         bed.start_node(follower)?;
-        say(format_args!("node {follower} is started again"));
+        print_progress(format_args!("node {follower} is started again"));
         until("the node is ready again", async || {
             bed.figure(follower, "aliquot_ready").await == Some(1.0)
         })

@@ -33,11 +33,11 @@ impl Rows {
     /// One more, with what it is of.
     pub(crate) fn row(&mut self, of: impl Into<String>, figures: impl IntoIterator<Item = f64>) {
         let (of, figures): (String, Vec<f64>) = (of.into(), figures.into_iter().collect());
-        eprintln!("  {}", self.said(&of, &figures));
+        eprintln!("  {}", self.format_row(&of, &figures));
         self.rows.push((of, figures));
     }
 
-    fn said(&self, of: &str, figures: &[f64]) -> String {
+    fn format_row(&self, of: &str, figures: &[f64]) -> String {
         let named = self.columns.iter().zip(figures);
         let named =
             named.map(|((name, digits), figure)| format!("{name}: {}", written(*figure, *digits)));

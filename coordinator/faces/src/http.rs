@@ -25,7 +25,8 @@ use crate::rules::{Face, KeyProblem, Mapped};
 use crate::scope::Scope;
 use aliquot_client::http::LimitFields;
 use answer::{
-    AnswerBody, Form, RefusalStatus, Told, failed, json_response, of_answer, one, several, wrong,
+    AnswerBody, Form, RefusalStatus, TimedAnswer, failed, json_response, of_answer, one, several,
+    wrong,
 };
 use axum::body::{Body, HttpBody, to_bytes};
 use body::{FieldError, Fields};
@@ -235,7 +236,7 @@ async fn checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
     let question = question(&caller, &mut fields, within)?;
     fields.end().map_err(|error| wrong(&error))?;
     let answer = face.decider.decide(&question.ask).await;
-    Ok(one(&question.key, &form.told(answer), form))
+    Ok(one(&question.key, &form.timed(answer), form))
 }
 
 async fn batch_checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
@@ -258,7 +259,7 @@ async fn batch_checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
         true => face.decider.decide_all(&asks).await,
         false => face.decider.decide_each(&asks).await,
     };
-    let answers = form.told_all(answers);
+    let answers = form.timed_all(answers);
     let body = json!({ "allowed": all_allowed(&answers), "answers": listed(&keys, &answers) });
     Ok(several(&body, &answers, form))
 }
@@ -275,7 +276,7 @@ async fn reserved(face: HttpFace<'_>, request: Request<Body>) -> Reply {
         .reserve(&reserve)
         .await
         .map_err(|error| unusable(&error))?;
-    let answers = form.told_all(reserved.answers);
+    let answers = form.timed_all(reserved.answers);
     let body = json!({
         "allowed": reserved.id.is_some(),
         "id": reserved.id,
@@ -330,7 +331,7 @@ async fn looked_at(face: HttpFace<'_>, request: Request<Body>) -> Reply {
         within: Duration::from_millis(WITHIN_MS.0),
     };
     let answer = caller.decider.decide(&ask).await;
-    Ok(one(&key, &form.told(answer), form))
+    Ok(one(&key, &form.timed(answer), form))
 }
 
 fn openapi() -> Response<Body> {
@@ -538,14 +539,14 @@ fn settlement(id: &str, parts: &[SettledPart]) -> Response<Body> {
     json_response(StatusCode::OK, &body)
 }
 
-fn all_allowed(answers: &[Told]) -> bool {
+fn all_allowed(answers: &[TimedAnswer]) -> bool {
     answers
         .iter()
-        .all(|told| told.answer.outcome == Outcome::Allowed)
+        .all(|timed| timed.answer.outcome == Outcome::Allowed)
 }
 
 /// Lists answers with their keys. A reservation that was refused has answers up to the refusal.
-fn listed<'a>(keys: &'a [String], answers: &'a [Told]) -> Vec<AnswerBody<'a>> {
+fn listed<'a>(keys: &'a [String], answers: &'a [TimedAnswer]) -> Vec<AnswerBody<'a>> {
     let pairs = keys.iter().zip(answers);
     pairs.map(|(key, answer)| of_answer(key, answer)).collect()
 }

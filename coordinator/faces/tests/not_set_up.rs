@@ -98,10 +98,16 @@ impl Ear {
     /// Checks that one line was logged, about this key.
     #[track_caller]
     fn heard_once(&self, key: &str) {
-        let told = self.0.lock().unwrap().clone();
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("no suitable budget exists"), "{told:?}");
-        assert!(told[0].contains(&format!("key={key:?}")), "{told:?}");
+        let reported = self.0.lock().unwrap().clone();
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert!(
+            reported[0].contains("no suitable budget exists"),
+            "{reported:?}"
+        );
+        assert!(
+            reported[0].contains(&format!("key={key:?}")),
+            "{reported:?}"
+        );
     }
 }
 

@@ -239,8 +239,8 @@ fn nodes(view: &node::View<'_>) -> Vec<NodeFacts> {
             .entry(node)
             .or_insert_with(|| fresh(node, Role::Removed, ""));
         facts.heard = facts.heard.max(view.traffic.heard(incarnation));
-        let said = view.book.get(Topic::Presence, incarnation);
-        if let Some(Ok(presence)) = said.map(|record| record.value().presence()) {
+        let record_found = view.book.get(Topic::Presence, incarnation);
+        if let Some(Ok(presence)) = record_found.map(|record| record.value().presence()) {
             facts.client_address.clone_from(&presence.value().address);
             facts.sessions = presence.value().sessions;
         }

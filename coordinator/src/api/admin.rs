@@ -159,11 +159,11 @@ impl Admin for AdminService {
             return within(leader.get_usage(passed_on(request))).await;
         }
         let GetUsage { key } = read(request)?;
-        let said = key.clone();
+        let wanted = key.clone();
         let found = self
             .query_fenced(move |view| usage::of_key(view, &key))
             .await?;
-        answer(&found.ok_or_else(|| usage::unmatched(&said))?)
+        answer(&found.ok_or_else(|| usage::unmatched(&wanted))?)
     }
 
     async fn list_holders(
@@ -171,11 +171,11 @@ impl Admin for AdminService {
         request: Request<pb::ListHoldersRequest>,
     ) -> Result<Response<pb::ListHoldersResponse>, Status> {
         let ListHolders { key } = read(request)?;
-        let said = key.clone();
+        let wanted = key.clone();
         let found = self
             .query_fenced(move |view| usage::holders(view.state, &key))
             .await?;
-        answer(&found.ok_or_else(|| usage::unmatched(&said))?)
+        answer(&found.ok_or_else(|| usage::unmatched(&wanted))?)
     }
 
     async fn top_keys(

@@ -35,9 +35,9 @@ impl Central for CentralApi {
         request: Request<pb::AskForward>,
     ) -> Result<Response<<DecisionReply as Wire>::Message>, Status> {
         let forward: AskForward = read(request)?;
-        let told = self.handle.ask(forward.ask()).await;
-        let told = told.map_err(|stopped| Status::unavailable(stopped.to_string()))?;
-        Ok(Response::new(told.to_message()))
+        let reply = self.handle.ask(forward.ask()).await;
+        let reply = reply.map_err(|stopped| Status::unavailable(stopped.to_string()))?;
+        Ok(Response::new(reply.to_message()))
     }
 
     async fn release(

@@ -214,7 +214,7 @@ struct Entry {
 struct Tally {
     count: u64,
     /// Part of the count that was logged.
-    told: u64,
+    logged: u64,
     /// True if it was logged within the last minute.
     fresh: bool,
     latest: String,
@@ -306,7 +306,7 @@ impl Connections {
     pub fn warn(&self) {
         let mut state = self.0.state();
         for (cause, tally) in Cause::ALL.into_iter().zip(&mut state.tallies) {
-            match tally.count > tally.told {
+            match tally.count > tally.logged {
                 true => tally.warn(cause, self.0.port),
                 false => tally.fresh = false,
             }
@@ -316,10 +316,10 @@ impl Connections {
 
 impl Tally {
     fn warn(&mut self, cause: Cause, port: Port) {
-        let (port, count) = (port.setting(), self.count - self.told);
+        let (port, count) = (port.setting(), self.count - self.logged);
         let remote = &self.latest;
         tracing::warn!(port, count, latest = %remote, cause = cause.label(), "{}", cause.text());
-        self.told = self.count;
+        self.logged = self.count;
         self.fresh = true;
     }
 }
@@ -541,17 +541,17 @@ mod tests {
     #[test]
     fn a_cause_is_logged_at_once_and_then_once_a_minute() {
         let table = connections(1, 1);
-        let told = || table.0.state().tallies[Cause::Expired as usize].told;
+        let logged = || table.0.state().tallies[Cause::Expired as usize].logged;
         let refuse = || table.refuse(Cause::Expired, from("10.0.0.1"));
         refuse();
-        assert_eq!(told(), 1);
+        assert_eq!(logged(), 1);
         refuse();
         refuse();
-        assert_eq!(told(), 1, "logged a moment ago");
+        assert_eq!(logged(), 1, "logged a moment ago");
         table.warn();
-        assert_eq!(told(), 3);
+        assert_eq!(logged(), 3);
         table.warn();
         refuse();
-        assert_eq!(told(), 4, "a minute without any is over");
+        assert_eq!(logged(), 4, "a minute without any is over");
     }
 }

@@ -71,10 +71,10 @@ impl Health for HealthApi {
         self.watchers.clone().call(caller)?;
         named(&asked)?;
         let begin = (self.readiness.clone(), None);
-        let changes = stream::unfold(begin, |(mut readiness, told)| async move {
+        let changes = stream::unfold(begin, |(mut readiness, last_sent)| async move {
             loop {
                 let now = status(readiness.borrow_and_update().as_ref());
-                if told != Some(now) {
+                if last_sent != Some(now) {
                     return Some((Ok(response(now)), (readiness, Some(now))));
                 }
                 readiness.changed().await.ok()?;

@@ -341,8 +341,12 @@ impl Connection {
                 Ok(files) => Ok(Some(files)),
                 Err(error) => {
                     // The error names a setting; here it is a flag.
-                    let said = error.to_string();
-                    wrong(&said.replacen("tls.", "--tls-", usize::from(said.starts_with("tls."))))
+                    let message = error.to_string();
+                    wrong(&message.replacen(
+                        "tls.",
+                        "--tls-",
+                        usize::from(message.starts_with("tls.")),
+                    ))
                 }
             },
             (None, Some(_)) => {
@@ -439,9 +443,9 @@ mod tests {
     fn an_endpoint_that_is_no_address_is_told_among_the_others() {
         assert_eq!(endpoints("a:1, b:2").unwrap().0.len(), 2);
         for (text, item) in [("a:1,,b:2", ""), (",", ""), ("a:1,b", "b"), ("", "")] {
-            let told = endpoints(text).unwrap_err();
+            let message = endpoints(text).unwrap_err();
             let expect = format!("{item:?} must be HOST:PORT");
-            assert!(told.starts_with(&expect), "{text:?}: {told}");
+            assert!(message.starts_with(&expect), "{text:?}: {message}");
         }
     }
 }

@@ -185,12 +185,19 @@ async fn run_all(mut args: DemoArgs, json: bool) -> ExitCode {
         _ => screen(io::stdout()),
     };
     let mut written = Ok(());
-    let told = |found: &Report| {
+    let on_report = |found: &Report| {
         if json {
             written = write_report(found, report.as_ref());
         }
     };
-    let outcome = demo::run(plan(args), Arc::new(HostClock), screen, interrupted, told).await;
+    let outcome = demo::run(
+        plan(args),
+        Arc::new(HostClock),
+        screen,
+        interrupted,
+        on_report,
+    )
+    .await;
     if let Err(error) = written {
         complain(&format!("the report could not be written: {error}"));
         return ExitCode::from(NO_RUN);

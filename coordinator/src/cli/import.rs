@@ -179,8 +179,8 @@ descriptors:
             "domain: shop\ndescriptors: [{ key: a, vale: b }]\n",
             Counting::Rate,
         );
-        let said = failure.unwrap_err().to_string();
-        assert!(said.contains("shop.yaml:2"), "{said}");
-        assert!(said.contains("did you mean `value`?"), "{said}");
+        let message = failure.unwrap_err().to_string();
+        assert!(message.contains("shop.yaml:2"), "{message}");
+        assert!(message.contains("did you mean `value`?"), "{message}");
     }
 }

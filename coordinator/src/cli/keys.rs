@@ -17,7 +17,7 @@ pub(super) async fn usage(connection: &Connection, out: Out, key: Key) -> Result
         .await?;
     let text = || {
         let budget = &usage.limit;
-        let mut said = format!(
+        let mut output = format!(
             "{}\n  limit:  {}\n  rule:   {}\n  held:   {}\n  demand: {}",
             usage.key,
             show::limit(budget),
@@ -27,15 +27,19 @@ pub(super) async fn usage(connection: &Connection, out: Out, key: Key) -> Result
         );
         if budget.period().is_some() {
             let spent = show::milli(usage.spent.grains(), budget);
-            let _ = write!(said, "\n  spent:  {} in this period", show::decimal(spent));
+            let _ = write!(
+                output,
+                "\n  spent:  {} in this period",
+                show::decimal(spent)
+            );
         }
         if !show::is_in_use(&usage) {
-            said.push_str("\n  This key is not in use.");
+            output.push_str("\n  This key is not in use.");
         }
         if usage.winding {
-            said.push_str("\n  This budget is ending: nothing more is granted, and nodes return what they hold.");
+            output.push_str("\n  This budget is ending: nothing more is granted, and nodes return what they hold.");
         }
-        said
+        output
     };
     out.answer(|| show::usage_json(&usage), text);
     Ok(())
@@ -79,13 +83,13 @@ pub(super) async fn holders(
                 "closed": holder.closed,
             })
         });
-        let mut said =
+        let mut output =
             json!({ "key": usage.key.to_string(), "holders": holders.collect::<Vec<_>>() });
         if let Some(clients) = &clients {
             let clients = clients.iter().map(|it| client_json(it, budget));
-            said["clients"] = clients.collect();
+            output["clients"] = clients.collect();
         }
-        said
+        output
     };
     let text = || {
         if list.holders.is_empty() {

@@ -62,15 +62,15 @@ pub(super) async fn until_signal<S: Future<Output = Result<(), Failure>>>(
     tokio::select! {
         ended = serve(shutdown.boxed()) => ended?,
         _ = second => {
-            let said = format!("stopped by a second signal{consequence}");
-            return Err(Failure::Refused(said));
+            let message = format!("stopped by a second signal{consequence}");
+            return Err(Failure::Refused(message));
         }
     }
     match stopped_by {
         Stop::Asked => Ok(()),
         Stop::HungUp => {
-            let said = "stopped by SIGHUP: its terminal was closed".to_owned();
-            Err(Failure::HungUp(said))
+            let message = "stopped by SIGHUP: its terminal was closed".to_owned();
+            Err(Failure::HungUp(message))
         }
     }
 }

@@ -36,8 +36,8 @@ mod tests {
             " 7",
             "12345678901234567890123",
         ] {
-            let told = Err("must be a whole number from 1 to 1024".to_owned());
-            assert_eq!(read(text), told, "{text:?}");
+            let expect = Err("must be a whole number from 1 to 1024".to_owned());
+            assert_eq!(read(text), expect, "{text:?}");
         }
     }
 }

@@ -17,24 +17,24 @@ impl Out {
         text: impl FnOnce() -> String,
     ) {
         if self.json {
-            self.say(format_args!("{:#}", json()));
+            self.print(format_args!("{:#}", json()));
         } else {
-            self.say(text().trim_end());
+            self.print(text().trim_end());
         }
     }
 
     /// Prints to standard output. It is no error if the reader has closed the pipe, as `head` does.
-    pub(super) fn say(self, text: impl Display) {
+    pub(super) fn print(self, text: impl Display) {
         drop(writeln!(std::io::stdout(), "{text}"));
     }
 
     /// Prints an error to standard error.
-    pub(super) fn complain(self, said: &str) {
-        let said = if self.json {
-            serde_json::json!({ "error": said }).to_string()
+    pub(super) fn complain(self, message: &str) {
+        let message = if self.json {
+            serde_json::json!({ "error": message }).to_string()
         } else {
-            format!("aliquot: {said}")
+            format!("aliquot: {message}")
         };
-        drop(writeln!(std::io::stderr(), "{said}"));
+        drop(writeln!(std::io::stderr(), "{message}"));
     }
 }

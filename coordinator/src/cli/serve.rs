@@ -102,8 +102,8 @@ pub(super) fn load(
             Ok(text) => sources.file(path, text),
             Err(error) => {
                 let path = path.display();
-                let said = format!("--config {path} cannot be read: {error}");
-                return (LogFormat::of(&sources), Err(Failure::Usage(said)));
+                let message = format!("--config {path} cannot be read: {error}");
+                return (LogFormat::of(&sources), Err(Failure::Usage(message)));
             }
         }
     }

@@ -39,16 +39,20 @@ pub(super) fn table<const N: usize>(
 /// Formats the limit of a budget: `rate 100/s, burst 20`.
 pub(super) fn limit(budget: &Budget) -> String {
     let draft = budget.to_draft();
-    let said = |field: &Option<aliquot_core::budget::Written>| {
+    let written = |field: &Option<aliquot_core::budget::Written>| {
         field.as_ref().map_or_else(String::new, ToString::to_string)
     };
     match budget.limit() {
-        Limit::Rate { .. } => format!("rate {}, burst {}", said(&draft.rate), said(&draft.burst)),
+        Limit::Rate { .. } => format!(
+            "rate {}, burst {}",
+            written(&draft.rate),
+            written(&draft.burst)
+        ),
         Limit::Quota { .. } => match &draft.zone {
-            Some(zone) => format!("quota {} in {zone}", said(&draft.quota)),
-            None => format!("quota {}", said(&draft.quota)),
+            Some(zone) => format!("quota {} in {zone}", written(&draft.quota)),
+            None => format!("quota {}", written(&draft.quota)),
         },
-        Limit::Concurrency { .. } => format!("{} in flight", said(&draft.concurrency)),
+        Limit::Concurrency { .. } => format!("{} in flight", written(&draft.concurrency)),
     }
 }
 

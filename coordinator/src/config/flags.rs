@@ -15,12 +15,12 @@ impl Flags {
 
     /// Gives a setting a text, as its flag would. Returns `false` if there is no such setting.
     #[must_use]
-    pub fn say(&mut self, key: &str, text: &str) -> bool {
+    pub fn add(&mut self, key: &str, text: &str) -> bool {
         let Some(setting) = super::setting::setting(key) else {
             return false;
         };
-        let said = self.0.entry(setting.key).or_default();
-        said.push(text.to_owned());
+        let texts = self.0.entry(setting.key).or_default();
+        texts.push(text.to_owned());
         true
     }
 }

@@ -40,14 +40,17 @@ impl fmt::Display for Loaded {
                 _ => String::new(),
             };
             let off = if value.is_empty() { "# " } else { "" };
-            let said = format!("{off}{name} = {value}");
+            let assignment = format!("{off}{name} = {value}");
             let origin = self.origin(setting.key);
-            (said, origin.map_or_else(String::new, ToString::to_string))
+            (
+                assignment,
+                origin.map_or_else(String::new, ToString::to_string),
+            )
         };
         let plain = SETTINGS.iter().filter(|setting| !setting.key.contains('.'));
         for setting in plain {
-            let (said, origin) = line(setting, setting.key);
-            writeln!(f, "{said:<44} # {origin}")?;
+            let (assignment, origin) = line(setting, setting.key);
+            writeln!(f, "{assignment:<44} # {origin}")?;
         }
         let mut group = "";
         for setting in SETTINGS {
@@ -58,8 +61,8 @@ impl fmt::Display for Loaded {
                 writeln!(f, "\n[{table}]")?;
                 group = table;
             }
-            let (said, origin) = line(setting, name);
-            writeln!(f, "{said:<44} # {origin}")?;
+            let (assignment, origin) = line(setting, name);
+            writeln!(f, "{assignment:<44} # {origin}")?;
         }
         Ok(())
     }

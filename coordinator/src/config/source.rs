@@ -91,7 +91,7 @@ impl Written {
         for setting in SETTINGS {
             let own = sources.defaults.get(setting.key).copied();
             let text = own.unwrap_or(setting.default);
-            written.say(setting, text, Origin::Default, problems);
+            written.set(setting, text, Origin::Default, problems);
         }
         if let Some((path, text)) = &sources.file {
             written.read_file(path, text, problems);
@@ -99,11 +99,11 @@ impl Written {
         for setting in SETTINGS {
             let name = setting.variable();
             if let Some(text) = sources.env.get(&name) {
-                written.say(setting, text, Origin::Env(name), problems);
+                written.set(setting, text, Origin::Env(name), problems);
             }
             if let Some(texts) = sources.flags.get(setting.key) {
                 let origin = Origin::Flag(format!("--{}", setting.flag()));
-                written.say(setting, &texts.join(","), origin, problems);
+                written.set(setting, &texts.join(","), origin, problems);
             }
         }
         written
@@ -114,7 +114,7 @@ impl Written {
     }
 
     /// Sets a text. An empty text removes what was set before.
-    fn say(&mut self, setting: &Setting, text: &str, origin: Origin, problems: &mut Problems) {
+    fn set(&mut self, setting: &Setting, text: &str, origin: Origin, problems: &mut Problems) {
         let text = text.trim();
         let texts = match setting.shape {
             _ if text.is_empty() => Vec::new(),

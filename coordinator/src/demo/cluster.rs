@@ -130,16 +130,16 @@ impl Nodes {
         flags: &[OsString],
     ) -> Result<(), DemoError> {
         let mut args: Vec<OsString> = vec!["serve".into()];
-        let mut say = |flag: &str, value: OsString| args.extend([flag.into(), value]);
-        say("--cluster-id", "demo".into());
-        say("--listen", node.listen.to_string().into());
-        say("--peer-listen", node.peer_listen.to_string().into());
-        say("--metrics-listen", node.metrics_listen.to_string().into());
+        let mut flag = |flag: &str, value: OsString| args.extend([flag.into(), value]);
+        flag("--cluster-id", "demo".into());
+        flag("--listen", node.listen.to_string().into());
+        flag("--peer-listen", node.peer_listen.to_string().into());
+        flag("--metrics-listen", node.metrics_listen.to_string().into());
         for peer in &self.nodes {
-            say("--cluster-peers", peer.peer_listen.to_string().into());
+            flag("--cluster-peers", peer.peer_listen.to_string().into());
         }
         let data = supervisor.dir_of(&node.name).join("data");
-        say("--data-dir", data.into());
+        flag("--data-dir", data.into());
         args.extend_from_slice(flags);
         Ok(supervisor.start(&node.name, &args)?)
     }
@@ -170,10 +170,11 @@ impl Nodes {
                 .map(|own| own.to_string())
                 .contains(&address.to_owned())
         };
-        let told = |node: &Node| newest.nodes.iter().find(|view| is(node, &view.address));
-        let leads = |node: &Node| told(node).is_some_and(|view| Some(view.node) == newest.leader);
+        let view_of = |node: &Node| newest.nodes.iter().find(|view| is(node, &view.address));
+        let leads =
+            |node: &Node| view_of(node).is_some_and(|view| Some(view.node) == newest.leader);
         let nodes = self.nodes.iter().zip(views).map(|(node, view)| {
-            let sessions = told(node).map_or(0, |view| view.sessions);
+            let sessions = view_of(node).map_or(0, |view| view.sessions);
             view.as_ref().map(|_| sessions)
         });
         ClusterStatus {
@@ -239,7 +240,7 @@ mod tests {
     use aliquot_wire::admin::{NodeView, Role};
 
     fn view(nodes: &Nodes, term: u64, leader: Option<u64>) -> View {
-        let told = (1..).zip(&nodes.nodes).map(|(number, node)| NodeView {
+        let views = (1..).zip(&nodes.nodes).map(|(number, node)| NodeView {
             node: NodeId::new(number + 10),
             incarnation: Incarnation::new(number),
             address: node.peer_listen.to_string(),
@@ -261,7 +262,7 @@ mod tests {
             removed: false,
             caller_removed: false,
             wall_ms: 0,
-            nodes: told.collect(),
+            nodes: views.collect(),
         }
     }
 

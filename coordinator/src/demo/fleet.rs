@@ -159,18 +159,18 @@ fn args(
     dir: &Path,
 ) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["demo".into(), "service".into()];
-    let mut say = |flag: &str, value: OsString| args.extend([flag.into(), value]);
-    say("--key", orders.key.clone().into());
-    say("--endpoints", orders.endpoints.clone().into());
-    say("--via", faces.via().name().into());
+    let mut flag = |flag: &str, value: OsString| args.extend([flag.into(), value]);
+    flag("--key", orders.key.clone().into());
+    flag("--endpoints", orders.endpoints.clone().into());
+    flag("--via", faces.via().name().into());
     for (name, address) in faces.of_service(index) {
-        say("--face", format!("{name}={address}").into());
+        flag("--face", format!("{name}={address}").into());
     }
-    say("--listen", "127.0.0.1:0".into());
-    say("--record", record_path(dir).into());
-    say("--address", address_path(dir).into());
-    say("--serve-refused", faults.serve_refused.to_string().into());
-    say("--forget", faults.forget.to_string().into());
+    flag("--listen", "127.0.0.1:0".into());
+    flag("--record", record_path(dir).into());
+    flag("--address", address_path(dir).into());
+    flag("--serve-refused", faults.serve_refused.to_string().into());
+    flag("--forget", faults.forget.to_string().into());
     args
 }
 

@@ -80,10 +80,10 @@ impl Runner {
             load,
         } = prepared;
         let sentence = self.plan.sentence(&load);
-        self.screen.say(&sentence);
+        self.screen.print_line(&sentence);
         if let Some(first) = &load.skipped.first {
             let lines = load.skipped.lines;
-            self.screen.say(&format!(
+            self.screen.print_line(&format!(
                 "lines of the file that are no requests are left out: {lines}; the first: {first}"
             ));
         }
@@ -109,7 +109,7 @@ impl Runner {
         let mut fleet = Fleet::start(&orders, &self.faces, &mut self.supervisor)?;
         self.services_listen(&mut fleet).await?;
         self.screen
-            .say("all processes are running; the load begins");
+            .print_line("all processes are running; the load begins");
 
         let Load {
             targets,
@@ -355,7 +355,7 @@ impl Runner {
         };
         let verdict = RunVerdict::of(&evidence);
         let report = Report::new(&self.plan, verdict, &evidence, &tally, &self.events, asked);
-        self.screen.say(&format!(
+        self.screen.print_line(&format!(
             "\n{}{}{}",
             report.load_line(),
             report.faces_line(),
@@ -363,7 +363,7 @@ impl Runner {
         ));
         if self.plan.fault != Fault::None {
             self.screen
-                .say("a fault was injected: this run must not pass");
+                .print_line("a fault was injected: this run must not pass");
         }
         Ok(report)
     }
@@ -407,14 +407,14 @@ impl Runner {
         text.push_str(&format!(
             "try: aliquot cluster status --endpoint {endpoints}\n"
         ));
-        self.screen.say(&text);
+        self.screen.print_line(&text);
     }
 
     /// Keeps the files of a run for inspection.
     pub(super) fn keep_files(&mut self) {
         self.dir.keep();
         let text = format!("files and logs stay in {}", self.dir.path().display());
-        self.screen.say(&text);
+        self.screen.print_line(&text);
     }
 
     /// Ends all processes: services and faces first, so that they hand back what they hold.
@@ -422,7 +422,7 @@ impl Runner {
         for prefix in [SERVICE_PREFIX, self.plan.via.prefix(), NODE_PREFIX] {
             for name in self.supervisor.stop(prefix).await {
                 self.screen
-                    .say(&format!("{name} did not stop by itself and was killed"));
+                    .print_line(&format!("{name} did not stop by itself and was killed"));
             }
         }
     }

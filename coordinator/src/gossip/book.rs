@@ -292,7 +292,7 @@ impl Book {
             if self.forgotten.contains(&head.incarnation) || (is_new && is_full) {
                 continue;
             }
-            peer.said(name, head.version, ours);
+            peer.note_version(name, head.version, ours);
         }
     }
 

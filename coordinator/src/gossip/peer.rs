@@ -67,7 +67,7 @@ impl Peer {
 
     /// Handles an entry of the peer's digest. `ours` is the version in the book, or zero if there is
     /// none.
-    pub(super) fn said(&mut self, name: Name, version: Heard, ours: Heard) {
+    pub(super) fn note_version(&mut self, name: Name, version: Heard, ours: Heard) {
         if ours != Heard::default() {
             self.has(name, version);
         }
@@ -77,7 +77,11 @@ impl Peer {
             if self.tell.len() < DIGEST_MAX {
                 self.tell.insert(name);
             }
-        } else if self.listed.get(&name).is_some_and(|told| *told > version) {
+        } else if self
+            .listed
+            .get(&name)
+            .is_some_and(|listed_version| *listed_version > version)
+        {
             // The peer asks for a record that we listed, so it did not get it from any other node.
             let until = self.round.saturating_add(Self::GRAFTED_FOR);
             self.grafts.insert(name, until);

@@ -284,9 +284,10 @@ impl Actor {
         self.context.read_clock();
         let state = self.replica.state();
         match input {
-            Control::DecisionReply(told) => {
-                let client = told.edge.child;
-                self.sessions.send(client, NodeMessage::DecisionReply(told));
+            Control::DecisionReply(decided) => {
+                let client = decided.edge.child;
+                self.sessions
+                    .send(client, NodeMessage::DecisionReply(decided));
             }
             Control::Raft(_) | Control::Stop => {}
             Control::Barrier { barrier, held } => {
@@ -394,8 +395,8 @@ impl Actor {
                 sessions.report(caller, &report, node, state, context);
             }
             Event::DecisionRequest { caller, ask } if sessions.is_current(&caller) => {
-                if let Some(told) = central.ask(ask, node, state, context) {
-                    sessions.send(told.edge.child, NodeMessage::DecisionReply(told));
+                if let Some(decided) = central.ask(ask, node, state, context) {
+                    sessions.send(decided.edge.child, NodeMessage::DecisionReply(decided));
                 }
             }
             Event::Release { release } => central.release(&release, node, state, context),

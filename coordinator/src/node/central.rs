@@ -64,7 +64,7 @@ impl Central {
         context: &Context,
     ) -> Option<DecisionReply> {
         match decide(&ask, node, state, context) {
-            RequestAction::Reply(told) => Some(told),
+            RequestAction::Reply(decided) => Some(decided),
             RequestAction::Forward { to, ask } => self.pass_on(to, ask, state, context),
         }
     }
@@ -77,13 +77,13 @@ impl Central {
         state: &State,
         context: &Context,
     ) {
-        let told = match decide(ask, node, state, context) {
-            RequestAction::Reply(told) => told,
+        let decided = match decide(ask, node, state, context) {
+            RequestAction::Reply(decided) => decided,
             // A forwarded request is never forwarded again.
             RequestAction::Forward { to, .. } => ask.reply(Outcome::Moved { home: Some(to) }),
         };
         // A peer that has given up does not receive this, and sends a release instead.
-        let _ = reply.send(told);
+        let _ = reply.send(decided);
     }
 
     /// Releases permits, here or at the home node that booked them. Delivery is not confirmed: if a
@@ -134,10 +134,10 @@ impl Central {
         };
         let control = context.control.clone();
         tokio::spawn(async move {
-            let told = forward(home.clone(), ask).await;
+            let decided = forward(home.clone(), ask).await;
             // If the actor is gone, the decision is dropped.
-            let _ = control.send(Control::DecisionReply(told.unwrap_or(unknown)));
-            if told.is_none() {
+            let _ = control.send(Control::DecisionReply(decided.unwrap_or(unknown)));
+            if decided.is_none() {
                 // The home node may have admitted the request, or may yet do so. The client will not
                 // use it.
                 let release = Release {
@@ -189,8 +189,9 @@ fn decide(
         return RequestAction::Reply(ask.reply(refused));
     };
     let action = node.handle_ask(ask, state, context.now);
-    if let (RequestAction::Reply(told), Some(observe)) = (&action, &context.options.on_decision) {
-        observe(ask, told);
+    if let (RequestAction::Reply(decided), Some(observe)) = (&action, &context.options.on_decision)
+    {
+        observe(ask, decided);
     }
     action
 }
@@ -199,9 +200,9 @@ fn decide(
 async fn forward(mut home: CentralClient<Channel>, ask: DecisionRequest) -> Option<DecisionReply> {
     let message = AskForward::new(ask).to_message();
     let answered = timer::timeout(PATIENCE, home.forward(message)).await;
-    let told = DecisionReply::from_message(answered.ok()?.ok()?.into_inner()).ok()?;
+    let decided = DecisionReply::from_message(answered.ok()?.ok()?.into_inner()).ok()?;
     // Ignore the answer to another request.
-    (told.edge == ask.edge && told.request == ask.request).then_some(told)
+    (decided.edge == ask.edge && decided.request == ask.request).then_some(decided)
 }
 
 /// Tells a home node that a request was given up, so that it releases what it booked. The message may
@@ -235,8 +236,8 @@ mod tests {
             route: Route::Direct,
         };
         let reason = |central: &mut Central| {
-            let told = central.pass_on(Incarnation::new(2), ask, &State::new(), &context());
-            match told?.outcome {
+            let decided = central.pass_on(Incarnation::new(2), ask, &State::new(), &context());
+            match decided?.outcome {
                 Outcome::Refused { reason, .. } => Some(reason),
                 _ => None,
             }

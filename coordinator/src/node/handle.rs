@@ -65,13 +65,13 @@ impl NodeHandle {
     ///
     /// [`Stopped`] if the actor is gone.
     pub async fn ask(&self, ask: DecisionRequest) -> Result<DecisionReply, Stopped> {
-        let (reply, told) = oneshot::channel();
+        let (reply, response) = oneshot::channel();
         let sent = self
             .central
             .send(Forwarded::DecisionRequest(ask, reply))
             .await;
         sent.map_err(|_| Stopped)?;
-        told.await.map_err(|_| Stopped)
+        response.await.map_err(|_| Stopped)
     }
 
     /// Takes back permits whose release a peer forwarded.

@@ -166,7 +166,7 @@ impl Inbox {
 /// Maps a received value to its input. A closed channel counts as one without inputs.
 fn some<T>(polled: Poll<Option<T>>, input: impl FnOnce(T) -> Input) -> Poll<Input> {
     match polled {
-        Poll::Ready(Some(said)) => Poll::Ready(input(said)),
+        Poll::Ready(Some(received)) => Poll::Ready(input(received)),
         Poll::Ready(None) | Poll::Pending => Poll::Pending,
     }
 }

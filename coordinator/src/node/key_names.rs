@@ -190,15 +190,15 @@ impl KeyNames {
             return;
         }
         let keys = std::mem::take(&mut self.stale.keys);
-        let mut told = registry.refresh_keys(keys.iter(), |key| name(state, key));
+        let mut sent = registry.refresh_keys(keys.iter(), |key| name(state, key));
         if let Some(after) = self.stale.sweep.take() {
             let after = after.as_ref();
             let (more, last) = registry.refresh_after(after, KEYS_A_TURN, |key| name(state, key));
             self.stale.swept(last);
-            told += more;
+            sent += more;
         }
-        let told = u64::try_from(told).unwrap_or(u64::MAX);
-        self.quiet = now.after(NAMES.times_or_max(told));
+        let sent = u64::try_from(sent).unwrap_or(u64::MAX);
+        self.quiet = now.after(NAMES.times_or_max(sent));
     }
 
     /// Requests the budgets that clients wait for, many at once. `creator` is the incarnation of this
@@ -272,9 +272,9 @@ mod tests {
         registry.open(caller, outbox, remote, Labels::new(), Tick::default());
         let state = State::new();
         let keys = (0..2 * KEYS_A_TURN + 1).map(key).collect();
-        let told = names.names(caller, keys, &mut registry, &state, &mut counts);
-        assert_eq!(told.len(), KEYS_A_TURN);
-        assert_eq!(told[0].budget, Err(KeyRefusal::NoRule));
+        let sent = names.names(caller, keys, &mut registry, &state, &mut counts);
+        assert_eq!(sent.len(), KEYS_A_TURN);
+        assert_eq!(sent[0].budget, Err(KeyRefusal::NoRule));
         for left in [KEYS_A_TURN + 1, 1, 0] {
             assert_eq!((names.unresolved_keys, names.is_behind()), (left, left > 0));
             names.tell_more(&mut registry, &state, &mut counts);
@@ -311,8 +311,8 @@ mod tests {
         }
         for (number, shed) in [(0, 0), (99_999, 1)] {
             let keys = vec![key(number)];
-            let told = names.names(caller, keys, &mut registry, &state, &mut counts);
-            assert_eq!(told[0].budget, Err(KeyRefusal::NotYet));
+            let sent = names.names(caller, keys, &mut registry, &state, &mut counts);
+            assert_eq!(sent[0].budget, Err(KeyRefusal::NotYet));
             assert_eq!(counts.keys_shed, shed);
         }
     }

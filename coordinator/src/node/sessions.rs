@@ -370,13 +370,13 @@ mod tests {
         });
         sessions.keep(Some(&node), false, &book, &state, &mut context);
         let own = NodeMessage::Members(vec![context.options.address.clone()]);
-        let told = outgoing.each_mut().map(|outgoing| {
-            let told = std::iter::from_fn(|| outgoing.next().now_or_never()?);
-            told.map(|message| NodeMessage::from_message(message.unwrap()).unwrap())
+        let sent = outgoing.each_mut().map(|outgoing| {
+            let sent = std::iter::from_fn(|| outgoing.next().now_or_never()?);
+            sent.map(|message| NodeMessage::from_message(message.unwrap()).unwrap())
                 .filter(|message| !matches!(message, NodeMessage::Opened(_)))
                 .collect::<Vec<_>>()
         });
-        assert_eq!(told, [vec![], vec![own]]);
+        assert_eq!(sent, [vec![], vec![own]]);
     }
 
     #[test]

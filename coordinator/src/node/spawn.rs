@@ -111,7 +111,7 @@ mod tests {
     async fn other_tasks_of_the_actors_thread_run_while_sessions_send() {
         let spawned = spawn(options());
         let sessions = &spawned.handle.sessions;
-        let said = |stream| Event::Gone {
+        let gone = |stream| Event::Gone {
             caller: Caller {
                 edge: Edge {
                     parent: Incarnation::new(1),
@@ -121,7 +121,7 @@ mod tests {
             },
         };
         for stream in 0..sessions.max_capacity() {
-            sessions.try_send(said(stream as u64)).unwrap();
+            sessions.try_send(gone(stream as u64)).unwrap();
         }
         tokio::task::yield_now().await;
         let heard = sessions.capacity();

@@ -61,7 +61,7 @@ pub(super) async fn form(shared: &Shared) -> Result<(), RaftError> {
         if shared.now().failed.is_some() {
             return Err(RaftError::Stopped);
         }
-        say(shared, waits);
+        set_waiting(shared, waits);
         let jitter = rng.random_range(0.5..1.0);
         timer::sleep(pause.mul_f64(jitter)).await;
         pause = pause.saturating_mul(2).min(PAUSE_MAX);
@@ -72,12 +72,12 @@ pub(super) async fn form(shared: &Shared) -> Result<(), RaftError> {
 }
 
 /// Publishes and logs what is waited for, if it has changed.
-fn say(shared: &Shared, waits: Waits) {
-    shared.waiting.send_if_modified(|said| {
-        let new = said.as_ref() != Some(&waits);
+fn set_waiting(shared: &Shared, waits: Waits) {
+    shared.waiting.send_if_modified(|current| {
+        let new = current.as_ref() != Some(&waits);
         if new {
             tracing::info!(node = shared.options.node, "bootstrap waits for {waits}");
-            *said = Some(waits);
+            *current = Some(waits);
         }
         new
     });

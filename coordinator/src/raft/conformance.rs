@@ -153,9 +153,9 @@ async fn a_log_whose_beginning_is_in_no_snapshot_is_refused_and_left_alone() {
         if reached > 0 {
             put_snapshot(&disk, id(reached));
         }
-        let said = LogStore::open(disk.clone()).await.unwrap_err().to_string();
+        let message = LogStore::open(disk.clone()).await.unwrap_err().to_string();
         let what = format!("up to entry 3, and the snapshot ends with entry {reached}");
-        assert!(said.contains(&what), "{said}");
+        assert!(message.contains(&what), "{message}");
         assert_eq!(disk.bounds().unwrap(), Some((1, 4)));
     }
 }

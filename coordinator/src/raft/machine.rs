@@ -109,12 +109,12 @@ pub(super) struct Skipping {
 impl Skipping {
     /// Records the reason why the log ends. openraft itself passes on only a text.
     fn stopped(&self, error: MachineError) -> io::Error {
-        let said = error.to_string();
+        let message = error.to_string();
         if let MachineError::Halted(halt) = error {
             // The first reason is kept.
             let _ = self.halted.set(halt);
         }
-        io::Error::other(said)
+        io::Error::other(message)
     }
 }
 

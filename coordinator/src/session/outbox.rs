@@ -63,9 +63,9 @@ struct Slots {
     answer: Option<Answer>,
     wish: Option<String>,
     members: Option<Vec<String>>,
-    told: VecDeque<DecisionReply>,
+    replies: VecDeque<DecisionReply>,
     /// True if a decision was the last to leave.
-    told_last: bool,
+    reply_was_last: bool,
     /// Set once nothing more is accepted, with the reason if the client should know it.
     end: Option<Option<StreamEnd>>,
     reader: Option<Waker>,
@@ -163,7 +163,7 @@ impl Slots {
     const NAMES_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
 
     /// Maximum number of decisions that wait: as many as a client may have requests open.
-    const TOLD_MAX: usize = DecisionRequests::PENDING_MAX;
+    const REPLIES_MAX: usize = DecisionRequests::PENDING_MAX;
 
     fn put(&mut self, message: NodeMessage) {
         match message {
@@ -184,11 +184,11 @@ impl Slots {
             NodeMessage::Move(address) => self.wish = Some(address),
             NodeMessage::Members(addresses) => self.members = Some(addresses),
             // A request has one decision. If it is lost, the client asks again.
-            NodeMessage::DecisionReply(told) => {
-                if self.told.len() >= Self::TOLD_MAX {
-                    self.told.pop_front();
+            NodeMessage::DecisionReply(replies) => {
+                if self.replies.len() >= Self::REPLIES_MAX {
+                    self.replies.pop_front();
                 }
-                self.told.push_back(told);
+                self.replies.push_back(replies);
             }
         }
     }
@@ -216,12 +216,12 @@ impl Slots {
         if !self.names.is_empty() {
             return Some(NodeMessage::Interned(self.take_names()));
         }
-        let answer_first = self.told_last && self.answer.is_some();
-        self.told_last = !answer_first && !self.told.is_empty();
-        if self.told_last
-            && let Some(told) = self.told.pop_front()
+        let answer_first = self.reply_was_last && self.answer.is_some();
+        self.reply_was_last = !answer_first && !self.replies.is_empty();
+        if self.reply_was_last
+            && let Some(replies) = self.replies.pop_front()
         {
-            return Some(NodeMessage::DecisionReply(told));
+            return Some(NodeMessage::DecisionReply(replies));
         }
         if let Some(answer) = self.answer.take() {
             return Some(NodeMessage::Answer(answer));

@@ -495,12 +495,12 @@ impl NameChanges {
     }
 
     fn send(self, sessions: &BTreeMap<Incarnation, Session>) -> usize {
-        let told = self.0.len();
+        let count = self.0.len();
         for (client, names) in self.0 {
             if let Some(session) = sessions.get(&client) {
                 session.send(NodeMessage::Interned(names));
             }
         }
-        told
+        count
     }
 }

@@ -84,9 +84,9 @@ impl SledDisk {
         let db_dir = dir.join("db");
         let mark_path = watermark_of(dir);
         let mark = Watermark::open(&mark_path)?;
-        let told = mark.as_ref().map_or(Level::default(), Watermark::level);
-        if told.flush > 0 && !db_dir.join("db").exists() {
-            return Err(lost(&db_dir, Level::default(), told));
+        let recorded = mark.as_ref().map_or(Level::default(), Watermark::level);
+        if recorded.flush > 0 && !db_dir.join("db").exists() {
+            return Err(lost(&db_dir, Level::default(), recorded));
         }
         fs::create_dir_all(&db_dir).map_err(|error| path_error("creating", &db_dir, &error))?;
         remove_unfinished(&db_dir)?;
@@ -99,8 +99,8 @@ impl SledDisk {
         let (values, log) = (Values::new(tree("values")?), Log::new(tree("log")?));
         let snapshots = SnapshotFile::open(dir.join("snapshot"))?;
         let Found { record, old } = values.read()?;
-        if record.flush < told.flush {
-            return Err(lost(&db_dir, record.level(), told));
+        if record.flush < recorded.flush {
+            return Err(lost(&db_dir, record.level(), recorded));
         }
         let bounds = log.check(record.floor)?;
         check_bounds(&db_dir, &record, bounds)?;
@@ -284,11 +284,11 @@ fn check_bounds(
 }
 
 /// Returns the error of a store that has less than its watermark tells.
-fn lost(db_dir: &Path, found: Level, told: Level) -> StoreError {
+fn lost(db_dir: &Path, found: Level, recorded: Level) -> StoreError {
     let reason = format!(
         "it ends with write {} (entry {}), and write {} (entry {}) was on the disk: what came after was lost, \
          or the store was restored from a backup",
-        found.flush, found.last, told.flush, told.last
+        found.flush, found.last, recorded.flush, recorded.last
     );
     damaged(db_dir, &reason)
 }

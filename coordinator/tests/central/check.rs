@@ -28,10 +28,13 @@ async fn run(arguments: &[&str]) -> ProgramOutput {
 }
 
 #[track_caller]
-fn says(said: &ProgramOutput, code: i32, out: &str, err: &str) {
-    let all = format!("{}\n{}\n{}", said.code, said.out, said.err);
-    assert_eq!(said.code, code, "{all}");
-    assert!(said.out.contains(out) && said.err.contains(err), "{all}");
+fn says(message: &ProgramOutput, code: i32, out: &str, err: &str) {
+    let all = format!("{}\n{}\n{}", message.code, message.out, message.err);
+    assert_eq!(message.code, code, "{all}");
+    assert!(
+        message.out.contains(out) && message.err.contains(err),
+        "{all}"
+    );
 }
 
 #[tokio::test]

@@ -129,10 +129,10 @@ impl Node {
     async fn prints(&self, commands: &[&[&str]], input: &str) -> Vec<Value> {
         let mut printed = Vec::new();
         for &command in commands {
-            let said = self.run(&[command, &["--json"][..]].concat(), input).await;
+            let output = self.run(&[command, &["--json"][..]].concat(), input).await;
             printed.push(
-                serde_json::from_str(&said.out)
-                    .unwrap_or_else(|_| panic!("{command:?}: {}", said.err)),
+                serde_json::from_str(&output.out)
+                    .unwrap_or_else(|_| panic!("{command:?}: {}", output.err)),
             );
         }
         printed
@@ -212,20 +212,20 @@ async fn what_commands_print_is_what_the_document_says() {
 }
 
 async fn explained() -> Value {
-    let said = run(&["budget", "explain-format", "--json"], "").await;
-    serde_json::from_str(&said.out).unwrap()
+    let output = run(&["budget", "explain-format", "--json"], "").await;
+    serde_json::from_str(&output.out).unwrap()
 }
 
 async fn imported() -> Value {
     let dir = tempfile::tempdir().unwrap();
     let rules = "domain: shop\ndescriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: 9 } }]\n";
     std::fs::write(dir.path().join("shop.yaml"), rules).unwrap();
-    let said = run(
+    let output = run(
         &["import", "envoy", dir.path().to_str().unwrap(), "--json"],
         "",
     )
     .await;
-    serde_json::from_str(&said.out).unwrap()
+    serde_json::from_str(&output.out).unwrap()
 }
 
 /// A real node in this process, with a budget of each kind.
@@ -285,8 +285,8 @@ impl RealNode {
     async fn until(&self, command: &[&str], is_there: impl Fn(&Value) -> bool) -> Value {
         let found = async {
             loop {
-                let said = self.run(&[command, &["--json"]].concat()).await;
-                if let (0, Ok(value)) = (said.code, serde_json::from_str(&said.out))
+                let output = self.run(&[command, &["--json"]].concat()).await;
+                if let (0, Ok(value)) = (output.code, serde_json::from_str(&output.out))
                     && is_there(&value)
                 {
                     return value;
@@ -314,8 +314,8 @@ async fn what_commands_print_of_decisions_and_sessions_is_what_the_document_says
         let json = node.run(&[&command[..], &["--json"]].concat()).await;
         assert_eq!(json.code, 1, "{}{}", json.out, json.err);
         printed.push(serde_json::from_str::<Value>(&json.out).unwrap());
-        let said = node.run(&command).await;
-        assert!(said.out.contains(text), "{}{}", said.out, said.err);
+        let output = node.run(&command).await;
+        assert!(output.out.contains(text), "{}{}", output.out, output.err);
     }
     assert_eq!(printed[0]["admitted"], true);
     // A silent endpoint costs a second, and the next one decides.

@@ -59,7 +59,7 @@ fn the_three_configurations_agree_on_their_cluster() {
 
 /// The lines of a unit by their key. Fails if systemd would not know one.
 fn unit(text: &str) -> BTreeMap<&str, Vec<&str>> {
-    let (mut section, mut said) = ("", BTreeMap::<&str, Vec<&str>>::new());
+    let (mut section, mut directives) = ("", BTreeMap::<&str, Vec<&str>>::new());
     for line in text
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
@@ -72,9 +72,9 @@ fn unit(text: &str) -> BTreeMap<&str, Vec<&str>> {
         let known = UNIT.iter().find(|(name, _)| *name == section).unwrap().1;
         let known = known.split_whitespace().any(|known| known == key);
         assert!(known, "[{section}] {key} is unknown");
-        said.entry(key).or_default().push(value);
+        directives.entry(key).or_default().push(value);
     }
-    said
+    directives
 }
 
 fn pair(line: &str) -> (String, String) {
@@ -85,37 +85,41 @@ fn pair(line: &str) -> (String, String) {
 #[test]
 fn the_unit_says_only_what_systemd_knows_and_sets_only_what_a_node_knows() {
     let text = read("deploy/aliquot.service");
-    let said = unit(&text);
+    let directives = unit(&text);
     assert_eq!(
-        said["ExecStart"],
+        directives["ExecStart"],
         ["/usr/local/bin/aliquot serve --config /etc/aliquot/node.toml"]
     );
-    let variables = said["Environment"].iter().map(|line| {
+    let variables = directives["Environment"].iter().map(|line| {
         let (name, value) = pair(line);
         let value = value.replace("%S", "/var/lib");
         (name, value.replace("%d", "/run/credentials"))
     });
     let under_systemd = config("node-1.toml", &variables.collect());
-    let state = format!("/var/lib/{}", said["StateDirectory"][0]);
+    let state = format!("/var/lib/{}", directives["StateDirectory"][0]);
     assert!(under_systemd.data_dir.starts_with(state));
-    let (credential, _) = said["LoadCredential"][0].split_once(':').unwrap();
+    let (credential, _) = directives["LoadCredential"][0].split_once(':').unwrap();
     assert!(under_systemd.tls.unwrap().key.ends_with(credential));
 }
 
 /// Returns the variables of the agent's unit and of its file, with these directories in place of systemd's.
 pub(super) fn agent_variables(runtime: &Path, credentials: &Path) -> BTreeMap<String, String> {
     let text = read("deploy/aliquot-agent.service");
-    let said = unit(&text);
-    assert_eq!(said["ExecStart"], ["/usr/local/bin/aliquot agent"]);
-    assert_eq!(said["EnvironmentFile"], ["/etc/aliquot/agent.env"]);
-    assert_eq!(said["RuntimeDirectory"], ["aliquot"]);
-    let (credential, key) = said["LoadCredential"][0].split_once(':').unwrap();
+    let directives = unit(&text);
+    assert_eq!(directives["ExecStart"], ["/usr/local/bin/aliquot agent"]);
+    assert_eq!(directives["EnvironmentFile"], ["/etc/aliquot/agent.env"]);
+    assert_eq!(directives["RuntimeDirectory"], ["aliquot"]);
+    let (credential, key) = directives["LoadCredential"][0].split_once(':').unwrap();
     assert_eq!(Some(credential), key.rsplit('/').next());
     let file = read("deploy/agent.env");
     let file = file
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let variables = said["Environment"].iter().copied().chain(file).map(pair);
+    let variables = directives["Environment"]
+        .iter()
+        .copied()
+        .chain(file)
+        .map(pair);
     let placed = variables.map(|(name, value)| {
         let value = value.replace("%t", runtime.to_str().unwrap());
         (name, value.replace("%d", credentials.to_str().unwrap()))
@@ -373,14 +377,17 @@ fn the_rate_limit_service_is_set_up_with_what_it_knows() {
     probes(container, [("readinessProbe", "/healthcheck")]);
     assert_eq!(container["startupProbe"]["tcpSocket"]["port"], "http");
     let text = read("deploy/aliquot-rls.service");
-    let said = unit(&text);
-    assert_eq!(said["ExecStart"], ["/usr/local/bin/aliquot rls --compat"]);
-    assert_eq!(said["EnvironmentFile"], ["/etc/aliquot/rls.env"]);
+    let directives = unit(&text);
+    assert_eq!(
+        directives["ExecStart"],
+        ["/usr/local/bin/aliquot rls --compat"]
+    );
+    assert_eq!(directives["EnvironmentFile"], ["/etc/aliquot/rls.env"]);
     let file = read("deploy/rls.env");
     let file = file
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let of_unit = said["Environment"]
+    let of_unit = directives["Environment"]
         .iter()
         .copied()
         .chain(file)

@@ -244,7 +244,7 @@ fn what_waits_is_the_latest_and_never_more() {
 fn questions_never_keep_an_answer_to_a_report_waiting_for_more_than_one() {
     let (outbox, mut outgoing) = Outbox::new();
     outbox.send(opened(Vec::new()));
-    let told = |request| {
+    let reply = |request| {
         NodeMessage::DecisionReply(DecisionReply {
             edge: EDGE,
             request: RequestId::new(request),
@@ -253,7 +253,7 @@ fn questions_never_keep_an_answer_to_a_report_waiting_for_more_than_one() {
         })
     };
     for request in 1..=5 {
-        outbox.send(told(request));
+        outbox.send(reply(request));
     }
     outbox.send(NodeMessage::Answer(answer(1, Verdict::Open)));
     let left = drain(&mut outgoing);
@@ -261,7 +261,7 @@ fn questions_never_keep_an_answer_to_a_report_waiting_for_more_than_one() {
     let at = |wanted: &NodeMessage| left.iter().position(|message| message == wanted);
     let answered = at(&NodeMessage::Answer(answer(1, Verdict::Open)));
     assert!(answered <= Some(2), "{answered:?}");
-    let in_order: Vec<_> = (1..=5).map(|request| at(&told(request))).collect();
+    let in_order: Vec<_> = (1..=5).map(|request| at(&reply(request))).collect();
     assert!(
         in_order.is_sorted() && in_order[0].is_some(),
         "{in_order:?}"
@@ -273,7 +273,7 @@ fn of_decisions_that_are_not_read_the_oldest_are_dropped() {
     let (outbox, mut outgoing) = Outbox::new();
     outbox.send(opened(Vec::new()));
     drain(&mut outgoing);
-    let told = |request| DecisionReply {
+    let reply = |request| DecisionReply {
         edge: EDGE,
         request: RequestId::new(request),
         outcome: Outcome::refused(Reason::Busy, None),
@@ -281,9 +281,9 @@ fn of_decisions_that_are_not_read_the_oldest_are_dropped() {
     };
     let most = DecisionRequests::PENDING_MAX as u64;
     for request in 1..=most + 3 {
-        outbox.send(NodeMessage::DecisionReply(told(request)));
+        outbox.send(NodeMessage::DecisionReply(reply(request)));
     }
-    let expect = (4..=most + 3).map(|request| NodeMessage::DecisionReply(told(request)));
+    let expect = (4..=most + 3).map(|request| NodeMessage::DecisionReply(reply(request)));
     assert_eq!(drain(&mut outgoing), expect.collect::<Vec<_>>());
 }
 
@@ -347,16 +347,16 @@ fn the_most_keys_with_the_fullest_lines_fit_a_message() {
     let mut fullest = answer(1, Verdict::Open);
     fullest.lines = vec![line; KEYS_MAX];
     outbox.send(NodeMessage::Answer(fullest));
-    let mut told = Vec::new();
+    let mut reply = Vec::new();
     for message in drain(&mut outgoing) {
         match message {
             NodeMessage::Opened(opened) => assert!(opened.keys.is_empty()),
-            NodeMessage::Interned(names) => told.extend(names),
+            NodeMessage::Interned(names) => reply.extend(names),
             NodeMessage::Answer(answer) => assert_eq!(answer.lines.len(), KEYS_MAX),
             NodeMessage::Move(_) | NodeMessage::DecisionReply(_) | NodeMessage::Members(_) => {
                 unreachable!()
             }
         }
     }
-    assert_eq!(told, keys);
+    assert_eq!(reply, keys);
 }

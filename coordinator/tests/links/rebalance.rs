@@ -7,7 +7,7 @@ use proptest::prelude::*;
 /// Nodes that each see the counts of other nodes as of some rounds ago.
 struct Fleet {
     counts: Vec<u64>,
-    said: Vec<Vec<u64>>,
+    history: Vec<Vec<u64>>,
     rebalancers: Vec<Rebalancer>,
     /// Clients that are moving, with their target.
     under_way: Vec<(usize, u64)>,
@@ -34,7 +34,7 @@ impl Fleet {
         let oldest = ages.iter().copied().max().unwrap_or_default();
         Self {
             counts: counts.to_vec(),
-            said: vec![counts.to_vec(); oldest + 1],
+            history: vec![counts.to_vec(); oldest + 1],
             rebalancers: incarnations
                 .map(|incarnation| Rebalancer::new(Incarnation::new(incarnation)))
                 .collect(),
@@ -66,7 +66,7 @@ impl Fleet {
             self.moved += left;
             self.most_at_once = self.most_at_once.max(left as f64 / own.max(1) as f64);
         }
-        self.said.push(self.counts.clone());
+        self.history.push(self.counts.clone());
     }
 
     /// Returns the other nodes as a node sees them.
@@ -76,11 +76,11 @@ impl Fleet {
             let age = self.ages[self.looks % self.ages.len()];
             self.looks += 1;
             let seen = &mut self.seen[node][other];
-            *seen = (*seen).max(self.said.len() - 1 - age);
+            *seen = (*seen).max(self.history.len() - 1 - age);
             others.push(ServingNode {
                 incarnation: Incarnation::new(other as u64 + 1),
                 address: other.to_string(),
-                sessions: self.said[*seen][other],
+                sessions: self.history[*seen][other],
             });
         }
         others

@@ -79,8 +79,8 @@ fn a_budget_that_comes_ends_or_begins_anew_is_told_to_all_who_use_its_key() {
     let key = Key::try_from("a").unwrap();
     assert_eq!(registry.key_of(BudgetId::new(5)), Some(&key));
     for name in [Err(KeyRefusal::NoRule), Ok(BudgetId::new(6))] {
-        let told = registry.refresh_after(None, 9, |_| name);
-        assert_eq!(told, (2, None), "two sessions use it");
+        let notified = registry.refresh_after(None, 9, |_| name);
+        assert_eq!(notified, (2, None), "two sessions use it");
         assert_eq!(read(&mut one), Some(named("a", name)));
         assert_eq!(read(&mut two), Some(named("a", name)));
     }
@@ -174,11 +174,11 @@ fn a_redirected_session_is_not_asked_again_for_a_while() {
     let to = NodeMessage::Move("b:7001".into());
     assert_eq!(registry.ask_to_move(2, "b:7001", now, |_| false), 2);
     assert_eq!(registry.staying(now), 1);
-    let told: Vec<bool> = streams
+    let notified: Vec<bool> = streams
         .iter_mut()
         .map(|stream| read(stream).as_ref() == Some(&to))
         .collect();
-    assert_eq!(told, [true, true, false]);
+    assert_eq!(notified, [true, true, false]);
     assert_eq!(registry.ask_to_move(3, "b:7001", now, |_| false), 1);
     assert_eq!(registry.staying(now), 0);
     let later = now.after(Registry::GOES_WITHIN);
@@ -198,11 +198,11 @@ fn sessions_that_hold_permits_are_asked_to_move_last() {
     assert_eq!((own.staying, own.without_permits), (3, 1));
     assert_eq!(registry.ask_to_move(2, "b:7001", now, holds_permits), 2);
     let to = NodeMessage::Move("b:7001".into());
-    let told: Vec<bool> = streams
+    let notified: Vec<bool> = streams
         .iter_mut()
         .map(|stream| read(stream).as_ref() == Some(&to))
         .collect();
-    assert_eq!(told, [true, false, true]);
+    assert_eq!(notified, [true, false, true]);
     let own = registry.own_sessions(now, holds_permits);
     assert_eq!((own.staying, own.without_permits), (1, 0));
 }

@@ -128,7 +128,7 @@ pub(crate) fn named(key: &Key) -> Name {
 impl Actor {
     async fn run(mut self, mut inbox: mpsc::Receiver<Event>) {
         while let Some(event) = inbox.recv().await {
-            let said = match event {
+            let receiver = match event {
                 Event::Opening(opening) => self.open(*opening),
                 Event::Intern { caller, keys } => {
                     let names = keys
@@ -152,7 +152,7 @@ impl Actor {
                     format!("gone {was}")
                 }
             };
-            let _ = self.tell.send(said);
+            let _ = self.tell.send(receiver);
         }
     }
 
@@ -227,9 +227,9 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) async fn call(channel: Channel) -> Result<Self, Status> {
-        let (say, said) = mpsc::channel(4);
+        let (say, receiver) = mpsc::channel(4);
         let mut client = SessionClient::new(channel);
-        let hear = within(client.open(ReceiverStream::new(said)))
+        let hear = within(client.open(ReceiverStream::new(receiver)))
             .await?
             .into_inner();
         Ok(Self { say, hear })

@@ -51,10 +51,10 @@ async fn a_session_is_opened_named_answered_and_left() {
 }
 
 /// Sends messages after the open, and checks the status with which the stream ends.
-async fn check(said: &[pb::ClientMessage], code: Code, words: &[&str]) {
+async fn check(found: &[pb::ClientMessage], code: Code, words: &[&str]) {
     let mut node = Node::start(GateLimits::default()).await;
     let mut peer = Peer::call(channel(node.address)).await.unwrap();
-    for message in said {
+    for message in found {
         peer.say.send(message.clone()).await.unwrap();
     }
     let (ended, text) = peer.end().await;

@@ -10,8 +10,8 @@ use tonic::Code;
 /// Waits until the bootstrap waits for a condition whose description contains `part`.
 async fn waits_for(node: &Node, part: &str) {
     let mut waiting = node.raft.waiting();
-    let said = waiting.wait_for(|said| said.as_ref().is_some_and(|said| said.contains(part)));
-    soon(part, said).await.unwrap();
+    let text = waiting.wait_for(|text| text.as_ref().is_some_and(|text| text.contains(part)));
+    soon(part, text).await.unwrap();
 }
 
 fn alone(status: &Status) -> bool {
@@ -179,6 +179,6 @@ async fn a_new_leader_takes_no_voter_for_new_that_another_leader_knew() {
     let joined = PeerClient::new(channel).join(join.to_message()).await;
     let refused = joined.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
-    let said = refused.message();
-    assert!(said.contains("must come back under another id"), "{said}");
+    let text = refused.message();
+    assert!(text.contains("must come back under another id"), "{text}");
 }

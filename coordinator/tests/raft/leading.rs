@@ -204,8 +204,8 @@ async fn a_node_whose_disk_fails_stops_and_says_why() {
     let refused = soon("an answer", refused).await;
     assert_eq!(refused, Err(ProposeError::Unknown));
     let failed = |status: &Status| {
-        let said = status.failed.as_deref().unwrap_or_default();
-        said.contains("no space left on device")
+        let found = status.failed.as_deref().unwrap_or_default();
+        found.contains("no space left on device")
     };
     nodes[leads].when("the node to stop", failed).await;
     let later = nodes[leads].raft.propose(Bytes::from("two")).await;
@@ -250,16 +250,16 @@ async fn a_leader_that_retires_leaves_no_gap_and_a_call_for_another_is_refused()
     let strayed = client
         .pre_vote(ballot("other", follows.id).to_message())
         .await;
-    let said = strayed.unwrap_err();
-    assert_eq!(said.code(), Code::FailedPrecondition);
+    let found = strayed.unwrap_err();
+    assert_eq!(found.code(), Code::FailedPrecondition);
     assert_eq!(
-        said.message(),
+        found.message(),
         "cluster.id = other: must be test, the cluster of this node"
     );
     let strayed = client.vote(ballot("test", 77).to_message()).await;
-    let said = strayed.unwrap_err();
-    assert_eq!(said.code(), Code::FailedPrecondition);
-    assert!(said.message().contains("not node 77"), "{said}");
+    let found = strayed.unwrap_err();
+    assert_eq!(found.code(), Code::FailedPrecondition);
+    assert!(found.message().contains("not node 77"), "{found}");
     // While a leader is heard from, a pre-vote is not granted.
     let asked = client
         .pre_vote(ballot("test", follows.id).to_message())

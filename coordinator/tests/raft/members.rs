@@ -22,9 +22,9 @@ async fn a_node_is_added_promoted_and_removed_from_wherever_it_is_asked() {
     leader_.propose("one").await;
     let fourth = late.start().await;
     let mut waiting = fourth.raft.waiting();
-    let refused = waiting.wait_for(|said| {
-        let said = said.as_deref().unwrap_or_default();
-        said.contains("is not among the peers of the leader")
+    let refused = waiting.wait_for(|message| {
+        let message = message.as_deref().unwrap_or_default();
+        message.contains("is not among the peers of the leader")
     });
     soon("a stranger to be refused", refused).await.unwrap();
     let peer = PeerAddress {

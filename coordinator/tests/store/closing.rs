@@ -10,16 +10,16 @@ use std::thread;
 fn a_done_may_write_and_may_own_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(SledDisk::open(dir.path().join("store")).unwrap());
-    let (told, wait) = channel();
+    let (finished, wait) = channel();
     let last = Arc::clone(&disk);
     let (go, gate) = channel::<()>();
     let write: Done = Box::new(move |result| {
         result.unwrap();
         gate.recv().unwrap();
-        let told = told.clone();
+        let finished = finished.clone();
         last.append(
             vec![item(2, 5)],
-            Box::new(move |result| told.send(result).unwrap()),
+            Box::new(move |result| finished.send(result).unwrap()),
         );
     });
     disk.append(vec![item(1, 5)], write);

@@ -59,10 +59,10 @@ fn a_snapshot_with_any_byte_changed_or_missing_is_refused() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         fs::write(&path, bytes).unwrap();
-        let said = damage(&dir.store);
+        let message = damage(&dir.store);
         assert!(
-            said.contains("move the node's data directory away"),
-            "{said}"
+            message.contains("move the node's data directory away"),
+            "{message}"
         );
     }
     for length in [0, 10, 32, whole.len() - 1] {
@@ -195,8 +195,8 @@ fn a_database_damaged_near_its_beginning_is_refused_and_says_what_is_lost() {
         .open(dir.store.join("db/db"));
     db.unwrap().write_all_at(&[0xA5; 20], 40).unwrap();
     for _ in 0..2 {
-        let said = damage(&dir.store);
-        assert!(said.contains("aliquot cluster replace"), "{said}");
+        let message = damage(&dir.store);
+        assert!(message.contains("aliquot cluster replace"), "{message}");
     }
 }
 
@@ -211,10 +211,10 @@ fn an_older_store_put_back_is_refused() {
     completions.all_in_order();
     drop(disk);
     put_back(&dir.store, &old);
-    let said = damage(&dir.store);
+    let message = damage(&dir.store);
     assert!(
-        said.contains("(entry 200)") && said.contains("(entry 201)"),
-        "{said}"
+        message.contains("(entry 200)") && message.contains("(entry 201)"),
+        "{message}"
     );
     // A store that lacks only a later vote is refused too.
     let dir = Dir::new();
@@ -235,8 +235,8 @@ fn a_store_or_a_watermark_that_is_missing_is_damage_and_nothing_is_created() {
     filled(&dir.store);
     let mark = fs::read(dir.watermark()).unwrap();
     fs::remove_file(dir.watermark()).unwrap();
-    let said = damage(&dir.store);
-    assert!(said.contains("store.watermark"), "{said}");
+    let message = damage(&dir.store);
+    assert!(message.contains("store.watermark"), "{message}");
     assert!(!dir.watermark().exists());
     fs::write(dir.watermark(), &mark).unwrap();
     SledDisk::open(&dir.store).unwrap();

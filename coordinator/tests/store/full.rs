@@ -25,17 +25,17 @@ fn on_a_full_disk_writes_fail_for_good_and_what_was_acknowledged_stays() {
         .env(CHILD_DIR, dir.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let message = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),
-        "{said}{}",
+        "{message}{}",
         String::from_utf8_lossy(&output.stderr)
     );
     let last: u64 = std::fs::read_to_string(dir.path().join("last"))
         .unwrap()
         .parse()
         .unwrap();
-    assert!(last > 10, "{said}");
+    assert!(last > 10, "{message}");
     let disk = SledDisk::open(dir.path().join("store")).unwrap();
     let found = disk.entries(0..last + 1, usize::MAX).unwrap();
     let expected: Vec<_> = (1..=last).map(|index| item(index, 10_000)).collect();
@@ -64,12 +64,12 @@ fn as_the_child_of_the_full_disk() {
     let mut completions = Completions::default();
     disk.put("vote", item(1, 1).bytes, completions.done());
     disk.truncate(1, completions.done());
-    let said = completions
+    let message = completions
         .all()
         .into_iter()
         .map(|(_, result)| result.unwrap_err().to_string());
     assert_eq!(
-        said.collect::<Vec<_>>(),
+        message.collect::<Vec<_>>(),
         [error.to_string(), error.to_string()]
     );
     drop(disk);

@@ -35,12 +35,12 @@ pub(crate) async fn run(arguments: &[&str], input: &str) -> ProgramOutput {
 
 /// Asserts the exit code, and parts of the output.
 #[track_caller]
-pub(crate) fn check(said: &ProgramOutput, code: i32, out: &[&str], err: &[&str]) {
-    assert_eq!(said.code, code, "{}\n{}", said.out, said.err);
+pub(crate) fn check(statm: &ProgramOutput, code: i32, out: &[&str], err: &[&str]) {
+    assert_eq!(statm.code, code, "{}\n{}", statm.out, statm.err);
     for text in out {
-        assert!(said.out.contains(text), "{}\nlacks {text}", said.out);
+        assert!(statm.out.contains(text), "{}\nlacks {text}", statm.out);
     }
     for text in err {
-        assert!(said.err.contains(text), "{}\nlacks {text}", said.err);
+        assert!(statm.err.contains(text), "{}\nlacks {text}", statm.err);
     }
 }

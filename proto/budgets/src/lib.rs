@@ -333,13 +333,13 @@ fn found_in(file: &Arc<str>, mut node: Node) -> Result<Found, Unreadable> {
         let values = table.iter_mut().filter(|(name, _)| name != "key");
         values.for_each(|(_, node)| node.keep_fractions_as_text());
     }
-    let told = |name: &str| {
+    let place_of = |name: &str| {
         let field = FieldPlace::nearest(&fields, name);
         let line = field.map_or(begins.line, |field| field.line);
         let written = field.and_then(|field| field.written.as_deref());
         (place(line).to_string(), written.map(str::to_owned))
     };
-    let draft = read_draft(&begins.to_string(), node.into_value(), told)?;
+    let draft = read_draft(&begins.to_string(), node.into_value(), place_of)?;
     Ok(Found {
         place: begins,
         fields,
@@ -369,11 +369,11 @@ pub fn draft_of(place: &str, value: Value) -> Result<BudgetDraft, Unreadable> {
     read_draft(place, value, |_| (place.to_owned(), None))
 }
 
-/// Reads a draft. `told` returns the place of a field, and its value as it is written if that is known.
+/// Reads a draft. `place_of` returns the place of a field, and its value as it is written if that is known.
 fn read_draft(
     place: &str,
     value: Value,
-    told: impl Fn(&str) -> (String, Option<String>),
+    place_of: impl Fn(&str) -> (String, Option<String>),
 ) -> Result<BudgetDraft, Unreadable> {
     let Value::Object(fields) = &value else {
         return Err(format!(
@@ -389,7 +389,7 @@ fn read_draft(
     let of_key = key.map_or_else(String::new, |key| format!(", budget {key:?}"));
     let mut problems = Vec::new();
     for (name, field) in fields {
-        let (place, written) = told(name);
+        let (place, written) = place_of(name);
         let Some(known) = FIELDS.iter().find(|known| known.name == name) else {
             problems.push(format!("{place}{of_key}: {}", unknown_field(name)));
             continue;

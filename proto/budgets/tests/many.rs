@@ -64,11 +64,12 @@ fn one_wrong_line_among_very_many_is_named() {
     let [problem] = &problems("line.yaml", &lines.join("\n"))[..] else {
         panic!("one line is wrong");
     };
-    let told = "line.yaml:22223, budget \"tenant/7407/reads\": rate = \"100 parsecs\": must be";
-    assert!(problem.starts_with(told), "{problem}");
+    let described =
+        "line.yaml:22223, budget \"tenant/7407/reads\": rate = \"100 parsecs\": must be";
+    assert!(problem.starts_with(described), "{problem}");
     lines[22_222] = "  rat: 100/s".to_owned();
-    let told = "line.yaml:22223, budget \"tenant/7407/reads\": there is no field `rat`; did you mean `rate`?";
-    assert_eq!(problems("line.yaml", &lines.join("\n")), [told]);
+    let described = "line.yaml:22223, budget \"tenant/7407/reads\": there is no field `rat`; did you mean `rate`?";
+    assert_eq!(problems("line.yaml", &lines.join("\n")), [described]);
     lines[22_222] = "  rate: [".to_owned();
     let [problem] = &problems("line.yaml", &lines.join("\n"))[..] else {
         panic!("one line is wrong");
@@ -80,8 +81,9 @@ fn one_wrong_line_among_very_many_is_named() {
 fn a_key_written_twice_is_told_with_both_lines_however_far_apart() {
     let mut lines = yaml(SOME);
     lines[29_997] = "- key: tenant/7/reads".to_owned();
-    let told = "twice.yaml:29998, budget \"tenant/7/reads\": is already defined at twice.yaml:22";
-    assert_eq!(problems("twice.yaml", &lines.join("\n")), [told]);
+    let described =
+        "twice.yaml:29998, budget \"tenant/7/reads\": is already defined at twice.yaml:22";
+    assert_eq!(problems("twice.yaml", &lines.join("\n")), [described]);
 }
 
 #[test]
@@ -110,9 +112,9 @@ fn more_errors_than_anybody_reads_are_counted() {
     let lines = yaml(2_000).join("\n").replace("100/s", "soon");
     let error = check("errors.yaml", &lines).unwrap_err();
     assert_eq!(error.problems().len(), 2_000);
-    let said = error.to_string();
-    assert_eq!(said.lines().count(), Unreadable::SHOWN_MAX + 1);
-    assert!(said.ends_with("\nand 1000 more errors"), "{said}");
+    let message = error.to_string();
+    assert_eq!(message.lines().count(), Unreadable::SHOWN_MAX + 1);
+    assert!(message.ends_with("\nand 1000 more errors"), "{message}");
 }
 
 #[test]

@@ -51,8 +51,8 @@ fn a_wrong_burst_is_told_as_it_is_written_with_its_line() {
     ];
     for (value, quoted, allowed) in yaml {
         let text = format!("# A comment.\nkey: a\nrate: 10/s\nburst: {value}\n");
-        let told = format!("burst.yaml:4, budget \"a\": burst = {quoted:?}: must be {allowed}");
-        assert_eq!(problems("burst.yaml", &text), [told], "{value}");
+        let reported = format!("burst.yaml:4, budget \"a\": burst = {quoted:?}: must be {allowed}");
+        assert_eq!(problems("burst.yaml", &text), [reported], "{value}");
     }
     let toml = [
         ("nan", "nan", WHOLE),
@@ -66,8 +66,8 @@ fn a_wrong_burst_is_told_as_it_is_written_with_its_line() {
     ];
     for (value, quoted, allowed) in toml {
         let text = format!("# A comment.\nkey = \"a\"\nrate = \"10/s\"\nburst = {value}\n");
-        let told = format!("burst.toml:4, budget \"a\": burst = {quoted:?}: must be {allowed}");
-        assert_eq!(problems("burst.toml", &text), [told], "{value}");
+        let reported = format!("burst.toml:4, budget \"a\": burst = {quoted:?}: must be {allowed}");
+        assert_eq!(problems("burst.toml", &text), [reported], "{value}");
     }
 }
 
@@ -75,8 +75,8 @@ fn a_wrong_burst_is_told_as_it_is_written_with_its_line() {
 fn a_wrong_rate_is_told_as_it_is_written_with_its_line() {
     for value in [".inf", ".nan", "1e3", "1.5", "10", "true"] {
         let text = format!("key: a\n\nrate: {value}\n");
-        let told = format!("rate.yaml:3, budget \"a\": rate = {value:?}: must be {RATE}");
-        assert_eq!(problems("rate.yaml", &text), [told], "{value}");
+        let reported = format!("rate.yaml:3, budget \"a\": rate = {value:?}: must be {RATE}");
+        assert_eq!(problems("rate.yaml", &text), [reported], "{value}");
     }
 }
 
@@ -131,17 +131,17 @@ rate: 1.5e3
   rate: *default
 ";
     let expect = ["two.yaml:3", "two.yaml:6", "two.yaml:8"];
-    let told = problems("two.yaml", text);
-    assert_eq!(told.len(), 3, "{told:?}");
-    for (told, place) in told.iter().zip(expect) {
-        assert!(told.starts_with(place), "{told}");
-        assert!(told.contains("rate = \"1.5e3\": must be"), "{told}");
+    let reported = problems("two.yaml", text);
+    assert_eq!(reported.len(), 3, "{reported:?}");
+    for (reported, place) in reported.iter().zip(expect) {
+        assert!(reported.starts_with(place), "{reported}");
+        assert!(reported.contains("rate = \"1.5e3\": must be"), "{reported}");
     }
 }
 
 #[test]
 fn other_shapes_are_told_with_field_value_and_what_is_allowed() {
-    for (text, told) in [
+    for (text, reported) in [
         (
             "key: a\nrate: 1/s\nweights: 3\n",
             "odd.yaml:3, budget \"a\": weights = \"3\": must be a list of `{ match: { label: glob }, weight: 1 to \
@@ -162,7 +162,7 @@ fn other_shapes_are_told_with_field_value_and_what_is_allowed() {
             "odd.yaml:1 must be a table of fields such as `key` and `rate`, not 1.5",
         ),
     ] {
-        assert_eq!(problems("odd.yaml", text), [told], "{text}");
+        assert_eq!(problems("odd.yaml", text), [reported], "{text}");
     }
 }
 
@@ -173,19 +173,19 @@ fn a_key_that_is_no_text_or_is_missing_is_told_with_what_is_allowed() {
     let quotes = ", as a text: in quotes if it is read as a number, or as true or false";
     for key in ["y", "yes", "true", "5", "1.50"] {
         let text = format!("# A comment.\nkey: {key}\nrate: 10/s\n");
-        let told = format!("key.yaml:2: key = {key:?}: {allowed}{quotes}");
-        assert_eq!(problems("key.yaml", &text), [told], "{key}");
+        let reported = format!("key.yaml:2: key = {key:?}: {allowed}{quotes}");
+        assert_eq!(problems("key.yaml", &text), [reported], "{key}");
     }
     let missing = |line: u32| format!("key.yaml:{line}: key is missing: {allowed}");
     assert_eq!(problems("key.yaml", "\nrate: 10/s\n"), [missing(2)]);
     assert_eq!(problems("key.yaml", "key:\nrate: 10/s\n"), [missing(1)]);
     let two = "- { key: a, rate: 1/s }\n- { rate: 1/s }\n";
     assert_eq!(problems("key.yaml", two), [missing(2)]);
-    let told = problems("key.toml", "[[budgets]]\nkey = true\nrate = \"1/s\"\n");
+    let reported = problems("key.toml", "[[budgets]]\nkey = true\nrate = \"1/s\"\n");
     assert_eq!(
-        told,
+        reported,
         [format!("key.toml:2: key = \"true\": {allowed}{quotes}")]
     );
-    let told = problems("key.toml", "[[budgets]]\nrate = \"1/s\"\n");
-    assert_eq!(told, [format!("key.toml:1: key is missing: {allowed}")]);
+    let reported = problems("key.toml", "[[budgets]]\nrate = \"1/s\"\n");
+    assert_eq!(reported, [format!("key.toml:1: key is missing: {allowed}")]);
 }

@@ -173,7 +173,7 @@ impl World {
     fn answer(&mut self) -> usize {
         let (accounts, terms, seq) = (&self.accounts, terms(), Seq::new(self.seq));
         self.answers += 1;
-        let mut said = 0;
+        let mut line_count = 0;
         for holder in 1..=HOLDERS {
             let child = edge(holder).child;
             let line = |budget: BudgetId| {
@@ -188,9 +188,9 @@ impl World {
                 })
             };
             let answer = self.ledger.answer(child, self.now, seq, LEASE, &line);
-            said += answer.unwrap().lines.len();
+            line_count += answer.unwrap().lines.len();
         }
-        said
+        line_count
     }
 }
 

@@ -120,19 +120,19 @@ impl EarlierTerms {
         }
         let mut until = own;
         for voters in quorums {
-            let told = voters.iter().filter_map(|voter| match *voter == me {
+            let reported = voters.iter().filter_map(|voter| match *voter == me {
                 true => Some(own),
                 false if self.term == term => self.last.get(voter).copied().flatten(),
                 false => None,
             });
-            let mut told: Vec<Tick> = told.collect();
-            told.sort_unstable();
+            let mut reported: Vec<Tick> = reported.collect();
+            reported.sort_unstable();
             let half = voters.len().checked_div(2).unwrap_or(0);
             let which = match planted::is(Bug::FirstVoterTrusted) {
                 true => 0,
                 false => half,
             };
-            let latest = told.get(half).and_then(|_| told.get(which))?;
+            let latest = reported.get(half).and_then(|_| reported.get(which))?;
             until = match planted::is(Bug::FirstVoterTrusted) {
                 true => until.min(*latest),
                 false => until.max(*latest),

@@ -438,11 +438,11 @@ impl Holder {
             exhausted: false,
             ..*known
         });
-        let told = line.rest.map(|rest| PeriodEnd {
+        let stated = line.rest.map(|rest| PeriodEnd {
             at: now.after(rest.ends_in),
             exhausted: rest.exhausted,
         });
-        let Some(end) = told.or(known) else {
+        let Some(end) = stated.or(known) else {
             return;
         };
         if entry.end.as_deref() != Some(&end) {

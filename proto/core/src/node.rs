@@ -516,11 +516,11 @@ impl Node {
     fn ride(&self, received: Tick, most: Option<Span>) -> (Span, Tick) {
         let whole = self.holder.lease().until();
         let until = most.map_or(whole, |most| whole.min(received.after(most)));
-        let told = match planted::is(Bug::YoungLeaseUntold) {
+        let sent_lease = match planted::is(Bug::YoungLeaseUntold) {
             true => whole,
             false => until,
         };
-        let rest = told.since(received);
+        let rest = sent_lease.since(received);
         if planted::is(Bug::ClientOutlivesNode) {
             return (rest.plus_or_max(rest), until);
         }

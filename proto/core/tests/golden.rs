@@ -62,8 +62,8 @@ fn play(text: &str) -> String {
         out.push_str(line);
         out.push('\n');
         if !line.is_empty() && !line.starts_with('#') {
-            for said in stage.command(line) {
-                out.push_str(&format!("  {said}\n"));
+            for line_out in stage.command(line) {
+                out.push_str(&format!("  {line_out}\n"));
             }
         }
     }

@@ -148,10 +148,10 @@ impl TryFrom<pb::ReleaseForward> for ReleaseForward {
 }
 
 impl From<&DecisionReply> for pb::Told {
-    fn from(told: &DecisionReply) -> Self {
-        use pb::told::Outcome as Said;
-        let outcome = match told.outcome {
-            Outcome::Admitted { by, period, hold } => Said::Admitted(pb::Admitted {
+    fn from(reply: &DecisionReply) -> Self {
+        use pb::told::Outcome as PbOutcome;
+        let outcome = match reply.outcome {
+            Outcome::Admitted { by, period, hold } => PbOutcome::Admitted(pb::Admitted {
                 by: by.get(),
                 period: period.get(),
                 hold_ns: hold.nanos(),
@@ -159,16 +159,16 @@ impl From<&DecisionReply> for pb::Told {
             Outcome::Refused {
                 reason,
                 retry_after,
-            } => Said::Refused(refused(reason, retry_after)),
-            Outcome::Moved { home } => Said::Moved(pb::HomeMoved {
+            } => PbOutcome::Refused(refused(reason, retry_after)),
+            Outcome::Moved { home } => PbOutcome::Moved(pb::HomeMoved {
                 home: home.map_or(0, Incarnation::get),
             }),
         };
         Self {
-            edge: Some((&told.edge).into()),
-            request: told.request.get(),
+            edge: Some((&reply.edge).into()),
+            request: reply.request.get(),
             outcome: Some(outcome),
-            left: told.left,
+            left: reply.left,
         }
     }
 }
@@ -176,18 +176,18 @@ impl From<&DecisionReply> for pb::Told {
 impl TryFrom<pb::Told> for DecisionReply {
     type Error = WireError;
 
-    fn try_from(told: pb::Told) -> Result<Self, WireError> {
-        use pb::told::Outcome as Said;
-        let outcome = match told.outcome {
-            Some(Said::Admitted(admitted)) => Outcome::Admitted {
+    fn try_from(reply: pb::Told) -> Result<Self, WireError> {
+        use pb::told::Outcome as PbOutcome;
+        let outcome = match reply.outcome {
+            Some(PbOutcome::Admitted(admitted)) => Outcome::Admitted {
                 by: incarnation(admitted.by, "admitted.by")?,
                 period: PeriodId::new(admitted.period),
                 hold: Span::from_nanos(admitted.hold_ns),
             },
-            Some(Said::Refused(refused)) => {
+            Some(PbOutcome::Refused(refused)) => {
                 read_refused(refused).map_err(|error| error.within("refused"))?
             }
-            Some(Said::Moved(moved)) => Outcome::Moved {
+            Some(PbOutcome::Moved(moved)) => Outcome::Moved {
                 home: (moved.home > 0).then(|| Incarnation::new(moved.home)),
             },
             None => {
@@ -196,10 +196,10 @@ impl TryFrom<pb::Told> for DecisionReply {
             }
         };
         Ok(Self {
-            edge: read::required(told.edge, "edge")?,
-            request: request(told.request)?,
+            edge: read::required(reply.edge, "edge")?,
+            request: request(reply.request)?,
             outcome,
-            left: told.left,
+            left: reply.left,
         })
     }
 }

@@ -148,13 +148,13 @@ impl Record {
     fn payload<T: Wire>(&self, head: fn(&T) -> Head) -> Result<Sealed<T>, WireError> {
         let sealed = Sealed::open(self.payload.clone());
         let sealed = sealed.map_err(|error: WireError| error.within("Record.payload"))?;
-        let said = head(sealed.value());
-        if said == self.head {
+        let actual = head(sealed.value());
+        if actual == self.head {
             return Ok(sealed);
         }
         let (there, allowed) = (
             format!("{:?}", self.head),
-            format!("the payload's, {said:?}"),
+            format!("the payload's, {actual:?}"),
         );
         Err(WireError::field("Record.head", there, allowed))
     }

@@ -160,7 +160,7 @@ impl From<&NodeMessage> for pb::NodeMessage {
             NodeMessage::Move(address) => Kind::Move(pb::Move {
                 address: address.clone(),
             }),
-            NodeMessage::DecisionReply(told) => Kind::Told(told.into()),
+            NodeMessage::DecisionReply(reply) => Kind::Told(reply.into()),
             NodeMessage::Members(addresses) => Kind::Members(pb::Members {
                 addresses: addresses.clone(),
             }),
@@ -185,7 +185,7 @@ impl TryFrom<pb::NodeMessage> for NodeMessage {
             }
             Some(Kind::Answer(answer)) => Self::Answer(codec::encoded(answer, "answer")?),
             Some(Kind::Move(to)) => Self::Move(read::address(to.address, "move.address")?),
-            Some(Kind::Told(told)) => Self::DecisionReply(read::required(Some(told), "told")?),
+            Some(Kind::Told(reply)) => Self::DecisionReply(read::required(Some(reply), "told")?),
             Some(Kind::Members(members)) => {
                 let addresses = members.addresses;
                 read::at_most(addresses.len(), "members.addresses", MEMBERS_MAX)?;

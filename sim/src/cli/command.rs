@@ -14,8 +14,8 @@ use toml::Table;
 pub(crate) struct Usage(pub(super) String);
 
 impl Usage {
-    pub(super) fn new(said: impl Display) -> Self {
-        Self(said.to_string())
+    pub(super) fn new(message: impl Display) -> Self {
+        Self(message.to_string())
     }
 }
 

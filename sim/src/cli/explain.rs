@@ -80,7 +80,12 @@ fn lease(state: &str) -> Option<String> {
     Some(format!("lease for {left}"))
 }
 
-fn told(scenario: &Scenario, breach: &Breach, story: &Story, leaders: &[(u64, usize)]) -> String {
+fn explanation(
+    scenario: &Scenario,
+    breach: &Breach,
+    story: &Story,
+    leaders: &[(u64, usize)],
+) -> String {
     let mut text = format!("{breach}\n");
     let _ = writeln!(text, "\nevents, from two leases before the breach:");
     let mut events = story.events.clone();
@@ -149,7 +154,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
         ));
         return Ok(ruling.verdict);
     };
-    say(&told(
+    say(&explanation(
         &scenario,
         breach,
         &story.borrow(),

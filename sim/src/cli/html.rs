@@ -79,8 +79,8 @@ fn drawn_elsewhere(name: &str, seed: u64, own: &Path) -> Result<String, Usage> {
     report.args(["report", name, "--seed", &seed.to_string(), "--out"]);
     let output = report.arg(own).output().map_err(wrong)?;
     std::fs::read_to_string(own).map_err(|_| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        Usage(format!("seed {seed} cannot be drawn: {}", said.trim()))
+        let message = String::from_utf8_lossy(&output.stderr);
+        Usage(format!("seed {seed} cannot be drawn: {}", message.trim()))
     })
 }
 

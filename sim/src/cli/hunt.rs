@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     };
     let progress = Progress::new(&scenario.name, args.runs as u64);
     let best = hunt(&scenario, how, &|runs, best| {
-        progress.reach(runs as u64, &how.objective.told(best.value));
+        progress.reach(runs as u64, &how.objective.format_value(best.value));
     });
     progress.end();
     let best = best.map_err(Usage)?;
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let out = args.out.display();
     std::fs::write(&args.out, &text)
         .map_err(|error| Usage(format!("{out} cannot be written: {error}")))?;
-    told(
+    format_value(
         (args, how.objective),
         &best,
         &replayed(&text, best.plan.seed)?,
@@ -80,14 +80,17 @@ fn replayed(text: &str, seed: u64) -> Result<crate::judge::SeedResult, Usage> {
     Ok(judge(&written, seed, false))
 }
 
-fn told(
+fn format_value(
     (args, objective): (&Args, Objective),
     best: &Best,
     again: &crate::judge::SeedResult,
 ) -> Result<Verdict, Usage> {
     let out = args.out.display();
     let figure = objective.of(again);
-    let figure = figure.map_or_else(|| "no figure".to_owned(), |value| objective.told(value));
+    let figure = figure.map_or_else(
+        || "no figure".to_owned(),
+        |value| objective.format_value(value),
+    );
     say(&format!(
         "{out}: seed {}, {} changes, after {} runs; {figure}\n{}aliquot-sim run {out} --seeds {}",
         best.plan.seed,

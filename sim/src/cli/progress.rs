@@ -20,7 +20,7 @@ struct Line {
     since: Instant,
     is_terminal: bool,
     /// Milliseconds since the start at which the latest line was written.
-    told: AtomicU64,
+    last_shown: AtomicU64,
     /// The latest text, after the number of seeds.
     says: Mutex<String>,
 }
@@ -44,7 +44,7 @@ impl Progress {
             failed: AtomicU64::new(0),
             since: Instant::now(),
             is_terminal: std::io::stderr().is_terminal(),
-            told: AtomicU64::new(0),
+            last_shown: AtomicU64::new(0),
             says: Mutex::default(),
         }))
     }
@@ -104,18 +104,20 @@ impl Line {
     /// Writes the line if it is time to, with how far a seed is.
     fn show(&self, within: &str) {
         let now = self.since.elapsed().as_millis() as u64;
-        let told = self.told.load(Ordering::Relaxed);
+        let last_shown = self.last_shown.load(Ordering::Relaxed);
         let every = if self.is_terminal {
             REDRAWN_EVERY
         } else {
             EVERY
         };
-        if now < told + every {
+        if now < last_shown + every {
             return;
         }
         // Of several threads, one writes the line.
         let relaxed = Ordering::Relaxed;
-        let swapped = self.told.compare_exchange(told, now, relaxed, relaxed);
+        let swapped = self
+            .last_shown
+            .compare_exchange(last_shown, now, relaxed, relaxed);
         if swapped.is_err() {
             return;
         }
@@ -160,8 +162,8 @@ fn bar(done: u64, total: u64) -> String {
 #[test]
 fn a_seed_is_healing_once_its_duration_is_over() {
     const SEC: u64 = 1_000_000_000;
-    let said = [59, 60, 61].map(|now| within(7, now * SEC, 60 * SEC));
-    assert_eq!(said[0], ", seed 7 at 59 of 60 s simulated");
-    assert_eq!(said[1], ", seed 7 at 60 of 60 s simulated");
-    assert_eq!(said[2], ", seed 7 at 61 s simulated, healing");
+    let texts = [59, 60, 61].map(|now| within(7, now * SEC, 60 * SEC));
+    assert_eq!(texts[0], ", seed 7 at 59 of 60 s simulated");
+    assert_eq!(texts[1], ", seed 7 at 60 of 60 s simulated");
+    assert_eq!(texts[2], ", seed 7 at 61 s simulated, healing");
 }

@@ -85,8 +85,10 @@ pub(super) fn troubles(summary: &Summary) -> String {
     const SHOWN: usize = 8;
     let mut lines = Vec::new();
     for seed in &summary.seeds {
-        let said = seed.failures.iter().chain(&seed.doubts);
-        lines.extend(said.map(|said| format!("{} seed {}: {said}", summary.name, seed.seed)));
+        let problem = seed.failures.iter().chain(&seed.doubts);
+        lines.extend(
+            problem.map(|problem| format!("{} seed {}: {problem}", summary.name, seed.seed)),
+        );
     }
     let more = lines.len().saturating_sub(SHOWN);
     lines.truncate(SHOWN);
@@ -148,9 +150,9 @@ fn the_first_troubles_are_shown_and_the_others_counted() {
     seed.failures = (1..=6).map(|number| format!("failure {number}")).collect();
     seed.doubts = (1..=4).map(|number| format!("doubt {number}")).collect();
     summary.missed = vec!["no leader crashed".to_owned()];
-    let said = troubles(&summary);
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines.len(), 10, "{said}");
+    let problem = troubles(&summary);
+    let lines: Vec<&str> = problem.lines().collect();
+    assert_eq!(lines.len(), 10, "{problem}");
     assert_eq!(lines[0], "calm seed 7: failure 1");
     assert_eq!(lines[7], "calm seed 7: doubt 2");
     assert_eq!(lines[8..], ["calm: and 2 more", "calm: no leader crashed"]);

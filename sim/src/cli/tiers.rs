@@ -172,12 +172,12 @@ fn figures(summary: &Summary) -> Figures {
 fn troubles(tier: &str, summary: &Summary) -> Troubles {
     let mut troubles = Troubles::default();
     for seed in &summary.seeds {
-        let said = seed.failures.iter().chain(&seed.doubts);
+        let problem = seed.failures.iter().chain(&seed.doubts);
         let number = seed.seed;
-        let said = said.map(|said| format!("{tier} tier, seed {number}: {said}"));
+        let problem = problem.map(|problem| format!("{tier} tier, seed {number}: {problem}"));
         match is_broken(seed) {
-            true => troubles.broken.extend(said),
-            false => troubles.failed.extend(said),
+            true => troubles.broken.extend(problem),
+            false => troubles.failed.extend(problem),
         }
     }
     troubles
@@ -186,7 +186,7 @@ fn troubles(tier: &str, summary: &Summary) -> Troubles {
 /// Returns true if an invariant is broken that must hold, or if the seed has no figures. That little is used breaks
 /// invariant 9, which is as good as an assertion.
 fn is_broken(seed: &SeedResult) -> bool {
-    let unused = |said: &&String| said.starts_with("invariant 9 ");
+    let unused = |problem: &&String| problem.starts_with("invariant 9 ");
     let unused = seed.failures.iter().filter(unused).count();
     let breaches = seed.figures.get("breaches");
     breaches.is_none_or(|breaches| *breaches as usize > seed.broke.len() + unused)

@@ -196,9 +196,9 @@ fn table(body: &mut String, of: &Seeds<'_>) {
                 false => write!(body, "<td>{text}</td>"),
             };
         }
-        let said = seed.failures.iter().chain(&seed.doubts).next();
-        let said = said.map_or("", String::as_str);
-        let _ = writeln!(body, "<td>{}</td></tr>", escaped(said));
+        let problem = seed.failures.iter().chain(&seed.doubts).next();
+        let problem = problem.map_or("", String::as_str);
+        let _ = writeln!(body, "<td>{}</td></tr>", escaped(problem));
     }
     body.push_str("</table>\n<p>Bold: the worst of all seeds. Each number of a seed leads to its own page.</p>\n");
 }

@@ -69,7 +69,7 @@ pub(super) struct NodeDecided {
     pub(super) at: u64,
     pub(super) node: usize,
     pub(super) ask: DecisionRequest,
-    pub(super) told: DecisionReply,
+    pub(super) reply: DecisionReply,
 }
 
 /// An event that is passed to the observer.

@@ -57,9 +57,9 @@ impl Network<'_> {
         self.ready_since
             .entry((node, entry.term))
             .or_insert(applied.tick);
-        let said = digest(&applied.outcome);
+        let digested = digest(&applied.outcome);
         if let Some(known) = self.effects.get(entry.index as usize - 1) {
-            if *known != said {
+            if *known != digested {
                 let outcome = &applied.outcome;
                 self.observer
                     .oracle
@@ -79,7 +79,7 @@ impl Network<'_> {
         }
         let effects = self.state.apply(entry.index, command.as_ref());
         self.effects.push(digest(&effects));
-        if digest(&effects) != said {
+        if digest(&effects) != digested {
             self.observer
                 .oracle
                 .commits
@@ -142,11 +142,11 @@ impl Network<'_> {
     }
 
     fn node_decided(&mut self, decided: &NodeDecided) {
-        let NodeDecided { at, ask, told, .. } = decided;
+        let NodeDecided { at, ask, reply, .. } = decided;
         let clients = &self.client_hosts;
         let asker = clients.iter().position(|of| of.edge().0 == Some(ask.edge));
         // Its client shows the admission when it learns of it.
-        let _ = self.observer.decided_centrally(*at, (ask, told), asker);
+        let _ = self.observer.decided_centrally(*at, (ask, reply), asker);
     }
 
     fn decided(&mut self, decided: &Decided) {

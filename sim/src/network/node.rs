@@ -154,12 +154,12 @@ impl NodeHost {
     /// Returns a function that logs each decision in central mode.
     fn observes_decisions(&self) -> node::DecisionObserver {
         let (node, event_log) = (self.number, self.event_log.clone());
-        Arc::new(move |ask, told| {
+        Arc::new(move |ask, reply| {
             event_log.write([Happened::NodeDecided(NodeDecided {
                 at: now(),
                 node,
                 ask: *ask,
-                told: *told,
+                reply: *reply,
             })]);
         })
     }

@@ -307,7 +307,7 @@ impl ClientHost {
         let alone = self.group.verb == Verb::TryAcquire;
         if !waits && alone && self.kind != Kind::Concurrency {
             let outcome = request.limiter.try_acquire(cost);
-            request.told(
+            request.record_outcome(
                 outcome.map(|admission| {
                     (admission.asked_at != admission.decided_at, admission.period)
                 }),
@@ -368,7 +368,7 @@ impl Request {
                 true => self.limiter.acquire(cost).await,
                 false => self.limiter.check(cost).await,
             };
-            self.told(
+            self.record_outcome(
                 outcome.map(|admission| {
                     (admission.asked_at != admission.decided_at, admission.period)
                 }),
@@ -391,7 +391,7 @@ impl Request {
             .write(self.process, What::Refused(self.client_host.group.cost));
     }
 
-    fn told(&self, outcome: Result<(bool, u64), Refused>) {
+    fn record_outcome(&self, outcome: Result<(bool, u64), Refused>) {
         let cost = self.client_host.group.cost;
         let what = match outcome {
             Err(refused) => return self.refused(&refused),

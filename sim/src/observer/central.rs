@@ -13,10 +13,10 @@ impl Observer {
     pub(crate) fn decided_centrally(
         &mut self,
         now: u64,
-        (ask, told): (&DecisionRequest, &DecisionReply),
+        (ask, reply): (&DecisionRequest, &DecisionReply),
         asker: Option<usize>,
     ) -> bool {
-        let Outcome::Admitted { by, period, .. } = told.outcome else {
+        let Outcome::Admitted { by, period, .. } = reply.outcome else {
             return false;
         };
         let Some(checkers) = self.oracle.checkers(ask.budget) else {
@@ -24,7 +24,7 @@ impl Observer {
         };
         let (grains, kind) = (checkers.grains, checkers.kind);
         // A permit counts when the client learns of it.
-        if !self.decided.insert((by, told.edge, told.request)) || kind == Kind::Concurrency {
+        if !self.decided.insert((by, reply.edge, reply.request)) || kind == Kind::Concurrency {
             return false;
         }
         let admission = Admission {

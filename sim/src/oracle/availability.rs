@@ -191,7 +191,10 @@ impl Check {
             if (is_judged && part < bound) || is_nothing {
                 self.found.fail_within(NAME, (0, now), || {
                     let amounts = (used, key.wanted_ever, ideal);
-                    format!("{}, in the whole run", told(&key.name, amounts, bound))
+                    format!(
+                        "{}, in the whole run",
+                        describe_use(&key.name, amounts, bound)
+                    )
                 });
             }
         }
@@ -239,7 +242,7 @@ impl Check {
             key.least = Some(key.least.map_or(part, |least| least.min(part)));
             if part < bound {
                 self.found.fail_within(NAME, (from, to), || {
-                    told(&key.name, (used, wanted, ideal), bound)
+                    describe_use(&key.name, (used, wanted, ideal), bound)
                 });
             }
         }
@@ -254,7 +257,7 @@ fn floors(budget: &Budget) -> u64 {
     }
 }
 
-fn told(name: &str, (used, wanted, ideal): (Use, f64, Use), bound: f64) -> String {
+fn describe_use(name: &str, (used, wanted, ideal): (Use, f64, Use), bound: f64) -> String {
     let held = match ideal.held > 0.0 {
         true => format!(
             ", and permits were held for {:.1} s of its {:.1} s",

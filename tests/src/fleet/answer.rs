@@ -16,7 +16,7 @@ pub struct Answer {
     /// Its output; null if that is not JSON.
     pub json: Value,
     /// Its error output.
-    pub said: String,
+    pub message: String,
 }
 
 /// A node as the cluster knows it.
@@ -78,7 +78,7 @@ impl Operator {
             Err(_) => Answer {
                 code: -1,
                 json: Value::Null,
-                said: format!("no answer within {WITHIN:?}"),
+                message: format!("no answer within {WITHIN:?}"),
             },
         }
     }
@@ -183,7 +183,7 @@ impl Answer {
         Self {
             code: output.status.code().unwrap_or(-1),
             json: serde_json::from_slice(&output.stdout).unwrap_or_default(),
-            said: String::from_utf8_lossy(&output.stderr).into_owned(),
+            message: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
     }
 

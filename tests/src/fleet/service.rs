@@ -66,12 +66,12 @@ impl Fleet {
         command.arg(per_second.to_string()).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("a service can be started");
-        let said = child.stdout.take();
-        let mut said = BufReader::new(said.expect("its standard output was asked for")).lines();
+        let output = child.stdout.take();
+        let mut output = BufReader::new(output.expect("its standard output was asked for")).lines();
         let admitted = Arc::new(Mutex::new(Vec::new()));
         let list = Arc::clone(&admitted);
         let listens = tokio::spawn(async move {
-            while let Ok(Some(line)) = said.next_line().await {
+            while let Ok(Some(line)) = output.next_line().await {
                 if let Ok(nanos) = line.parse() {
                     let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
                     list.push(Tick::from_nanos(nanos));

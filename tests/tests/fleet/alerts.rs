@@ -14,23 +14,23 @@ use tonic::Streaming;
 
 /// A session of a client of which the test sends each message.
 struct Session {
-    says: Sender<pb::ClientMessage>,
+    sender: Sender<pb::ClientMessage>,
     _answers: Streaming<pb::NodeMessage>,
 }
 
 impl Session {
     async fn open(fleet: &Fleet, node: usize) -> Self {
-        let (says, said) = tokio::sync::mpsc::channel(2);
+        let (sender, receiver) = tokio::sync::mpsc::channel(2);
         let open = Kind::Open(pb::SessionOpen::default());
         let open = pb::ClientMessage { kind: Some(open) };
-        says.send(open).await.unwrap();
+        sender.send(open).await.unwrap();
         let address = format!("http://{}", fleet.nodes()[node].listen);
         let mut client = SessionClient::connect(address).await.unwrap();
-        let answers = client.open(ReceiverStream::new(said)).await.unwrap();
+        let answers = client.open(ReceiverStream::new(receiver)).await.unwrap();
         let mut answers = answers.into_inner();
         assert!(answers.message().await.unwrap().is_some(), "it is open");
         Self {
-            says,
+            sender,
             _answers: answers,
         }
     }
@@ -42,7 +42,7 @@ impl Session {
             keys: keys.collect(),
         };
         let kind = Some(Kind::Intern(keys));
-        self.says.send(pb::ClientMessage { kind }).await.unwrap();
+        self.sender.send(pb::ClientMessage { kind }).await.unwrap();
     }
 }
 

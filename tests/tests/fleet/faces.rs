@@ -123,8 +123,8 @@ impl Line {
         match self {
             Self::Http(caller) => {
                 let body = json!({ "key": "shared" });
-                let (_, said) = caller.post("/v1/check", "", &body).await.ok()?;
-                Some(said["allowed"] == json!(true))
+                let (_, response) = caller.post("/v1/check", "", &body).await.ok()?;
+                Some(response["allowed"] == json!(true))
             }
             Self::Grpc(client) => {
                 let check = pb::CheckRequest {
@@ -284,10 +284,12 @@ async fn the_first_request_of_a_key_is_admitted_wherever_it_was_used_before() {
     let (fleet, paths, _sockets) = faced().await;
     let ask_for = async |path: &Path, key: &str| {
         let body = json!({ "key": key, "within_ms": 5_000 });
-        let (_, said) = ask(path, "/v1/check", &body).await?;
-        Some(said)
+        let (_, response) = ask(path, "/v1/check", &body).await?;
+        Some(response)
     };
-    let allowed = |said: Option<Value>| said.is_some_and(|said| said["allowed"] == json!(true));
+    let allowed = |response: Option<Value>| {
+        response.is_some_and(|response| response["allowed"] == json!(true))
+    };
     // The sessions of the faces are open.
     for (index, path) in paths.iter().enumerate() {
         until("a face admits", SOON, async || {
@@ -298,20 +300,23 @@ async fn the_first_request_of_a_key_is_admitted_wherever_it_was_used_before() {
     for round in 0..12 {
         let key = format!("cold/{round}");
         let (first, second) = (&paths[round % 3], &paths[(round + 1) % 3]);
-        let said = ask_for(first, &key).await;
-        assert!(allowed(said.clone()), "{round}, first: {said:?}");
-        let said = ask_for(second, &key).await;
-        assert!(allowed(said.clone()), "{round}, at another node: {said:?}");
+        let response = ask_for(first, &key).await;
+        assert!(allowed(response.clone()), "{round}, first: {response:?}");
+        let response = ask_for(second, &key).await;
+        assert!(
+            allowed(response.clone()),
+            "{round}, at another node: {response:?}"
+        );
         if round % 4 == 0 {
             let socket = fleet.dir().join(format!("agent-{round}.sock"));
             let _agent = Agent::start(&fleet, &socket, &[]);
-            let said = until("the agent answers", SOON, async || {
+            let response = until("the agent answers", SOON, async || {
                 ask_for(&socket, &key).await
             })
             .await;
             assert!(
-                allowed(Some(said.clone())),
-                "{round}, at an agent: {said:?}"
+                allowed(Some(response.clone())),
+                "{round}, at an agent: {response:?}"
             );
         }
     }
@@ -323,35 +328,35 @@ async fn the_first_use_of_a_key_is_answered_and_permits_are_shared() {
     let (_fleet, paths, _sockets) = faced().await;
     until("a cold key is decided", SOON, async || {
         let body = json!({ "key": "cold/1", "within_ms": 2_000 });
-        let (status, said) = ask(&paths[0], "/v1/check", &body).await?;
+        let (status, response) = ask(&paths[0], "/v1/check", &body).await?;
         assert_eq!(status, 200);
-        (said["allowed"] == json!(true)).then_some(())
+        (response["allowed"] == json!(true)).then_some(())
     })
     .await;
-    let (_, said) = ask(&paths[1], "/v1/check", &json!({ "key": "none" }))
+    let (_, response) = ask(&paths[1], "/v1/check", &json!({ "key": "none" }))
         .await
         .unwrap();
-    assert_eq!(said["outcome"], json!("no_budget"));
+    assert_eq!(response["outcome"], json!("no_budget"));
     let mut ids = Vec::new();
     until("two permits are taken", SOON, async || {
         let body = json!({ "key": "jobs", "within_ms": 2_000 });
-        let (_, said) = ask(&paths[0], "/v1/reserve", &body).await?;
-        ids.extend(said["id"].as_str().map(str::to_owned));
+        let (_, response) = ask(&paths[0], "/v1/reserve", &body).await?;
+        ids.extend(response["id"].as_str().map(str::to_owned));
         (ids.len() == 2).then_some(())
     })
     .await;
     let body = json!({ "key": "jobs", "within_ms": 500 });
-    let (status, said) = ask(&paths[1], "/v1/reserve?status=429", &body)
+    let (status, response) = ask(&paths[1], "/v1/reserve?status=429", &body)
         .await
         .unwrap();
-    assert!(status != 200 && said["id"].is_null(), "{said}");
+    assert!(status != 200 && response["id"].is_null(), "{response}");
     let (status, _) = ask(&paths[0], "/v1/release", &json!({ "id": ids[0] }))
         .await
         .unwrap();
     assert_eq!(status, 200);
     until("the permit is free for another node", SOON, async || {
-        let (_, said) = ask(&paths[1], "/v1/reserve", &body).await?;
-        said["id"].as_str().map(drop)
+        let (_, response) = ask(&paths[1], "/v1/reserve", &body).await?;
+        response["id"].as_str().map(drop)
     })
     .await;
 }
@@ -366,22 +371,22 @@ async fn nodes_and_agents_tell_limits_as_they_were_written() {
     paths.push(socket);
     for path in &paths {
         for (key, limit, window) in [("minute", 100, 60), ("day", 1_000, 86_400)] {
-            let said = until("a face admits", SOON, async || {
+            let response = until("a face admits", SOON, async || {
                 let body = json!({ "key": key, "within_ms": 2_000 });
-                let (_, said) = ask(path, "/v1/check", &body).await?;
-                (said["allowed"] == json!(true)).then_some(said)
+                let (_, response) = ask(path, "/v1/check", &body).await?;
+                (response["allowed"] == json!(true)).then_some(response)
             })
             .await;
-            assert_eq!(said["limit"], json!(limit), "{said}");
-            assert_eq!(said["window_s"], json!(window), "{said}");
+            assert_eq!(response["limit"], json!(limit), "{response}");
+            assert_eq!(response["window_s"], json!(window), "{response}");
         }
     }
 }
 
 async fn admitted(path: &Path, token: &str, body: &Value) -> Option<()> {
     let mut caller = Caller::connect(path).await.ok()?;
-    let (status, said) = caller.post("/v1/check", token, body).await.ok()?;
-    (status == 200 && said["allowed"] == json!(true)).then_some(())
+    let (status, response) = caller.post("/v1/check", token, body).await.ok()?;
+    (status == 200 && response["allowed"] == json!(true)).then_some(())
 }
 
 /// An agent, killed when it is dropped.
@@ -466,8 +471,12 @@ async fn a_token_asks_for_the_keys_under_its_prefixes_and_no_others() {
     .await;
     let mut caller = Caller::connect(&socket).await.unwrap();
     let body = json!({ "key": "cold/1" });
-    let (status, said) = caller.post("/v1/check", &authorized, &body).await.unwrap();
-    assert_eq!((status, &said["field"]), (403, &json!("key")), "{said}");
+    let (status, response) = caller.post("/v1/check", &authorized, &body).await.unwrap();
+    assert_eq!(
+        (status, &response["field"]),
+        (403, &json!("key")),
+        "{response}"
+    );
 
     let mut client = LimitsClient::connect(format!("http://{grpc}"))
         .await
@@ -488,13 +497,13 @@ async fn a_token_asks_for_the_keys_under_its_prefixes_and_no_others() {
     let mut stream = TcpStream::connect(&redis).await.unwrap();
     let commands = format!("AUTH {token}\nINCR shared\nINCR cold/1\nQUIT\n");
     stream.write_all(commands.as_bytes()).await.unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).await.unwrap();
-    let lines: Vec<&str> = said.lines().collect();
-    assert!(lines[0] == "+OK" && lines[1].starts_with(':'), "{said}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    let lines: Vec<&str> = response.lines().collect();
+    assert!(lines[0] == "+OK" && lines[1].starts_with(':'), "{response}");
     assert!(
         lines[2].starts_with("-NOPERM this caller may not use the key \"cold/1\""),
-        "{said}"
+        "{response}"
     );
 }
 

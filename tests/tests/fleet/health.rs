@@ -33,16 +33,16 @@ async fn says(
     health: &mut tonic::Streaming<tonic_health::pb::HealthCheckResponse>,
     status: ServingStatus,
 ) {
-    let said = async {
-        while let Some(said) = health.next().await {
-            if said.unwrap().status() == status {
+    let status_seen = async {
+        while let Some(status_seen) = health.next().await {
+            if status_seen.unwrap().status() == status {
                 return;
             }
         }
         panic!("it ended without {status:?}");
     };
-    let said = tokio::time::timeout(SOON, said).await;
-    said.unwrap_or_else(|_| panic!("{status:?} was not reported"));
+    let status_seen = tokio::time::timeout(SOON, status_seen).await;
+    status_seen.unwrap_or_else(|_| panic!("{status:?} was not reported"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -85,15 +85,15 @@ async fn garbage_on_every_port_does_no_harm() {
             let mut stream = TcpStream::connect(address).await.unwrap();
             // If the node hangs up early, it has recognised the bytes as invalid.
             let _ = stream.write_all(&bytes).await;
-            let mut said = [0; 256];
-            let _ = tokio::time::timeout(millis(50), stream.read(&mut said)).await;
+            let mut received = [0; 256];
+            let _ = tokio::time::timeout(millis(50), stream.read(&mut received)).await;
         }
     }
     still_serves(&fleet).await;
 }
 
 /// Returns the status with which a stream of these messages ends.
-async fn told(fleet: &Fleet, messages: Vec<Kind>) -> Status {
+async fn send_all(fleet: &Fleet, messages: Vec<Kind>) -> Status {
     let address = format!("http://{}", fleet.nodes()[0].listen);
     let mut client = SessionClient::connect(address).await.unwrap();
     client = client.max_encoding_message_size(usize::MAX);
@@ -167,7 +167,7 @@ async fn malformed_and_oversized_messages_end_their_stream_with_the_reason() {
         ),
     ];
     for (what, messages) in cases {
-        let status = told(&fleet, messages).await;
+        let status = send_all(&fleet, messages).await;
         println!("{what}: {:?}: {}", status.code(), status.message());
         let refused = [
             Code::InvalidArgument,

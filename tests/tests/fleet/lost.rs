@@ -27,7 +27,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// Starts a single node, has it acknowledge a budget and kills it. Returns also a copy of its
 /// store from before.
-async fn told() -> (Fleet, PathBuf) {
+async fn fleet_with_record() -> (Fleet, PathBuf) {
     let mut fleet = setup().nodes(1).start().await;
     fleet.kill(0);
     let backup = fleet.dir().join("backup");
@@ -57,7 +57,7 @@ async fn is_refused(fleet: &mut Fleet, index: usize, what: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_database_is_damaged_is_refused() {
     let _machine = together().await;
-    let (mut fleet, _) = told().await;
+    let (mut fleet, _) = fleet_with_record().await;
     damage(&fleet.nodes()[0]);
     is_refused(&mut fleet, 0, "is damaged").await;
 }
@@ -65,7 +65,7 @@ async fn a_node_whose_database_is_damaged_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_store_was_removed_is_refused() {
     let _machine = together().await;
-    let (mut fleet, _) = told().await;
+    let (mut fleet, _) = fleet_with_record().await;
     fs::remove_dir_all(fleet.nodes()[0].data.join("store")).unwrap();
     is_refused(&mut fleet, 0, "is missing").await;
 }
@@ -73,7 +73,7 @@ async fn a_node_whose_store_was_removed_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_old_store_was_put_back_is_refused() {
     let _machine = together().await;
-    let (mut fleet, backup) = told().await;
+    let (mut fleet, backup) = fleet_with_record().await;
     let store = fleet.nodes()[0].data.join("store");
     fs::remove_dir_all(&store).unwrap();
     copy(&backup, &store);
@@ -83,7 +83,7 @@ async fn a_node_whose_old_store_was_put_back_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_old_store_was_copied_over_its_files_is_refused() {
     let _machine = together().await;
-    let (mut fleet, backup) = told().await;
+    let (mut fleet, backup) = fleet_with_record().await;
     // The files are the same; their content is old.
     copy(&backup, &fleet.nodes()[0].data.join("store"));
     is_refused(&mut fleet, 0, "is damaged").await;

@@ -121,7 +121,7 @@ async fn says_that_it_was_removed(fleet: &Fleet, index: usize) {
     for words in [["cluster", "status"], ["cluster", "members"]] {
         let answer = removed.run(&words, "").await;
         assert_eq!(answer.code, 1, "{answer:?}");
-        assert!(answer.said.contains(REMOVED), "{answer:?}");
+        assert!(answer.message.contains(REMOVED), "{answer:?}");
     }
     let budget = "budgets: [{ key: late, rate: 1/s }]";
     for (words, input) in [
@@ -131,12 +131,12 @@ async fn says_that_it_was_removed(fleet: &Fleet, index: usize) {
     ] {
         let answer = removed.run(&words, input).await;
         assert_eq!(answer.code, 3, "{answer:?}");
-        assert!(answer.said.contains(REMOVED), "{answer:?}");
+        assert!(answer.message.contains(REMOVED), "{answer:?}");
     }
     let add = others.run(&["cluster", "add", &node.peer], "").await;
     assert_eq!(add.code, 1, "{add:?}");
-    for said in ["its id can never join again", "move its data_dir away"] {
-        assert!(add.said.contains(said), "{add:?} lacks {said:?}");
+    for message in ["its id can never join again", "move its data_dir away"] {
+        assert!(add.message.contains(message), "{add:?} lacks {message:?}");
     }
 }
 
@@ -180,8 +180,11 @@ async fn a_stranger_is_not_waited_for() {
     for (order, says) in [("promote", "cluster add"), ("remove", "no member")] {
         let refused = follower.run(&["cluster", order, "99"], "").await;
         assert_eq!(refused.code, 1, "{refused:?}");
-        for said in ["node 99 is no member", says, "nothing was changed"] {
-            assert!(refused.said.contains(said), "{refused:?} lacks {said:?}");
+        for message in ["node 99 is no member", says, "nothing was changed"] {
+            assert!(
+                refused.message.contains(message),
+                "{refused:?} lacks {message:?}"
+            );
         }
     }
     let heir = id_of(&fleet, (leader + 2) % 3).await;

@@ -90,8 +90,8 @@ async fn the_http_face_does_what_its_description_says() {
         .await
         .unwrap()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    println!("{printed}");
     assert!(output.status.success(), "{}", output.status);
-    assert!(said.contains(&format!("Tested: {paths}")));
+    assert!(printed.contains(&format!("Tested: {paths}")));
 }

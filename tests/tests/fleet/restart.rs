@@ -28,11 +28,11 @@ async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
         (load.admitted() > 2_000).then_some(())
     })
     .await;
-    let (begin, mut told) = (now(), Vec::new());
+    let (begin, mut moments) = (now(), Vec::new());
     // The leader is among them, whichever node that is by then.
     for index in 0..3 {
         let before = load.admitted();
-        told.push(now());
+        moments.push(now());
         let end = fleet.stop(index).await;
         assert_eq!(end.status.code(), Some(0), "{}", end.log);
         // A node that need not wait for others stops long before its deadline.
@@ -52,7 +52,7 @@ async fn a_rolling_restart_under_load_admits_nearly_all_throughout() {
     let end = now();
     let record = load.end().await;
     record.keeps_to("1000/s", 200);
-    for at in &told {
+    for at in &moments {
         let (from, to) = (*at, at.after(Span::from_secs(2)));
         let windows = record.windows(from, to.min(end), Span::from_millis(200));
         // A window in which the machine was too busy for the load to ask is not judged.
@@ -88,14 +88,14 @@ async fn a_node_that_is_stopped_hands_everything_back() {
     fleet.signal(0, Signal::TERM);
     let end = fleet.ended(0).await;
     assert_eq!(end.status.code(), Some(0), "{}", end.log);
-    for said in [
+    for fragment in [
         "starting",
         "clients=127.0.0.1:",
         "SIGTERM",
         "leaving",
         "stopped",
     ] {
-        assert!(end.log.contains(said), "{}\nlacks {said}", end.log);
+        assert!(end.log.contains(fragment), "{}\nlacks {fragment}", end.log);
     }
 }
 
@@ -113,8 +113,8 @@ async fn a_node_that_is_left_alone_says_once_whom_it_lost() {
         log().contains("its lease is over").then_some(())
     })
     .await;
-    let said = log().lines().count() - before;
-    assert!(said <= 10, "{said} lines:\n{}", log());
+    let fragment = log().lines().count() - before;
+    assert!(fragment <= 10, "{fragment} lines:\n{}", log());
     assert_eq!(log().matches("a peer is lost").count(), 2, "{}", log());
     others.iter().for_each(|index| fleet.start(*index));
     fleet.serves().await;

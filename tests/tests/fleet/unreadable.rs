@@ -55,9 +55,9 @@ fn consent(log: &str) -> String {
 fn stopped_at(index: u64, end: &End) -> String {
     assert_eq!(end.status.code(), Some(4), "{}", end.log);
     let last = end.log.lines().last().unwrap_or_default();
-    let said = format!("aliquot: entry {index} of the log (checksum ");
+    let expected = format!("aliquot: entry {index} of the log (checksum ");
     assert!(
-        last.starts_with(&said) && last.contains("needs = 99"),
+        last.starts_with(&expected) && last.contains("needs = 99"),
         "{}",
         end.log
     );

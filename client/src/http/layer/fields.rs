@@ -169,12 +169,12 @@ fn a_structured_field_has_no_integer_of_more_than_fifteen_digits() {
         reset: None,
     };
     both.describe(&mut headers, "limit", &info, &crate::clock::HostClock);
-    let said = |name: HeaderName| headers[name].to_str().expect("ASCII").to_owned();
+    let value = |name: HeaderName| headers[name].to_str().expect("ASCII").to_owned();
     assert_eq!(
-        said(RATE_LIMIT_POLICY),
+        value(RATE_LIMIT_POLICY),
         "\"limit\";q=999999999999999;w=86400"
     );
-    assert_eq!(said(RATE_LIMIT), "\"limit\";r=999999999999999");
-    assert_eq!(said(X_LIMIT), "72057594037927936");
-    assert_eq!(said(X_REMAINING), "1000000000000000");
+    assert_eq!(value(RATE_LIMIT), "\"limit\";r=999999999999999");
+    assert_eq!(value(X_LIMIT), "72057594037927936");
+    assert_eq!(value(X_REMAINING), "1000000000000000");
 }

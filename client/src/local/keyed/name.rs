@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn keys_are_told_apart_by_words_and_label() {
         let maker = Maker::new(Some(3));
-        let said = |class: u16, key: &str| {
+        let hash = |class: u16, key: &str| {
             by_words!(key, W => {
                 let name = maker.name::<W>(class, key);
                 (name.words.to_vec(), name.label)
@@ -257,14 +257,14 @@ mod tests {
             .flat_map(|length| ["a", "b"].map(|with| with.repeat(length)))
             .chain((0..64).map(|at| format!("{}b{}", "a".repeat(at), "a".repeat(63 - at))))
             .collect();
-        let mut all: Vec<_> = keys.iter().map(|key| (said(0, key), key)).collect();
-        all.extend(keys.iter().map(|key| (said(1, key), key)));
+        let mut all: Vec<_> = keys.iter().map(|key| (hash(0, key), key)).collect();
+        all.extend(keys.iter().map(|key| (hash(1, key), key)));
         all.sort_unstable();
         // The empty key is there twice.
         all.dedup_by(|one, other| one.0 == other.0 && one.1.is_empty());
         let before = all.len();
         all.dedup_by(|one, other| one.0 == other.0);
         assert_eq!(all.len(), before);
-        assert_eq!(said(0, &"a".repeat(20)), said(0, &"a".repeat(20)));
+        assert_eq!(hash(0, &"a".repeat(20)), hash(0, &"a".repeat(20)));
     }
 }

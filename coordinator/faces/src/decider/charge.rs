@@ -55,24 +55,24 @@ impl HeldKey {
     pub(super) async fn peek(&self, within: Duration) -> Answer {
         // Nothing is taken, but the budget is known afterwards.
         match self.take(0, within).await {
-            Ok((_, told)) => looked(self.would(1), told, self.limiter.peek().kind),
+            Ok((_, state)) => merge_look(self.would(1), state, self.limiter.peek().kind),
             Err(answer) => answer,
         }
     }
 }
 
 /// Returns the answer to a look, which is that of a request for one token. `would` is the answer of this process alone,
-/// and `told` that of a charge of nothing, which a node may have given.
+/// and `state` that of a charge of nothing, which a node may have given.
 ///
 /// A node may have tokens that this process lacks. If a node answered that it has none either, the budget is spent. All
 /// tokens of a quota are granted then, so a retry can succeed only in the next period.
-fn looked(would: Answer, told: Answer, kind: Kind) -> Answer {
+fn merge_look(would: Answer, state: Answer, kind: Kind) -> Answer {
     let is_known_here = would.outcome == Outcome::OverLimit && would.remaining.is_some();
-    match (would.outcome, told.remaining) {
-        (Outcome::OverLimit | Outcome::Unavailable, None | Some(1..)) => told,
+    match (would.outcome, state.remaining) {
+        (Outcome::OverLimit | Outcome::Unavailable, None | Some(1..)) => state,
         (Outcome::OverLimit | Outcome::Unavailable, Some(0)) if !is_known_here => {
             let (reason, retry_after) = match kind {
-                Kind::Quota => (Reason::Quota, Some(told.reset_after)),
+                Kind::Quota => (Reason::Quota, Some(state.reset_after)),
                 Kind::Rate => (Reason::Throttled, would.retry_after),
                 Kind::Concurrency => (Reason::Permits, would.retry_after),
             };
@@ -80,7 +80,7 @@ fn looked(would: Answer, told: Answer, kind: Kind) -> Answer {
                 outcome: Outcome::OverLimit,
                 reason: Some(reason),
                 retry_after: retry_after.filter(|wait| !wait.is_zero()),
-                ..told
+                ..state
             }
         }
         _ => would,
@@ -141,14 +141,14 @@ mod tests {
     /// Returns outcome, reason, tokens left and wait of a look. A node tells the end of the day as the reset.
     fn look(
         would: Answer,
-        told: Option<u64>,
+        state: Option<u64>,
         kind: Kind,
     ) -> (Outcome, Option<Reason>, Option<u64>, Option<Duration>) {
-        let told = Answer {
+        let state = Answer {
             reset_after: DAY,
-            ..of(Outcome::Allowed, None, told)
+            ..of(Outcome::Allowed, None, state)
         };
-        let answer = looked(would, told, kind);
+        let answer = merge_look(would, state, kind);
         (
             answer.outcome,
             answer.reason,
@@ -164,7 +164,7 @@ mod tests {
         // Nothing is held here, or only the home knows what is left.
         let no_share = || of(Unavailable, Some(Reason::NoShare), Some(0));
         let central = |reason| of(OverLimit, Some(reason), None);
-        for (would, told, kind, expect) in [
+        for (would, state, kind, expect) in [
             (
                 no_share(),
                 Some(0),
@@ -198,7 +198,7 @@ mod tests {
             ),
             (no_share(), None, Quota, (Allowed, None, None, None)),
         ] {
-            assert_eq!(look(would, told, kind), expect);
+            assert_eq!(look(would, state, kind), expect);
         }
         // What is held here is spent, and more may be dealt at any time.
         let spent = || of(OverLimit, Some(Reason::Quota), Some(0));

@@ -23,29 +23,29 @@ pub(super) struct Form {
     pub(super) fields: LimitFields,
 }
 
-/// An answer, and the wait that the response tells. `Retry-After` and the body tell the same, so that callers that were
+/// An answer, and the wait that the response states. `Retry-After` and the body have the same wait, so that callers that were
 /// refused together come back apart, whichever they read.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct TimedAnswer {
     pub(super) answer: Answer,
     /// Shortest wait before a retry, with a random part of the jitter on top.
     retry_after: Option<Duration>,
 }
 
 impl Form {
-    /// Chooses the wait that the response tells of an answer.
-    pub(super) fn told(self, answer: Answer) -> Told {
+    /// Chooses the wait that the response to an answer states.
+    pub(super) fn timed(self, answer: Answer) -> TimedAnswer {
         let retry_after = answer.retry_after.map(|wait| self.fields.spread(wait));
-        Told {
+        TimedAnswer {
             answer,
             retry_after,
         }
     }
 
     /// Chooses the waits of several answers, each by itself.
-    pub(super) fn told_all(self, answers: Vec<Answer>) -> Vec<Told> {
+    pub(super) fn timed_all(self, answers: Vec<Answer>) -> Vec<TimedAnswer> {
         let answers = answers.into_iter();
-        answers.map(|answer| self.told(answer)).collect()
+        answers.map(|answer| self.timed(answer)).collect()
     }
 }
 
@@ -95,8 +95,8 @@ struct ExcessBody {
 }
 
 /// Returns an answer as it is in JSON.
-pub(super) fn of_answer<'a>(key: &'a str, told: &Told) -> AnswerBody<'a> {
-    let answer = &told.answer;
+pub(super) fn of_answer<'a>(key: &'a str, timed: &TimedAnswer) -> AnswerBody<'a> {
+    let answer = &timed.answer;
     let excess = answer.excess.map(|excess| ExcessBody {
         burst: Exact(excess.burst()),
         cost: Exact(excess.cost()),
@@ -110,33 +110,33 @@ pub(super) fn of_answer<'a>(key: &'a str, told: &Told) -> AnswerBody<'a> {
         reason: answer.reason.map(|reason| reason.as_str()),
         remaining: answer.remaining.map(Exact),
         reset_after_s: answer.reset_after.as_secs_f64(),
-        retry_after_s: told.retry_after.map(|wait| wait.as_secs_f64()),
+        retry_after_s: timed.retry_after.map(|wait| wait.as_secs_f64()),
         window_s: answer.window.map(|window| window.as_secs()),
     }
 }
 
 /// Makes the response to one question.
-pub(super) fn one(key: &str, told: &Told, form: Form) -> Response<Body> {
-    let status = form.status.of(told.answer.outcome);
-    let mut response = json_response(status, &of_answer(key, told));
-    describe(response.headers_mut(), told, form.fields);
+pub(super) fn one(key: &str, timed: &TimedAnswer, form: Form) -> Response<Body> {
+    let status = form.status.of(timed.answer.outcome);
+    let mut response = json_response(status, &of_answer(key, timed));
+    describe(response.headers_mut(), timed, form.fields);
     response
 }
 
 /// Makes the response to several questions: its status and header fields are those of the refusal with the longest
 /// wait. If all are allowed, the fields tell the limit that has least left.
-pub(super) fn several(body: &Value, answers: &[Told], form: Form) -> Response<Body> {
+pub(super) fn several(body: &Value, answers: &[TimedAnswer], form: Form) -> Response<Body> {
     let refused = answers
         .iter()
-        .filter(|told| told.answer.outcome != Outcome::Allowed);
-    let worst = refused.max_by_key(|told| told.retry_after.unwrap_or(Duration::MAX));
-    let code = worst.map_or(StatusCode::OK, |told| form.status.of(told.answer.outcome));
+        .filter(|timed| timed.answer.outcome != Outcome::Allowed);
+    let worst = refused.max_by_key(|timed| timed.retry_after.unwrap_or(Duration::MAX));
+    let code = worst.map_or(StatusCode::OK, |timed| form.status.of(timed.answer.outcome));
     let mut response = json_response(code, body);
     let known = answers.iter();
-    let known = known.filter(|told| told.answer.remaining.is_some());
-    let least = known.min_by_key(|told| told.answer.remaining);
-    if let Some(told) = worst.or(least) {
-        describe(response.headers_mut(), told, form.fields);
+    let known = known.filter(|timed| timed.answer.remaining.is_some());
+    let least = known.min_by_key(|timed| timed.answer.remaining);
+    if let Some(timed) = worst.or(least) {
+        describe(response.headers_mut(), timed, form.fields);
     }
     response
 }
@@ -189,9 +189,9 @@ pub(super) fn json_response(status: StatusCode, body: &impl Serialize) -> Respon
 
 /// Adds the fields that describe the limit, and `Retry-After` to a refusal. `Retry-After` is not earlier than `t`, as the
 /// draft demands.
-fn describe(headers: &mut HeaderMap, told: &Told, fields: LimitFields) {
-    let answer = &told.answer;
-    if let Some(wait) = told.retry_after {
+fn describe(headers: &mut HeaderMap, timed: &TimedAnswer, fields: LimitFields) {
+    let answer = &timed.answer;
+    if let Some(wait) = timed.retry_after {
         // The wait has its random part already.
         let exact = LimitFields {
             jitter: Duration::ZERO,

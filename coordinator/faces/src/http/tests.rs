@@ -3,24 +3,24 @@ use crate::decider::testing::{self, decider};
 use aliquot_client::http::{Fields, Reset};
 use http_body_util::BodyExt;
 
-struct Told {
+struct Reply {
     status: u16,
     body: Value,
     headers: http::HeaderMap,
 }
 
-async fn call(decider: &Decider, request: Request<Body>) -> Told {
+async fn call(decider: &Decider, request: Request<Body>) -> Reply {
     let response = answer(decider, LimitFields::default(), request).await;
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.expect("a body").to_bytes();
-    Told {
+    Reply {
         status: parts.status.as_u16(),
         body: serde_json::from_slice(&bytes).expect("JSON"),
         headers: parts.headers,
     }
 }
 
-async fn send(decider: &Decider, path: &str, body: Value) -> Told {
+async fn send(decider: &Decider, path: &str, body: Value) -> Reply {
     let request = Request::post(path).header(CONTENT_TYPE, "application/json; charset=utf-8");
     call(
         decider,
@@ -31,8 +31,9 @@ async fn send(decider: &Decider, path: &str, body: Value) -> Told {
     .await
 }
 
-fn field<'a>(told: &'a Told, name: &str) -> &'a str {
-    told.headers
+fn field<'a>(reply: &'a Reply, name: &str) -> &'a str {
+    reply
+        .headers
         .get(name)
         .map_or("", |value| value.to_str().expect("ASCII"))
 }
@@ -40,41 +41,41 @@ fn field<'a>(told: &'a Told, name: &str) -> &'a str {
 #[tokio::test]
 async fn a_check_tells_the_decision_and_the_limit() {
     let (decider, _) = decider(64);
-    let told = send(&decider, "/v1/check", json!({ "key": "a", "cost": 4 })).await;
-    assert_eq!((told.status, &told.body["allowed"]), (200, &json!(true)));
+    let reply = send(&decider, "/v1/check", json!({ "key": "a", "cost": 4 })).await;
+    assert_eq!((reply.status, &reply.body["allowed"]), (200, &json!(true)));
     assert_eq!(
-        (&told.body["limit"], &told.body["remaining"]),
+        (&reply.body["limit"], &reply.body["remaining"]),
         (&json!(10), &json!(6))
     );
-    assert_eq!(field(&told, "ratelimit-policy"), "\"limit\";q=10;w=1");
-    assert_eq!(field(&told, "ratelimit"), "\"limit\";r=6;t=1");
-    assert_eq!(field(&told, "retry-after"), "");
+    assert_eq!(field(&reply, "ratelimit-policy"), "\"limit\";q=10;w=1");
+    assert_eq!(field(&reply, "ratelimit"), "\"limit\";r=6;t=1");
+    assert_eq!(field(&reply, "retry-after"), "");
 }
 
 #[tokio::test]
 async fn a_refusal_has_status_200_unless_429_is_asked_for() {
     let (decider, _) = decider(64);
     send(&decider, "/v1/check", json!({ "key": "a", "cost": 10 })).await;
-    let told = send(&decider, "/v1/check", json!({ "key": "a" })).await;
-    assert_eq!((told.status, &told.body["allowed"]), (200, &json!(false)));
-    assert_eq!(told.body["outcome"], json!("over_limit"));
-    assert_eq!(told.body["retry_after_s"], json!(0.1));
-    assert_eq!(told.body["excess"], Value::Null);
-    let told = send(&decider, "/v1/check?status=429", json!({ "key": "a" })).await;
-    assert_eq!((told.status, field(&told, "retry-after")), (429, "1"));
-    let told = send(
+    let reply = send(&decider, "/v1/check", json!({ "key": "a" })).await;
+    assert_eq!((reply.status, &reply.body["allowed"]), (200, &json!(false)));
+    assert_eq!(reply.body["outcome"], json!("over_limit"));
+    assert_eq!(reply.body["retry_after_s"], json!(0.1));
+    assert_eq!(reply.body["excess"], Value::Null);
+    let reply = send(&decider, "/v1/check?status=429", json!({ "key": "a" })).await;
+    assert_eq!((reply.status, field(&reply, "retry-after")), (429, "1"));
+    let reply = send(
         &decider,
         "/v1/check?status=429",
         json!({ "key": "a", "cost": 11 }),
     )
     .await;
-    assert_eq!((told.status, field(&told, "retry-after")), (429, ""));
-    assert_eq!(told.body["outcome"], json!("never"));
-    assert_eq!(told.body["excess"], json!({ "cost": 11, "burst": 10 }));
-    assert_eq!(field(&told, "ratelimit"), "");
-    let told = send(&decider, "/v1/check?status=1", json!({ "key": "a" })).await;
+    assert_eq!((reply.status, field(&reply, "retry-after")), (429, ""));
+    assert_eq!(reply.body["outcome"], json!("never"));
+    assert_eq!(reply.body["excess"], json!({ "cost": 11, "burst": 10 }));
+    assert_eq!(field(&reply, "ratelimit"), "");
+    let reply = send(&decider, "/v1/check?status=1", json!({ "key": "a" })).await;
     assert_eq!(
-        (told.status, &told.body["field"]),
+        (reply.status, &reply.body["field"]),
         (400, &json!("the query"))
     );
 }
@@ -82,15 +83,15 @@ async fn a_refusal_has_status_200_unless_429_is_asked_for() {
 async fn check_wrong(path: &str, rows: Vec<(Value, &str, &str)>) {
     let (decider, _) = decider(64);
     for (body, name, allowed) in rows {
-        let told = send(&decider, path, body.clone()).await;
+        let reply = send(&decider, path, body.clone()).await;
         assert_eq!(
-            (told.status, &told.body["field"]),
+            (reply.status, &reply.body["field"]),
             (400, &json!(name)),
             "{body}"
         );
-        let said = told.body["allowed"].as_str().expect("a text");
-        assert!(said.contains(allowed), "{body}: {said}");
-        assert_eq!(field(&told, "content-type"), "application/problem+json");
+        let reason = reply.body["allowed"].as_str().expect("a text");
+        assert!(reason.contains(allowed), "{body}: {reason}");
+        assert_eq!(field(&reply, "content-type"), "application/problem+json");
     }
 }
 
@@ -193,8 +194,8 @@ async fn the_head_of_an_answer_is_told_without_its_body() {
     assert_eq!((head.status.as_u16(), none), (200, 0));
     assert_eq!(head.headers[CONTENT_LENGTH], length.to_string());
     let request = Request::get("/v1/budgets/").body(Body::empty());
-    let told = call(&decider, request.expect("a request")).await;
-    assert_eq!(told.status, 404, "a key is never empty");
+    let reply = call(&decider, request.expect("a request")).await;
+    assert_eq!(reply.status, 404, "a key is never empty");
 }
 
 /// The refusal with the longest wait is told, or else the limit that has least left.
@@ -203,39 +204,39 @@ async fn fields_of_several_answers_tell_the_limit_that_decides() {
     let (decider, _) = decider(64);
     let checks = json!([{ "key": "a", "cost": 2 }, { "key": "b", "cost": 9 }]);
     for wait in ["", "1"] {
-        let told = send(&decider, "/v1/check:batch", json!({ "checks": checks })).await;
-        assert_eq!(field(&told, "ratelimit"), "\"limit\";r=1;t=1");
-        assert_eq!(field(&told, "ratelimit-policy"), "\"limit\";q=10;w=1");
-        assert_eq!(field(&told, "retry-after"), wait);
+        let reply = send(&decider, "/v1/check:batch", json!({ "checks": checks })).await;
+        assert_eq!(field(&reply, "ratelimit"), "\"limit\";r=1;t=1");
+        assert_eq!(field(&reply, "ratelimit-policy"), "\"limit\";q=10;w=1");
+        assert_eq!(field(&reply, "retry-after"), wait);
     }
     let parts = json!([{ "key": "c", "cost": 4 }, { "key": "d", "cost": 3 }]);
-    let told = send(&decider, "/v1/reserve", json!({ "parts": parts })).await;
-    assert_eq!(field(&told, "ratelimit"), "\"limit\";r=6;t=1");
+    let reply = send(&decider, "/v1/reserve", json!({ "parts": parts })).await;
+    assert_eq!(field(&reply, "ratelimit"), "\"limit\";r=6;t=1");
 }
 
 #[tokio::test]
 async fn a_batch_is_decided_each_or_all() {
     let (decider, _) = decider(64);
     let checks = json!([{ "key": "a", "cost": 6 }, { "key": "b", "cost": 11 }]);
-    let told = send(
+    let reply = send(
         &decider,
         "/v1/check:batch",
         json!({ "checks": checks, "all": true }),
     )
     .await;
-    assert_eq!(told.body["allowed"], json!(false));
-    assert_eq!(told.body["answers"][0]["remaining"], json!(10));
-    let told = send(
+    assert_eq!(reply.body["allowed"], json!(false));
+    assert_eq!(reply.body["answers"][0]["remaining"], json!(10));
+    let reply = send(
         &decider,
         "/v1/check:batch?status=429",
         json!({ "checks": checks }),
     )
     .await;
     assert_eq!(
-        (told.status, &told.body["answers"][0]["remaining"]),
+        (reply.status, &reply.body["answers"][0]["remaining"]),
         (429, &json!(4))
     );
-    assert_eq!(told.body["answers"][1]["outcome"], json!("never"));
+    assert_eq!(reply.body["answers"][1]["outcome"], json!("never"));
 }
 
 #[tokio::test]
@@ -243,34 +244,34 @@ async fn a_reservation_is_settled_once() {
     let (decider, _) = decider(64);
     let parts = json!([{ "key": "a", "cost": 6 }, { "key": "b", "cost": 2 }]);
     let ask = json!({ "parts": parts, "id": "call-1" });
-    let told = send(&decider, "/v1/reserve", ask.clone()).await;
-    assert_eq!((told.status, &told.body["id"]), (200, &json!("call-1")));
+    let reply = send(&decider, "/v1/reserve", ask.clone()).await;
+    assert_eq!((reply.status, &reply.body["id"]), (200, &json!("call-1")));
     // A retry takes nothing more.
-    let told = send(&decider, "/v1/reserve", ask).await;
-    assert_eq!(told.body["allowed"], json!(true));
+    let reply = send(&decider, "/v1/reserve", ask).await;
+    assert_eq!(reply.body["allowed"], json!(true));
     assert_eq!(testing::remaining(&decider, "a").await, 4);
-    let told = send(
+    let reply = send(
         &decider,
         "/v1/reserve",
         json!({ "key": "a", "id": "call-1" }),
     )
     .await;
-    assert_eq!(told.status, 409);
-    let told = send(&decider, "/v1/settle", json!({ "id": "call-1", "cost": 1 })).await;
-    assert_eq!(told.status, 400);
+    assert_eq!(reply.status, 409);
+    let reply = send(&decider, "/v1/settle", json!({ "id": "call-1", "cost": 1 })).await;
+    assert_eq!(reply.status, 400);
     let settle = json!({ "id": "call-1", "costs": [1, 5] });
     for _ in 0..2 {
-        let told = send(&decider, "/v1/settle", settle.clone()).await;
+        let reply = send(&decider, "/v1/settle", settle.clone()).await;
         let expect = json!([
             { "key": "a", "restored": 5, "taken": 0 },
             { "key": "b", "restored": 0, "taken": 3 },
         ]);
-        assert_eq!((told.status, &told.body["parts"]), (200, &expect));
+        assert_eq!((reply.status, &reply.body["parts"]), (200, &expect));
     }
     assert_eq!(testing::remaining(&decider, "a").await, 9);
     assert_eq!(testing::remaining(&decider, "b").await, 5);
-    let told = send(&decider, "/v1/release", json!({ "id": "call-2" })).await;
-    assert_eq!(told.status, 404);
+    let reply = send(&decider, "/v1/release", json!({ "id": "call-2" })).await;
+    assert_eq!(reply.status, 404);
 }
 
 #[tokio::test(start_paused = true)]
@@ -278,18 +279,18 @@ async fn a_reservation_ends_by_itself() {
     let (decider, _) = decider(64);
     for on_expire in ["keep", "put_back"] {
         let ask = json!({ "key": "a", "cost": 3, "ttl_s": 5, "on_expire": on_expire });
-        let told = send(&decider, "/v1/reserve", ask).await;
-        let id = told.body["id"].as_str().expect("an id").to_owned();
+        let reply = send(&decider, "/v1/reserve", ask).await;
+        let id = reply.body["id"].as_str().expect("an id").to_owned();
         tokio::time::sleep(Duration::from_secs(6)).await;
-        let told = send(&decider, "/v1/settle", json!({ "id": id, "cost": 0 })).await;
-        assert_eq!(told.status, 404);
+        let reply = send(&decider, "/v1/settle", json!({ "id": id, "cost": 0 })).await;
+        assert_eq!(reply.status, 404);
     }
     assert_eq!(testing::remaining(&decider, "a").await, 7);
     // Both are refused together, and nothing stays charged.
     let parts = json!([{ "key": "c", "cost": 6 }, { "key": "a", "cost": 8 }]);
-    let told = send(&decider, "/v1/reserve", json!({ "parts": parts })).await;
+    let reply = send(&decider, "/v1/reserve", json!({ "parts": parts })).await;
     assert_eq!(
-        (&told.body["allowed"], &told.body["id"]),
+        (&reply.body["allowed"], &reply.body["id"]),
         (&json!(false), &Value::Null)
     );
     assert_eq!(testing::remaining(&decider, "c").await, 10);
@@ -299,16 +300,16 @@ async fn a_reservation_ends_by_itself() {
 async fn the_state_of_a_key_is_told_and_nothing_is_taken() {
     let (decider, _) = decider(64);
     let request = Request::get("/v1/budgets/tenant/7/reads").body(Body::empty());
-    let told = call(&decider, request.expect("a request")).await;
-    assert_eq!((told.status, &told.body["remaining"]), (200, &json!(10)));
-    assert_eq!(told.body["key"], json!("tenant/7/reads"));
+    let reply = call(&decider, request.expect("a request")).await;
+    assert_eq!((reply.status, &reply.body["remaining"]), (200, &json!(10)));
+    assert_eq!(reply.body["key"], json!("tenant/7/reads"));
     let request = Request::get("/v1/check").body(Body::empty());
-    let told = call(&decider, request.expect("a request")).await;
-    assert_eq!((told.status, field(&told, "allow")), (405, "POST"));
+    let reply = call(&decider, request.expect("a request")).await;
+    assert_eq!((reply.status, field(&reply, "allow")), (405, "POST"));
     for path in ["/v1/budgets/a", "/v1/openapi.json"] {
         let request = Request::post(path).body(Body::empty());
-        let told = call(&decider, request.expect("a request")).await;
-        assert_eq!((told.status, field(&told, "allow")), (405, "GET,HEAD"));
+        let reply = call(&decider, request.expect("a request")).await;
+        assert_eq!((reply.status, field(&reply, "allow")), (405, "GET,HEAD"));
     }
     for (path, status) in [
         ("/v1/budgets/a", 200),
@@ -363,8 +364,8 @@ async fn a_null_counts_as_left_out_and_a_whole_number_may_have_a_point() {
         ),
     ];
     for (path, body) in rows {
-        let told = send(&decider, path, body.clone()).await;
-        assert_eq!(told.status, 200, "{path} {body}: {}", told.body);
+        let reply = send(&decider, path, body.clone()).await;
+        assert_eq!(reply.status, 200, "{path} {body}: {}", reply.body);
     }
     let wrong = [1.5, -1.0, 1e30, 18_446_744_073_709_551_616.0];
     let wrong = wrong.map(|cost| (json!({ "key": "a", "cost": cost }), "cost", "whole number"));
@@ -398,7 +399,7 @@ fn names(value: &Value) -> Vec<&str> {
 async fn the_description_fits_the_service() {
     let (decider, _) = decider(64);
     let request = Request::get("/v1/openapi.json").body(Body::empty());
-    let told = call(&decider, request.expect("a request")).await;
+    let reply = call(&decider, request.expect("a request")).await;
     let expect = [
         "/v1/budgets/{key}",
         "/v1/check",
@@ -408,8 +409,8 @@ async fn the_description_fits_the_service() {
         "/v1/reserve",
         "/v1/settle",
     ];
-    assert_eq!(names(&told.body["paths"]), expect);
-    let schema = |name: &str| names(&told.body["components"]["schemas"][name]["properties"]);
+    assert_eq!(names(&reply.body["paths"]), expect);
+    let schema = |name: &str| names(&reply.body["components"]["schemas"][name]["properties"]);
     let key = json!({ "key": "a", "id": "x" });
     let answer = send(&decider, "/v1/check", json!({ "key": "a" })).await;
     assert_eq!(names(&answer.body), schema("Answer"));
@@ -475,17 +476,17 @@ async fn a_key_outside_of_what_a_caller_may_ask_for_is_forbidden() {
         ("/v1/reserve", json!({ "key": "b" }), 403, "key"),
     ];
     for (path, body, status, name) in rows {
-        let told = post(path, &mine, body).await;
-        assert_eq!(told.status, status, "{path}: {}", told.body);
+        let reply = post(path, &mine, body).await;
+        assert_eq!(reply.status, status, "{path}: {}", reply.body);
         if status == 403 {
-            assert_eq!(told.body["field"], json!(name));
-            assert!(told.body["detail"].to_string().contains("keys under a"));
+            assert_eq!(reply.body["field"], json!(name));
+            assert!(reply.body["detail"].to_string().contains("keys under a"));
         }
     }
     assert_eq!(testing::remaining(&decider, "a").await, 10, "none of them");
     let peek = Request::get("/v1/budgets/b").extension(mine.clone());
-    let told = call(&decider, peek.body(Body::empty()).expect("a request")).await;
-    assert_eq!(told.status, 403);
+    let reply = call(&decider, peek.body(Body::empty()).expect("a request")).await;
+    assert_eq!(reply.status, 403);
     // A reservation of another caller, whose names are its own.
     post("/v1/reserve", &all, json!({ "key": "b", "id": "theirs" })).await;
     for path in ["/v1/settle", "/v1/release"] {
@@ -504,12 +505,12 @@ async fn a_body_must_arrive_within_five_seconds() {
     let body = Body::from_stream(tokio_stream::pending::<std::io::Result<&str>>());
     let request = Request::post("/v1/check").header(CONTENT_TYPE, "application/json");
     let begun = tokio::time::Instant::now();
-    let told = call(&decider, request.body(body).expect("a request")).await;
+    let reply = call(&decider, request.body(body).expect("a request")).await;
     assert_eq!(
-        (told.status, begun.elapsed()),
+        (reply.status, begun.elapsed()),
         (408, BODY_WITHIN),
         "{}",
-        told.body
+        reply.body
     );
 }
 
@@ -533,21 +534,21 @@ async fn a_cost_that_is_never_served_has_a_status_of_its_own_if_that_is_asked_fo
             ("/v1/reserve", &never),
             ("/v1/check:batch", &checks),
         ] {
-            let told = send(&decider, &format!("{path}{query}"), body.clone()).await;
-            assert_eq!(told.status, status, "{path}{query}: {}", told.body);
-            assert_eq!(field(&told, "retry-after"), "", "{path}{query}");
+            let reply = send(&decider, &format!("{path}{query}"), body.clone()).await;
+            assert_eq!(reply.status, status, "{path}{query}: {}", reply.body);
+            assert_eq!(field(&reply, "retry-after"), "", "{path}{query}");
         }
     }
     // Other refusals have another status.
     send(&decider, "/v1/check", json!({ "key": "a", "cost": 10 })).await;
     for (query, status) in [("?never=422", 200), ("?never=422&status=429", 429)] {
-        let told = send(
+        let reply = send(
             &decider,
             &format!("/v1/check{query}"),
             json!({ "key": "a" }),
         )
         .await;
-        assert_eq!(told.status, status, "{query}");
+        assert_eq!(reply.status, status, "{query}");
     }
     for query in [
         "?never=500",
@@ -556,13 +557,13 @@ async fn a_cost_that_is_never_served_has_a_status_of_its_own_if_that_is_asked_fo
         "?status=429&",
         "?other=1",
     ] {
-        let told = send(&decider, &format!("/v1/check{query}"), never.clone()).await;
-        assert_eq!(told.status, 400, "{query}");
-        assert_eq!(told.body["value"], json!(query[1..]));
+        let reply = send(&decider, &format!("/v1/check{query}"), never.clone()).await;
+        assert_eq!(reply.status, 400, "{query}");
+        assert_eq!(reply.body["value"], json!(query[1..]));
         assert!(
-            told.body["allowed"].to_string().contains("never=422"),
+            reply.body["allowed"].to_string().contains("never=422"),
             "{}",
-            told.body
+            reply.body
         );
     }
 }
@@ -571,7 +572,7 @@ async fn a_cost_that_is_never_served_has_a_status_of_its_own_if_that_is_asked_fo
 #[tokio::test]
 async fn a_number_that_a_program_would_round_is_a_text_in_both_directions() {
     let (decider, _) = decider(64);
-    for (cost, told_cost) in [
+    for (cost, expected_cost) in [
         (
             json!(9_007_199_254_740_992_u64),
             json!(9_007_199_254_740_992_u64),
@@ -582,8 +583,12 @@ async fn a_number_that_a_program_would_round_is_a_text_in_both_directions() {
         (json!("11"), json!(11)),
     ] {
         let ask = json!({ "key": "a", "cost": cost });
-        let told = send(&decider, "/v1/check", ask).await;
-        assert_eq!(told.body["excess"]["cost"], told_cost, "{}", told.body);
+        let reply = send(&decider, "/v1/check", ask).await;
+        assert_eq!(
+            reply.body["excess"]["cost"], expected_cost,
+            "{}",
+            reply.body
+        );
     }
     let reserve = json!({ "parts": [{ "key": "a", "cost": "5" }], "id": "x" });
     assert_eq!(
@@ -591,8 +596,8 @@ async fn a_number_that_a_program_would_round_is_a_text_in_both_directions() {
         json!(true)
     );
     let settle = json!({ "id": "x", "costs": ["3"] });
-    let told = send(&decider, "/v1/settle", settle).await;
-    assert_eq!(told.body["parts"][0]["restored"], json!(2));
+    let reply = send(&decider, "/v1/settle", settle).await;
+    assert_eq!(reply.body["parts"][0]["restored"], json!(2));
     let wrong = [
         "",
         "-1",
@@ -611,20 +616,20 @@ async fn a_number_that_a_program_would_round_is_a_text_in_both_directions() {
         )
     });
     check_wrong("/v1/check", wrong.into()).await;
-    let told = send(
+    let reply = send(
         &decider,
         "/v1/check",
         json!({ "key": "a", "within_ms": u64::MAX }),
     )
     .await;
-    assert_eq!(told.body["value"], json!("18446744073709551615"));
+    assert_eq!(reply.body["value"], json!("18446744073709551615"));
 }
 
 #[tokio::test]
 async fn the_fields_and_the_jitter_are_those_of_the_settings() {
     let (decider, _) = decider(64);
     send(&decider, "/v1/check", json!({ "key": "a", "cost": 10 })).await;
-    let told = async |fields: LimitFields| {
+    let reply = async |fields: LimitFields| {
         let request = Request::post("/v1/check").header(CONTENT_TYPE, "application/json");
         let request = request.body(Body::from(json!({ "key": "a" }).to_string()));
         let response = answer(&decider, fields, request.expect("a request")).await;
@@ -658,7 +663,7 @@ async fn the_fields_and_the_jitter_are_those_of_the_settings() {
         (Fields::None, false, false),
     ] {
         let [policy, state, limit, remaining, reset, wait] =
-            told(form(fields, Reset::Delta, 0)).await;
+            reply(form(fields, Reset::Delta, 0)).await;
         let expect = match has_standard {
             true => standard.clone(),
             false => [None, None],
@@ -671,12 +676,12 @@ async fn the_fields_and_the_jitter_are_those_of_the_settings() {
         assert_eq!([limit, remaining, reset], expect, "{fields:?}");
         assert_eq!(wait, some("1"), "{fields:?}");
     }
-    let [.., reset, _] = told(form(Fields::Legacy, Reset::Epoch, 0)).await;
+    let [.., reset, _] = reply(form(Fields::Legacy, Reset::Epoch, 0)).await;
     let reset: u64 = reset.expect("a time").parse().expect("a number");
     assert!(reset > 1_577_836_800, "{reset}: after 2020");
     let mut waits = std::collections::BTreeSet::new();
     for _ in 0..100 {
-        let [.., wait] = told(form(Fields::Standard, Reset::Delta, 10)).await;
+        let [.., wait] = reply(form(Fields::Standard, Reset::Delta, 10)).await;
         waits.insert(wait.expect("a wait").parse::<u64>().expect("a number"));
     }
     assert!(
@@ -690,8 +695,8 @@ async fn the_fields_and_the_jitter_are_those_of_the_settings() {
 async fn a_flood_of_made_up_keys_replaces_no_key_in_use() {
     let (decider, _) = decider(64);
     let ask = async |key: String| {
-        let told = send(&decider, "/v1/check", json!({ "key": key })).await;
-        assert_eq!(told.body["allowed"], json!(true), "{key}");
+        let reply = send(&decider, "/v1/check", json!({ "key": key })).await;
+        assert_eq!(reply.body["allowed"], json!(true), "{key}");
     };
     testing::flood(&decider, "real", ask).await;
 }

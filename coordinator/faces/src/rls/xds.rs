@@ -76,7 +76,7 @@ pub struct Subscription<B> {
     waits: Option<NotLoaded>,
     pause: Duration,
     /// The last trouble with the connection that was logged.
-    told: Option<String>,
+    logged: Option<String>,
 }
 
 /// The last response whose rules are in force.
@@ -106,7 +106,7 @@ impl<B: Budgets> Subscription<B> {
             refused: None,
             waits: None,
             pause: PAUSE_MIN,
-            told: None,
+            logged: None,
         }
     }
 
@@ -246,7 +246,7 @@ impl<B: Budgets> Subscription<B> {
                     Ok(Some(response)) => {
                         stream.nonce.clone_from(&response.nonce);
                         self.pause = PAUSE_MIN;
-                        self.told = None;
+                        self.logged = None;
                         return response;
                     }
                     Ok(None) => "the stream ended".to_owned(),
@@ -254,11 +254,11 @@ impl<B: Budgets> Subscription<B> {
                 },
             };
             self.stream = None;
-            if self.told.as_ref() != Some(&problem) {
+            if self.logged.as_ref() != Some(&problem) {
                 let address = &self.server.address;
                 warn!("no rate limit rules were received from {address}; trying again: {problem}");
             }
-            self.told = Some(problem);
+            self.logged = Some(problem);
             let pause = self.pause;
             self.pause = pause.saturating_mul(2).min(PAUSE_MAX);
             sleep(pause.mul_f64(rand::rng().random_range(0.5..1.0))).await;

@@ -41,10 +41,10 @@ fn unavailable(error: Unavailable) -> Status {
 
 /// Returns the status of a write that failed, or that may have.
 pub(super) fn not_written(error: WriteError) -> Status {
-    let said = error.to_string();
+    let message = error.to_string();
     match error {
-        WriteError::NoLeader { .. } | WriteError::Removed => Status::unavailable(said),
-        WriteError::Unknown { .. } => Status::unknown(said),
-        WriteError::Refused { .. } => Status::failed_precondition(said),
+        WriteError::NoLeader { .. } | WriteError::Removed => Status::unavailable(message),
+        WriteError::Unknown { .. } => Status::unknown(message),
+        WriteError::Refused { .. } => Status::failed_precondition(message),
     }
 }

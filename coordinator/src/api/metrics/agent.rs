@@ -134,8 +134,8 @@ mod tests {
             (false, "/readyz", 503),
             (false, "/healthz", 200),
         ] {
-            let (told, said) = ask(has_session, path).await;
-            assert_eq!(told, status, "{path}: {said}");
+            let (found, body) = ask(has_session, path).await;
+            assert_eq!(found, status, "{path}: {body}");
         }
     }
 

@@ -227,14 +227,14 @@ impl Job<'_> {
 
     /// Returns the errors in the answer to a set, each with its line.
     fn refusals(&self, set: &[usize], outcome: &BudgetsOutcome) -> Vec<String> {
-        let told = outcome.refusals.iter().flat_map(|refusal| {
+        let messages = outcome.refusals.iter().flat_map(|refusal| {
             let found = set.get(refusal.index as usize).map(|&at| &self.found[at]);
             refusal.errors.iter().map(move |error| match found {
                 Some(found) => found.wrong(error),
                 None => error.to_string(),
             })
         });
-        told.collect()
+        messages.collect()
     }
 
     fn tell(&self, plan: ChangePlan, verb: &str, shown_max: usize) {
@@ -249,12 +249,12 @@ impl Job<'_> {
                 few if few <= shown_max => few,
                 _ => SHOWN_OF_MORE,
             };
-            let mut said: String = text.iter().take(shown).map(String::as_str).collect();
+            let mut text_out: String = text.iter().take(shown).map(String::as_str).collect();
             if shown < text.len() {
-                let _ = writeln!(said, "… and {} more", text.len() - shown);
+                let _ = writeln!(text_out, "… and {} more", text.len() - shown);
             }
-            let _ = write!(said, "{} {verb}, {unchanged} unchanged.", changed.len());
-            said
+            let _ = write!(text_out, "{} {verb}, {unchanged} unchanged.", changed.len());
+            text_out
         };
         self.out
             .answer(|| json!({ "changes": json, "unchanged": unchanged }), text);
@@ -262,14 +262,14 @@ impl Job<'_> {
 }
 
 fn refusal(errors: &[String]) -> Failure {
-    let mut said = "refused; nothing was changed:".to_owned();
+    let mut text_out = "refused; nothing was changed:".to_owned();
     for error in errors.iter().take(Unreadable::SHOWN_MAX) {
-        let _ = write!(said, "\n  {error}");
+        let _ = write!(text_out, "\n  {error}");
     }
     if let more @ 1.. = errors.len().saturating_sub(Unreadable::SHOWN_MAX) {
-        let _ = write!(said, "\nand {more} more errors");
+        let _ = write!(text_out, "\nand {more} more errors");
     }
-    Failure::Refused(said)
+    Failure::Refused(text_out)
 }
 
 fn to_json(difference: &Difference) -> Value {
@@ -290,7 +290,7 @@ fn to_text(difference: &Difference, written: &Value) -> String {
         _ => '~',
     };
     let is_new = before.is_none();
-    let mut said = format!("{sign} {}\n", difference.key);
+    let mut text_out = format!("{sign} {}\n", difference.key);
     let field =
         |of: &Option<Value>, name: &String| of.as_ref().and_then(|it| it.get(name).cloned());
     let names = [&before, &after]
@@ -303,17 +303,19 @@ fn to_text(difference: &Difference, written: &Value) -> String {
         let _ = match (before, after) {
             (Some(before), Some(after)) if before != after => {
                 writeln!(
-                    said,
+                    text_out,
                     "    {name}: {} → {}",
                     show::bare(&before),
                     show::bare(&after)
                 )
             }
             (None, Some(_)) if is_new && written.get(name).is_none() => Ok(()),
-            (None, Some(after)) => writeln!(said, "    {name}: {}", show::bare(&after)),
-            (Some(before), None) => writeln!(said, "    {name}: {} → nothing", show::bare(&before)),
+            (None, Some(after)) => writeln!(text_out, "    {name}: {}", show::bare(&after)),
+            (Some(before), None) => {
+                writeln!(text_out, "    {name}: {} → nothing", show::bare(&before))
+            }
             _ => Ok(()),
         };
     }
-    said
+    text_out
 }

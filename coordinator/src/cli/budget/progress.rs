@@ -23,7 +23,7 @@ pub(super) struct Progress {
     verb: &'static str,
     total: usize,
     begun: Tick,
-    said: Option<Tick>,
+    last_shown: Option<Tick>,
 }
 
 impl Progress {
@@ -35,7 +35,7 @@ impl Progress {
             verb,
             total,
             begun: HostClock.now(),
-            said: None,
+            last_shown: None,
         }
     }
 
@@ -47,11 +47,13 @@ impl Progress {
         } else {
             LINE_EVERY
         };
-        let is_due = self.said.is_none_or(|said| now.since(said) >= every);
+        let is_due = self
+            .last_shown
+            .is_none_or(|last_shown| now.since(last_shown) >= every);
         if now.since(self.begun) < SOON || !is_due {
             return;
         }
-        self.said = Some(now);
+        self.last_shown = Some(now);
         let Self { verb, total, .. } = *self;
         let mut err = std::io::stderr().lock();
         // If this fails there is no other place to report it.
@@ -69,7 +71,7 @@ impl Progress {
 
     /// Clears the bar, to make room for other output.
     pub(super) fn end(&mut self) {
-        if self.is_terminal && self.said.take().is_some() {
+        if self.is_terminal && self.last_shown.take().is_some() {
             let _ = write!(std::io::stderr(), "\r{}", Clear(ClearType::CurrentLine));
         }
     }

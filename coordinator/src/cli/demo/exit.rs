@@ -14,7 +14,7 @@ pub(super) const BUSY: u8 = 4;
 pub(super) const INTERRUPTED: u8 = 130;
 
 /// Prints a message to standard error.
-pub(super) fn complain(said: &str) {
+pub(super) fn complain(message: &str) {
     // If this fails, the exit code still reports the error.
-    let _ = writeln!(io::stderr(), "aliquot demo: {said}");
+    let _ = writeln!(io::stderr(), "aliquot demo: {message}");
 }

@@ -30,11 +30,11 @@ impl Seen {
     ) -> watch::Receiver<Self> {
         let (sender, receiver) = watch::channel(Self::default());
         let sender = Arc::new(sender);
-        let (nodes, told) = (Arc::clone(nodes), Arc::clone(&sender));
+        let (nodes, changes) = (Arc::clone(nodes), Arc::clone(&sender));
         beside.spawn(async move {
             loop {
                 let cluster = nodes.look().await;
-                told.send_modify(|seen| seen.cluster = cluster);
+                changes.send_modify(|seen| seen.cluster = cluster);
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         });

@@ -28,7 +28,7 @@ pub struct Screen {
     /// Number of lines of the last table, which will be overwritten.
     drawn: u16,
     /// Number of events that were written as lines.
-    told: usize,
+    printed: usize,
 }
 
 impl std::fmt::Debug for Screen {
@@ -48,12 +48,12 @@ impl Screen {
             out,
             device,
             drawn: 0,
-            told: 0,
+            printed: 0,
         }
     }
 
     /// Writes text that stays.
-    pub fn say(&mut self, text: &str) {
+    pub fn print_line(&mut self, text: &str) {
         self.drawn = 0;
         // Errors are ignored: without an output there is still a verdict.
         let _ = writeln!(self.out, "{}", text.trim_end());
@@ -73,10 +73,10 @@ impl Screen {
             let _ = self.over(&view.table());
             return;
         }
-        for (_, event) in view.events.iter().skip(self.told) {
+        for (_, event) in view.events.iter().skip(self.printed) {
             let _ = writeln!(self.out, "{event}");
         }
-        self.told = view.events.len();
+        self.printed = view.events.len();
         let _ = writeln!(self.out, "{}", view.headline());
         let _ = self.out.flush();
     }

@@ -138,7 +138,7 @@ fn a_terminal_is_drawn_over_and_cut_to_its_size() {
     let mut screen = Screen::new(Box::new(paper.clone()), device);
     screen.show(&view());
     screen.progress("waiting for a leader");
-    screen.say("done");
+    screen.print_line("done");
     screen.progress("a");
     let clear = "\u{1b}[J";
     let table = " 12.3 of 3\nterm 3: no\n\n";

@@ -106,7 +106,7 @@ impl Scene {
         let edge = scene.open(outbox).edge;
         scene.report(edge);
         scene.actor.settle();
-        scene.told();
+        scene.received_names();
         scene
     }
 
@@ -179,12 +179,14 @@ impl Scene {
     }
 
     /// Returns the names of keys that the client is told now.
-    fn told(&mut self) -> Vec<Interned> {
+    fn received_names(&mut self) -> Vec<Interned> {
         let outgoing = &mut self.outgoing;
-        let told = std::iter::from_fn(|| outgoing.next().now_or_never()?);
-        let told = told.map(|message| NodeMessage::from_message(message.expect("a message")));
-        let told = told.map(|message| message.expect("a message that can be read"));
-        let mut names: Vec<Interned> = told
+        let received_names = std::iter::from_fn(|| outgoing.next().now_or_never()?);
+        let received_names =
+            received_names.map(|message| NodeMessage::from_message(message.expect("a message")));
+        let received_names =
+            received_names.map(|message| message.expect("a message that can be read"));
+        let mut names: Vec<Interned> = received_names
             .filter_map(|message| {
                 self.answers += u64::from(matches!(message, NodeMessage::Answer(_)));
                 match message {
@@ -304,7 +306,7 @@ fn a_restored_snapshot_has_the_effects_of_the_entries_in_it() {
         format!("{:#?}", restored.node()),
         format!("{:#?}", applied.node())
     );
-    let [mut names, expect] = [&mut restored, &mut applied].map(Scene::told);
+    let [mut names, expect] = [&mut restored, &mut applied].map(Scene::received_names);
     names.dedup();
     assert_eq!(names, expect);
     let keys: Vec<&str> = expect.iter().map(|name| name.key.as_str()).collect();
@@ -562,9 +564,10 @@ fn no_lease_waits_for_long_reports() {
     assert_eq!(taken(&scene), [1, 0, 0, 1]);
     assert_eq!(scene.actor.next_due(), Duration::ZERO, "two reports wait");
     for (caller, outgoing) in &mut sessions {
-        let told = std::iter::from_fn(|| outgoing.next().now_or_never()?);
-        let told = told.map(|message| NodeMessage::from_message(message.expect("a message")));
-        let leases = told.filter_map(|message| match message {
+        let received_names = std::iter::from_fn(|| outgoing.next().now_or_never()?);
+        let received_names =
+            received_names.map(|message| NodeMessage::from_message(message.expect("a message")));
+        let leases = received_names.filter_map(|message| match message {
             Ok(NodeMessage::Answer(answer)) => Some((answer.answers, !answer.lease.is_zero())),
             _ => None,
         });

@@ -12,16 +12,16 @@ fn item(index: u64) -> LogItem {
 }
 
 fn done() -> (Done, Receiver<DoneResult>) {
-    let (told, wait) = channel();
-    let done: Done = Box::new(move |result| drop(told.send(result)));
+    let (reported, wait) = channel();
+    let done: Done = Box::new(move |result| drop(reported.send(result)));
     (done, wait)
 }
 
 /// Makes a write and waits for its Done.
 fn wait(write: impl FnOnce(Done)) -> DoneResult {
-    let (done, told) = done();
+    let (done, reported) = done();
     write(done);
-    told.recv().unwrap()
+    reported.recv().unwrap()
 }
 
 #[test]
@@ -86,20 +86,20 @@ fn one_flush_serves_all_writes_that_wait() {
     disk.append(vec![item(1)], first);
     flushing.recv().unwrap();
     // The first flush is running. These writes wait for the second one.
-    let told: Vec<_> = (2..100)
+    let reported: Vec<_> = (2..100)
         .map(|index| {
-            let (done, told) = done();
+            let (done, reported) = done();
             disk.append(vec![item(index)], done);
-            told
+            reported
         })
         .collect();
     release.send(()).unwrap();
     first_told.recv().unwrap().unwrap();
     flushing.recv().unwrap();
-    assert!(told.iter().all(|told| told.try_recv().is_err()));
+    assert!(reported.iter().all(|reported| reported.try_recv().is_err()));
     release.send(()).unwrap();
-    for told in told {
-        told.recv().unwrap().unwrap();
+    for reported in reported {
+        reported.recv().unwrap().unwrap();
     }
     drop(disk);
     assert_eq!(flushing.try_iter().count(), 0);
@@ -200,10 +200,10 @@ fn entries_that_a_record_speaks_of_and_that_are_gone_are_damage() {
             floor => while shared.log.sweep(floor + 1).unwrap() == log::Swept::Some {},
         }
         drop((shared, disk));
-        let said = SledDisk::open(&dir).unwrap_err().to_string();
+        let message = SledDisk::open(&dir).unwrap_err().to_string();
         assert!(
-            said.contains("entries 1 to 9") && said.contains(found),
-            "{said}"
+            message.contains("entries 1 to 9") && message.contains(found),
+            "{message}"
         );
     }
 }

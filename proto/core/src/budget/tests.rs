@@ -16,8 +16,8 @@ fn check(json: &str, errors: &Expect) {
     let lines = |errors: Vec<FieldError>| -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     };
-    let told = read(json).map_or_else(lines, |_| Vec::from(["(a budget)".into()]));
-    errors.assert_eq(&told.join("\n"));
+    let reported = read(json).map_or_else(lines, |_| Vec::from(["(a budget)".into()]));
+    errors.assert_eq(&reported.join("\n"));
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn a_limit_whose_whole_cannot_be_taken_at_once_is_refused() {
 fn an_alignment_that_was_not_said_is_not_told() {
     let align = |json| read(json).unwrap().to_draft().align;
     assert_eq!(align(r#"{"key": "a", "quota": "10 per day"}"#), None);
-    let said = align(r#"{"key": "a", "quota": "10 per day", "align": "3h"}"#);
-    assert_eq!(said, Some("3h".into()));
+    let align_text = align(r#"{"key": "a", "quota": "10 per day", "align": "3h"}"#);
+    assert_eq!(align_text, Some("3h".into()));
 }
 
 #[test]
@@ -248,11 +248,11 @@ fn the_first_weight_rule_that_matches_says_what_a_client_counts_for() {
 fn a_change_that_a_living_budget_cannot_take_is_told() {
     let check = |from: &str, to: &str, errors: &Expect| {
         let (from, to) = (read(from).unwrap(), read(to).unwrap());
-        let told = from.change_to(&to).map_or_else(
+        let reported = from.change_to(&to).map_or_else(
             |errors| errors.iter().map(ToString::to_string).collect(),
             |changed| Vec::from([format!("{:?} at {:?}", changed.limit(), changed.scale())]),
         );
-        errors.assert_eq(&told.join("\n"));
+        errors.assert_eq(&reported.join("\n"));
     };
     let slow = r#"{"key": "a", "rate": "10/s"}"#;
     check(

@@ -86,15 +86,15 @@ impl Leader {
                 .is_ok_and(|start| start.millis() < soon)
         };
         let early = running > by_clocks && starts_soon();
-        let said = match early {
+        let planned = match early {
             true => Span::ZERO,
             false => begun().unwrap_or(Span::ZERO),
         };
         match former {
             Some((id, age)) if id > PeriodId::new(0) => {
-                said.min(age.minus_or_zero(period.shortest()))
+                planned.min(age.minus_or_zero(period.shortest()))
             }
-            _ => said,
+            _ => planned,
         }
     }
 

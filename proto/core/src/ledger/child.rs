@@ -362,13 +362,13 @@ impl Child {
         lines: &mut Lines,
     ) {
         let line = self.claims.get_mut(&budget).zip(books(budget));
-        let said = line.and_then(|(claim, mut line)| {
+        let claimed_line = line.and_then(|(claim, mut line)| {
             claim.begin(line.period);
             claim.complete(&mut line);
-            let must = claim.must_say(number, self.heard, &line, terms);
+            let must = claim.must_send(number, self.heard, &line, terms);
             must.then_some((claim, line))
         });
-        let Some((claim, line)) = said else {
+        let Some((claim, line)) = claimed_line else {
             return self.window.forget(budget);
         };
         if claim.is_watched() {

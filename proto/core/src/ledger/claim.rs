@@ -89,7 +89,7 @@ pub struct Claim {
     reported: bool,
     /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line that the child was last told, if that
     /// had a rest. The rest itself runs down, and is not told again for that.
-    exhausted_told: Option<bool>,
+    exhausted_sent: Option<bool>,
     /// Claim with which the demand counts, whatever is reported. `None` if it counts as reported.
     pub(super) rule: Option<budget::Claim>,
     /// The queue's round in which the claim was last reported.
@@ -125,8 +125,8 @@ struct Rare {
     returned: Vector,
     /// The value that `returned` must reach.
     target: Vector,
-    /// The target in the line that the child was last told.
-    told: Vector,
+    /// The target in the line that was last sent to the child.
+    sent_target: Vector,
     /// The first answer that carried a target which the child has not echoed yet.
     pending: Option<(Number, Vector)>,
     heard: Option<(Tick, Vector)>,
@@ -141,7 +141,7 @@ impl Rare {
         central: false,
         returned: Vector::ZERO,
         target: Vector::ZERO,
-        told: Vector::ZERO,
+        sent_target: Vector::ZERO,
         pending: None,
         heard: None,
     };
@@ -382,12 +382,12 @@ impl Claim {
         !meets(rare.returned, rare.target)
     }
 
-    /// Returns the first answer with `line`, if the child was told nothing later.
+    /// Returns the first answer with `line`, if no later line was sent to the child.
     fn first_with(&self, line: &AnswerLine) -> Option<Number> {
         let last_line = self.last_line.as_ref()?;
-        let target = self.rare().told;
+        let target = self.rare().sent_target;
         let alike = last_line.period == line.period
-            && self.exhausted_told == line.rest.map(|rest| rest.exhausted)
+            && self.exhausted_sent == line.rest.map(|rest| rest.exhausted)
             && last_line.given.get() == line.given
             && target == line.target
             && *last_line.terms == line.terms;
@@ -401,7 +401,7 @@ impl Claim {
 
     /// Returns true if the child, having echoed answer `heard`, must be sent `line` in answer `number`.
     /// Remembers that it was sent, with terms shared by `terms`.
-    pub(super) fn must_say(
+    pub(super) fn must_send(
         &mut self,
         number: Number,
         heard: Number,
@@ -417,11 +417,11 @@ impl Claim {
             given: line.given.into(),
             terms: terms.share(&line.terms),
         });
-        self.exhausted_told = line.rest.map(|rest| rest.exhausted);
+        self.exhausted_sent = line.rest.map(|rest| rest.exhausted);
         let pending = self.rare().pending.is_none() && self.has_target();
-        if pending || self.rare().told != line.target {
+        if pending || self.rare().sent_target != line.target {
             self.change(|rare| {
-                rare.told = line.target;
+                rare.sent_target = line.target;
                 if pending {
                     rare.pending = Some((number, rare.target));
                 }
@@ -432,8 +432,8 @@ impl Claim {
 }
 
 impl Rare {
-    /// Follows the echo of answer `heard`. `last_line` is the first answer with the line that the child was last
-    /// told.
+    /// Follows the echo of answer `heard`. `last_line` is the first answer with the line that was last sent to
+    /// the child.
     fn echo(&mut self, last_line: Option<Number>, heard: Number, now: Tick) {
         let returned = self.returned;
         if self
@@ -442,18 +442,18 @@ impl Rare {
         {
             self.heard = None;
         }
-        let Some((number, told)) = self.pending else {
+        let Some((number, asked_target)) = self.pending else {
             return;
         };
         if self.heard.is_some() || heard < number {
             return;
         }
-        if !meets(returned, told) {
-            self.heard = Some((now, told));
+        if !meets(returned, asked_target) {
+            self.heard = Some((now, asked_target));
         }
         self.pending = last_line.and_then(|number| {
-            let later = !meets(told.merge(returned), self.told);
-            later.then_some((number, self.told))
+            let later = !meets(asked_target.merge(returned), self.sent_target);
+            later.then_some((number, self.sent_target))
         });
     }
 }

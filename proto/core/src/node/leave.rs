@@ -17,7 +17,7 @@ impl Node {
     #[must_use]
     pub fn has_left(&self) -> bool {
         let answered = self.holder.answered();
-        self.left.is_some_and(|said| said <= answered)
+        self.left.is_some_and(|reported| reported <= answered)
     }
 
     /// Returns ungranted parts before a report while leaving, and notes the first report that leaves nothing.

@@ -73,7 +73,7 @@ impl Node {
     /// first ones, since checking all with every report would make tests too slow.
     fn has_reported_all_demand(&self) -> bool {
         const SOME: usize = 64;
-        let said = |&budget: &BudgetId| {
+        let is_reported = |&budget: &BudgetId| {
             let wants = self.wants(budget, self.sum(budget));
             let line = self.holder.line(budget);
             self.holder.is_leaving()
@@ -83,7 +83,7 @@ impl Node {
                         == (&wants.demand, wants.floor, wants.largest_wait)
                 })
         };
-        self.budgets.keys().take(SOME).all(said)
+        self.budgets.keys().take(SOME).all(is_reported)
     }
 
     /// Reports the spent tokens of a quota: those that clients reported, and those that closed sessions held.

@@ -16,8 +16,11 @@ const NODE: Incarnation = Incarnation::new(1);
 
 fn resident() -> u64 {
     const PAGE: u64 = 4_096;
-    let said = std::fs::read_to_string("/proc/self/statm").expect("a Linux machine");
-    let pages = said.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+    let has_line = std::fs::read_to_string("/proc/self/statm").expect("a Linux machine");
+    let pages = has_line
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse().ok());
     PAGE * pages.unwrap_or(0_u64)
 }
 
@@ -178,8 +181,8 @@ fn leader(state: &mut State) -> Leader {
     for budgets in parts(1..=KEYS, LINES).chain(idle) {
         now += 100;
         seq += 1;
-        let said = report(edge, seq, echoed, &budgets);
-        leader.handle_report(&said, state, at(now));
+        let has_line = report(edge, seq, echoed, &budgets);
+        leader.handle_report(&has_line, state, at(now));
         for other in 2..=3 {
             let idle = report(self::edge(0, other), seq, Heard::default(), &[]);
             leader.handle_report(&idle, state, at(now));

@@ -125,15 +125,15 @@ fn the_demand_of_a_dropped_key_leaves_the_sum() {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let whole = given(&budget, [100, 100, 100, 0]);
     let (mut node, mut client) = node_with_client(&budget, whole);
-    let told = |node: &mut Node, now| {
+    let reported = |node: &mut Node, now| {
         let report = node.report(now, 0).expect("a report");
         let line = report.lines.iter().find(|line| line.budget == B);
         line.map(|line| line.demand.iter().map(|of| of.curve.total()).sum::<u64>())
     };
-    assert!(told(&mut node, at(500)) > Some(0));
+    assert!(reported(&mut node, at(500)) > Some(0));
     client.retire(B, at(600));
     assert_eq!(talk(&mut node, &mut client, at(600)).0, 1);
-    assert_eq!(told(&mut node, at(700)), Some(0));
+    assert_eq!(reported(&mut node, at(700)), Some(0));
     assert!(
         node.ledger()
             .claims_on(B)

@@ -34,11 +34,14 @@ fn a_newcomer_is_served_before_the_next_tick_and_the_leader_hears_of_it() {
     node.flush_urgent(now);
     assert!(node.take_report_urgent(), "demand that begins is news");
     assert!(!node.take_report_urgent(), "and is said once");
-    let told = answers(&mut node);
-    let mine = told.iter().filter(|of| Some(of.edge) == newcomer.edge());
+    let received = answers(&mut node);
+    let mine = received
+        .iter()
+        .filter(|of| Some(of.edge) == newcomer.edge());
     assert!(mine.count() > 0, "the newcomer is answered without a tick");
     assert!(
-        told.iter()
+        received
+            .iter()
             .any(|answer| Some(answer.edge) != newcomer.edge()),
         "and the other is asked for its part of it"
     );
@@ -178,9 +181,9 @@ fn a_node_tells_thousands_of_sessions_one_after_the_other() {
     for step in 1..100 {
         let now = at(600 + step * 20);
         node.tick(now);
-        let told = answers(&mut node);
-        most = most.max(told.len());
-        waiting.retain(|&client| told.iter().all(|answer| answer.edge.child != client));
+        let received = answers(&mut node);
+        most = most.max(received.len());
+        waiting.retain(|&client| received.iter().all(|answer| answer.edge.child != client));
         if step == 2 {
             assert!(!waiting.is_empty(), "all were told at once");
             let now = at(600 + step * 20 + 1);
@@ -328,11 +331,11 @@ fn told_of_a_demand_for(wanted: u64, beside: u64) -> (usize, usize) {
         });
         node.handle_report(&report, now);
         node.flush_urgent(now);
-        let (told, others): (Vec<Answer>, Vec<Answer>) = answers(node)
+        let (received, others): (Vec<Answer>, Vec<Answer>) = answers(node)
             .into_iter()
             .partition(|answer| Some(answer.edge) == client.edge());
         let mut lines = 0;
-        for answer in told {
+        for answer in received {
             client.handle_answer(&answer, now);
             lines += answer.lines.len();
         }
@@ -391,17 +394,17 @@ fn reported(wanted: u64, millis: u64) -> Option<u64> {
             },
         )])
     };
-    let mut told = |demand, now| {
+    let mut received = |demand, now| {
         let report = holder.report(now, 0, wants(demand)).expect("a report");
         let known = answer(edge(1, 1), report.seq.get(), &budget, 0, Vector::ZERO);
         holder.handle_answer(now, &known);
         let line = report.lines.first();
         line.map(|line| line.demand.iter().map(|of| of.curve.total()).sum())
     };
-    assert_eq!(told(800, at(100)), Some(800));
-    assert_eq!(told(800, at(150)), None);
-    told(wanted, at(200));
-    told(wanted, at(millis))
+    assert_eq!(received(800, at(100)), Some(800));
+    assert_eq!(received(800, at(150)), None);
+    received(wanted, at(200));
+    received(wanted, at(millis))
 }
 
 /// The estimate of a single request falls for ten seconds, in as many steps as there are reports.

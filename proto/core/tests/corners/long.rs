@@ -59,8 +59,8 @@ fn recalled(budgets: u64) -> (usize, usize) {
         let report = clients[client].report(now, 0, wants).expect("a report");
         node.handle_report(&report, now);
         node.flush_urgent(now);
-        let told = answers_to(&mut node, &clients[0]);
-        let lines = told.iter().flat_map(|answer| &answer.lines);
+        let reported = answers_to(&mut node, &clients[0]);
+        let lines = reported.iter().flat_map(|answer| &answer.lines);
         let wanted = lines.filter(|line| line.target != Vector::ZERO).count();
         if step > 0 {
             targets[step - 1] = wanted;

@@ -201,8 +201,8 @@ fn a_node_with_fifty_thousand_keys_keeps_its_lease_through_all_their_lines() {
     let given = until(&mut cluster, "giving", |cluster| cluster.held() == KEYS);
     cluster.elect(at(given));
     assert_eq!(cluster.known(), 0);
-    let told = until(&mut cluster, "asking anew", |of| of.known() == KEYS);
-    assert!(told - given <= 1_000, "{} ms", told - given);
+    let received = until(&mut cluster, "asking anew", |of| of.known() == KEYS);
+    assert!(received - given <= 1_000, "{} ms", received - given);
 }
 
 /// An urgent line does not wait behind fifty thousand lines of other budgets.
@@ -234,8 +234,8 @@ fn demand_that_begins_is_in_the_next_report_whatever_else_is_to_be_said() {
         .map(|id| (BudgetId::new(id), wanted(7)))
         .collect();
     let next = holder.report(at(2), 0, begins.clone()).expect("a report");
-    let said = |budget: &BudgetId| next.lines.iter().any(|line| line.budget == *budget);
-    assert!(begins.keys().all(said));
+    let sent_lines = |budget: &BudgetId| next.lines.iter().any(|line| line.budget == *budget);
+    assert!(begins.keys().all(sent_lines));
 }
 
 /// Renewals of leases wait while a node makes its report. So one report sums a part of what has changed, and the
@@ -250,9 +250,13 @@ fn a_report_sums_a_bounded_number_of_claims_however_many_have_changed() {
     assert_eq!(report.lines.len(), PART * 3);
     node.handle_report(&report, at(0));
     assert!(node.take_report_urgent(), "demand begins");
-    for (said, goes_on) in [(1, true), (2, true), (3, false), (3, false)] {
+    for (sent_lines, goes_on) in [(1, true), (2, true), (3, false), (3, false)] {
         let report = node.report(at(1), DAWN).expect("a report");
-        assert_eq!(report.lines.len(), PART * said, "none is acknowledged");
+        assert_eq!(
+            report.lines.len(),
+            PART * sent_lines,
+            "none is acknowledged"
+        );
         assert_eq!(node.take_report_urgent(), goes_on);
     }
 }
@@ -376,7 +380,7 @@ fn a_limited_report_has_the_urgent_lines_first_and_the_others_follow() {
     let mut holder = Holder::new(edge(0, 1));
     let wants = (1..=1_000).map(|id| (BudgetId::new(id), wanted(u64::from(id > 900))));
     let mut wants: BTreeMap<_, _> = wants.collect();
-    let mut said = std::collections::BTreeSet::new();
+    let mut sent_lines = std::collections::BTreeSet::new();
     for seq in 1..=6 {
         holder.limit_report(256);
         let report = holder.report(at(seq), 0, std::mem::take(&mut wants));
@@ -384,7 +388,7 @@ fn a_limited_report_has_the_urgent_lines_first_and_the_others_follow() {
         assert!(lines.len() <= 256, "{}", lines.len());
         let urgent = |line: &ReportLine| line.budget > BudgetId::new(900);
         assert_eq!(lines.iter().any(urgent), seq == 1);
-        said.extend(lines.iter().map(|line| line.budget));
+        sent_lines.extend(lines.iter().map(|line| line.budget));
         let taken = Answer {
             edge: edge(0, 1),
             number: Heard {
@@ -398,7 +402,7 @@ fn a_limited_report_has_the_urgent_lines_first_and_the_others_follow() {
             lines: Vec::new(),
         };
         holder.handle_answer(at(seq), &taken);
-        assert_eq!(holder.has_more(), said.len() < 1_000);
+        assert_eq!(holder.has_more(), sent_lines.len() < 1_000);
     }
-    assert_eq!(said.len(), 1_000);
+    assert_eq!(sent_lines.len(), 1_000);
 }

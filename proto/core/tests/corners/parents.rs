@@ -256,8 +256,8 @@ fn a_gift_at_birth_is_left_alone_until_its_holder_has_spoken_of_it() {
     };
     host.report(1, DAWN, at(0));
     host.apply(Some(&give), at(10));
-    let told = host.leader.poll_answers(&host.state, at(10));
-    assert!(told.is_empty(), "there is no lease to answer under yet");
+    let reported = host.leader.poll_answers(&host.state, at(10));
+    assert!(reported.is_empty(), "there is no lease to answer under yet");
     let held = |host: &LeaderHost| {
         let generation = host.state.budget(B).expect("it was made");
         generation.account.holding(edge(0, 1).child)

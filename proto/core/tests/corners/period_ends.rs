@@ -23,7 +23,7 @@ impl Pair {
             client: Client::new(Drift::default()),
             answers: 0,
         };
-        pair.told(at(0), (1, 3), Some((30_000, false)));
+        pair.receive(at(0), (1, 3), Some((30_000, false)));
         pair.open(at(0));
         pair
     }
@@ -36,7 +36,7 @@ impl Pair {
     }
 
     /// The leader tells the node the total that it was given in a period, and the rest of the period.
-    fn told(
+    fn receive(
         &mut self,
         now: Tick,
         (period, tokens): (u64, u64),
@@ -47,14 +47,14 @@ impl Pair {
         }
         self.answers += 1;
         let given = given(&quota(), [0, 0, tokens, 0]);
-        let mut told = answer(edge(0, 1), self.answers, &quota(), period, given);
-        told.lease = Span::from_secs(600);
-        told.lines[0].rest = rest.map(|(millis, exhausted)| PeriodRest {
+        let mut receive = answer(edge(0, 1), self.answers, &quota(), period, given);
+        receive.lease = Span::from_secs(600);
+        receive.lines[0].rest = rest.map(|(millis, exhausted)| PeriodRest {
             ends_in: Span::from_millis(millis),
             exhausted,
         });
-        self.node.handle_answer(&told, now);
-        told
+        self.node.handle_answer(&receive, now);
+        receive
     }
 
     /// The client takes what it has, and exchanges a report and an answer. Returns what it took.
@@ -103,7 +103,7 @@ fn a_client_learns_when_its_period_ends_and_when_nothing_is_left_of_it() {
     assert_eq!(pair.exchange(at(0)), 0);
     assert!(pair.knows(30_000, false));
     // The leader has nothing left. The node has, until the client has taken it.
-    pair.told(at(100), (1, 3), Some((29_900, true)));
+    pair.receive(at(100), (1, 3), Some((29_900, true)));
     let mut taken = 0;
     for round in 2..40 {
         taken += pair.exchange(at(round * 100));
@@ -114,14 +114,14 @@ fn a_client_learns_when_its_period_ends_and_when_nothing_is_left_of_it() {
     assert_eq!(taken, 3);
     assert!(pair.knows(30_000, true));
     // More came back to the leader.
-    pair.told(at(4_000), (1, 3), Some((26_000, false)));
+    pair.receive(at(4_000), (1, 3), Some((26_000, false)));
     pair.exchange(at(4_100));
     assert!(pair.knows(30_000, false));
     // The next period has an end of its own.
-    pair.told(at(4_200), (1, 3), Some((25_800, true)));
+    pair.receive(at(4_200), (1, 3), Some((25_800, true)));
     pair.exchange(at(4_300));
     assert!(pair.knows(30_000, true));
-    pair.told(at(30_000), (2, 100), Some((60_000, false)));
+    pair.receive(at(30_000), (2, 100), Some((60_000, false)));
     pair.exchange(at(30_100));
     assert!(pair.knows(90_000, false));
 }
@@ -130,17 +130,17 @@ fn a_client_learns_when_its_period_ends_and_when_nothing_is_left_of_it() {
 #[test]
 fn a_repeated_answer_does_not_move_the_end_of_a_period() {
     let mut pair = Pair::new();
-    let told = pair.told(at(1_000), (1, 3), Some((29_000, true)));
+    let receive = pair.receive(at(1_000), (1, 3), Some((29_000, true)));
     let end = |pair: &Pair| pair.node.holder().period_end(B).expect("it is known");
     assert_eq!(end(&pair).at, at(30_000));
-    pair.node.handle_answer(&told, at(9_000));
+    pair.node.handle_answer(&receive, at(9_000));
     assert_eq!(end(&pair).at, at(30_000));
     // A leader that does not know the end, as just after an election, may have something to give.
     assert!(end(&pair).exhausted);
-    pair.told(at(9_500), (1, 3), None);
+    pair.receive(at(9_500), (1, 3), None);
     assert_eq!((end(&pair).at, end(&pair).exhausted), (at(30_000), false));
     // A later one counts, if the clocks of the quorum were set.
-    pair.told(at(10_000), (1, 3), Some((5_000, false)));
+    pair.receive(at(10_000), (1, 3), Some((5_000, false)));
     assert_eq!(end(&pair).at, at(15_000));
 }
 
@@ -153,8 +153,8 @@ fn a_client_is_never_told_a_time_before_the_end_of_the_period() {
         for client in [999_000, 1_000_000, 1_001_000] {
             let mut pair = Pair::new();
             let rest = longest_reading(Span::from_millis(REST), Drift::default());
-            let told = rest.nanos() / 1_000_000;
-            pair.told(clock(node, 10), (1, 3), Some((told, true)));
+            let receive = rest.nanos() / 1_000_000;
+            pair.receive(clock(node, 10), (1, 3), Some((receive, true)));
             for true_ms in (0..10).map(|round| 10 + round * 50_000) {
                 pair.exchange_at(clock(node, true_ms), clock(client, true_ms));
                 let end = pair.end().expect("it is known").at.nanos();
@@ -170,7 +170,7 @@ fn a_client_is_never_told_a_time_before_the_end_of_the_period() {
 #[test]
 fn a_quota_of_which_a_part_comes_back_is_not_spent() {
     let mut pair = Pair::new();
-    pair.told(at(0), (1, 100), Some((30_000, true)));
+    pair.receive(at(0), (1, 100), Some((30_000, true)));
     assert_eq!(pair.exchange(at(0)), 0);
     // The first client got nearly everything.
     let mut first = std::mem::replace(&mut pair.client, Client::new(Drift::default()));
@@ -201,7 +201,7 @@ struct Leading {
     host: LeaderHost,
     reports: u64,
     heard: BTreeMap<u64, Heard>,
-    told: Option<AnswerLine>,
+    receive: Option<AnswerLine>,
 }
 
 impl Leading {
@@ -219,14 +219,14 @@ impl Leading {
                 wall_ms: DAWN + i64::try_from(time).expect("short"),
                 ..wants(incarnation, 1, wanted * token(&quota()).grains())
             };
-            if let Some(told) = self.told.filter(|_| incarnation == 1) {
-                report.lines[0].period = told.period;
-                report.lines[0].returned.spent = told.given.tokens;
+            if let Some(receive) = self.receive.filter(|_| incarnation == 1) {
+                report.lines[0].period = receive.period;
+                report.lines[0].returned.spent = receive.given.tokens;
             }
             let LeaderHost { state, leader, .. } = &mut self.host;
             leader.handle_report(&report, state, at(time));
         }
-        let mut told = None;
+        let mut receive = None;
         for time in (0..5).map(|part| time + part * 100) {
             let now = at(time);
             for output in self.host.leader.tick(&self.host.state, now) {
@@ -237,28 +237,28 @@ impl Leading {
                             let child = answer.edge.child.get();
                             self.heard.insert(child, answer.number);
                             let line = answer.lines.first().filter(|_| child == 1);
-                            told = line.map(|line| (time, *line)).or(told);
-                            self.told = line.copied().or(self.told);
+                            receive = line.map(|line| (time, *line)).or(receive);
+                            self.receive = line.copied().or(self.receive);
                         }
                     }
                     LeaderOutput::Propose(command) => self.host.apply(Some(&command), now),
                 }
             }
         }
-        told
+        receive
     }
 }
 
 #[test]
 fn a_leader_tells_the_rest_of_a_period_by_the_clocks_of_a_quorum() {
-    let mut told = Leading {
+    let mut receive = Leading {
         host: LeaderHost::open(),
         reports: 0,
         heard: BTreeMap::new(),
-        told: None,
+        receive: None,
     };
-    told.host.put(quota());
-    let lines: Vec<_> = (0..150).filter_map(|_| told.next()).collect();
+    receive.host.put(quota());
+    let lines: Vec<_> = (0..150).filter_map(|_| receive.next()).collect();
     let begun = lines
         .iter()
         .filter(|(_, line)| line.period > PeriodId::new(0));
@@ -266,10 +266,10 @@ fn a_leader_tells_the_rest_of_a_period_by_the_clocks_of_a_quorum() {
     for (time, line) in &begun {
         let minute = if *time < 60_000 { 60_000 } else { 120_000 };
         let rest = Span::from_millis(minute - time);
-        let told = line.rest.expect("the clocks are known").ends_in;
+        let receive = line.rest.expect("the clocks are known").ends_in;
         // It is late by the drift bound, and by the age of the reports that told the clocks.
         let most = longest_reading(rest.plus_or_max(Span::from_millis(500)), Drift::default());
-        assert!((longest_reading(rest, Drift::default())..=most).contains(&told));
+        assert!((longest_reading(rest, Drift::default())..=most).contains(&receive));
     }
     let periods = |at: usize| begun[at].1.period;
     let (first, last) = (periods(0), periods(begun.len() - 1));

@@ -137,10 +137,10 @@ impl Stage {
     pub(super) fn append(&mut self, term: Term, command: Option<Command>) {
         self.log.push(Entry { term, command });
         let names: Vec<String> = self.hosts.keys().cloned().collect();
-        let mut said = false;
+        let mut changed = false;
         for name in names {
             if !self.hosts[&name].alone {
-                said |= self.catch_up(&name, !said);
+                changed |= self.catch_up(&name, !changed);
             }
         }
     }

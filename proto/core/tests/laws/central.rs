@@ -131,9 +131,9 @@ fn forty_clients_take_turns_with_two_permits() {
             continue;
         };
         let node = fleet.services[of].node;
-        let told = fleet.carry(node, &ask);
-        let Some(told) = told else { continue };
-        let verdict = fleet.services[of].requests.handle(&told, now);
+        let decision = fleet.carry(node, &ask);
+        let Some(decision) = decision else { continue };
+        let verdict = fleet.services[of].requests.handle(&decision, now);
         if let aliquot_core::decision_requests::Verdict::Counts(request, outcome) = verdict
             && fleet::admitted(Some(outcome))
         {

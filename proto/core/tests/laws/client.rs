@@ -330,7 +330,7 @@ fn is_late(
         machine.prepare();
         machine.client.is_urgent(tick)
     });
-    if lazy == eager || lazy || comparison.lazy_told_more() {
+    if lazy == eager || lazy || comparison.lazy_sent_more() {
         *missed = None;
         return false;
     }
@@ -351,7 +351,7 @@ struct Comparison {
     /// Budgets whose demands differed, with the time of the last report before.
     differ: BTreeMap<u64, u64>,
     /// Demand that each machine told last, by budget.
-    told: [BTreeMap<u64, Vec<BandDemand>>; 2],
+    sent_totals: [BTreeMap<u64, Vec<BandDemand>>; 2],
 }
 
 impl Comparison {
@@ -366,9 +366,9 @@ impl Comparison {
         is_little: impl Fn(u64, u128) -> bool,
         now: u64,
     ) -> Result<(), TestCaseError> {
-        for (told, report) in self.told.iter_mut().zip(&reports) {
+        for (sent_totals, report) in self.sent_totals.iter_mut().zip(&reports) {
             for line in report.iter().flat_map(|report| &report.lines) {
-                told.insert(line.budget.get(), line.demand.clone());
+                sent_totals.insert(line.budget.get(), line.demand.clone());
             }
         }
         let [Some(lazy), Some(eager)] = reports else {
@@ -383,18 +383,22 @@ impl Comparison {
         prop_assert_eq!(bare(lazy), bare(eager), "at {}", now);
         for id in 0..KEYS {
             let (lazy, eager) = (lazy_lines.get(&id), eager_lines.get(&id));
-            let [lazy_told, eager_told] = self.told.each_ref().map(|told| total(told.get(&id)));
-            let little = [lazy_told, eager_told].map(|told| is_little(id, told)) == [true; 2];
-            let little = little && (lazy_told > 0) == (eager_told > 0);
+            let [lazy_sent, eager_sent] = self
+                .sent_totals
+                .each_ref()
+                .map(|sent_totals| total(sent_totals.get(&id)));
+            let little =
+                [lazy_sent, eager_sent].map(|sent_totals| is_little(id, sent_totals)) == [true; 2];
+            let little = little && (lazy_sent > 0) == (eager_sent > 0);
             // A line may keep a sparse demand that fell by less than half since, or a little one that is not over, and
             // each machine keeps its own.
             prop_assert!(
-                little || lazy_told * 2 >= eager_told,
+                little || lazy_sent * 2 >= eager_sent,
                 "b{} at {}: {} told, not {}",
                 id,
                 now,
-                lazy_told,
-                eager_told
+                lazy_sent,
+                eager_sent
             );
             let (Some(lazy), Some(eager)) = (lazy, eager) else {
                 continue;
@@ -406,7 +410,7 @@ impl Comparison {
                 ..eager.clone()
             };
             prop_assert_eq!(lazy, &same, "at {}", now);
-            if little || lazy_told * 3 <= eager_told * 4 {
+            if little || lazy_sent * 3 <= eager_sent * 4 {
                 self.differ.remove(&id);
                 continue;
             }
@@ -427,9 +431,12 @@ impl Comparison {
     }
 
     /// Returns true if the last line of some budget tells more at the lazy machine, which looked at it earlier.
-    fn lazy_told_more(&self) -> bool {
+    fn lazy_sent_more(&self) -> bool {
         (0..KEYS).any(|id| {
-            let [lazy, eager] = self.told.each_ref().map(|told| total(told.get(&id)));
+            let [lazy, eager] = self
+                .sent_totals
+                .each_ref()
+                .map(|sent_totals| total(sent_totals.get(&id)));
             lazy > eager
         })
     }
@@ -437,7 +444,10 @@ impl Comparison {
     /// Compares what was told in the end.
     fn end(&self) -> Result<(), TestCaseError> {
         for id in 0..KEYS {
-            let [lazy, eager] = self.told.each_ref().map(|told| total(told.get(&id)));
+            let [lazy, eager] = self
+                .sent_totals
+                .each_ref()
+                .map(|sent_totals| total(sent_totals.get(&id)));
             prop_assert!(
                 lazy * 3 <= eager * 4,
                 "b{}: {} told, not {}",
@@ -450,7 +460,7 @@ impl Comparison {
     }
 
     fn reopen(&mut self) {
-        self.told = Default::default();
+        self.sent_totals = Default::default();
     }
 }
 

@@ -114,13 +114,13 @@ fn a_child_stops_before_its_parent_stops_waiting(
     (sent, flight, later): (u64, u64, u64),
 ) -> TestCaseResult {
     let (sent, received) = (i128::from(sent), i128::from(sent + flight));
-    let told = received + i128::from(later);
+    let age = received + i128::from(later);
     let mut lease = ChildLease::new();
     let seq = lease
         .send(reading(clocks.child_zero, clocks.child, sent))
         .unwrap();
     let span = child_span(patience, clocks.drift);
-    let held = lease.confirm(seq, span, reading(clocks.child_zero, clocks.child, told));
+    let held = lease.confirm(seq, span, reading(clocks.child_zero, clocks.child, age));
     if !held {
         return Ok(());
     }

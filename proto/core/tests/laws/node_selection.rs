@@ -394,7 +394,7 @@ fn who_closes_or_is_a_copy_tries_nothing_any_more() {
 }
 
 /// Returns a client without a node that was told these members.
-fn told(members: &[u8]) -> NodeSelection<Via> {
+fn with_members(members: &[u8]) -> NodeSelection<Via> {
     let times = Times::of(Span::from_millis(200));
     let mut selection = NodeSelection::new(times, Tick::from_nanos(0));
     selection.set_members(members.iter().copied());
@@ -428,7 +428,7 @@ fn members_are_tried_in_turn_with_the_configured_nodes_that_cannot_be_reached() 
         (&[0, 1], &[0, 1, 2], [0, 1, 2, 0, 2]),
         (&[0, 1], &[0, 1], [0, 1, 0, 1, 0]),
     ] {
-        let mut selection = told(members);
+        let mut selection = with_members(members);
         connect(&mut selection, 0);
         selection.lost();
         let dials = expect.map(|_| {
@@ -442,20 +442,20 @@ fn members_are_tried_in_turn_with_the_configured_nodes_that_cannot_be_reached() 
 
 #[test]
 fn a_member_is_the_fallback_of_a_client_of_one_address() {
-    let mut selection = told(&[0, 1]);
+    let mut selection = with_members(&[0, 1]);
     connect(&mut selection, 0);
     assert_eq!(dial(&mut selection, &[0]), 1);
-    let mut selection = told(&[0, 1]);
+    let mut selection = with_members(&[0, 1]);
     connect(&mut selection, 0);
     assert_eq!(dial(&mut selection, &[0, 2]), 2, "a configured one is left");
-    let mut selection = told(&[]);
+    let mut selection = with_members(&[]);
     connect(&mut selection, 0);
     assert_eq!(dial(&mut selection, &[0]), 0, "by another connection");
 }
 
 #[test]
 fn members_are_bounded_and_forgotten_with_the_next_list() {
-    let mut selection = told(&[]);
+    let mut selection = with_members(&[]);
     let counts = |selection: &mut NodeSelection<Via>| {
         connect(selection, 0);
         let mut counted = 0;

@@ -198,11 +198,11 @@ proptest! {
         prop_assert!(scale.is_ok(), "{frequency:?} with {burst}: {scale:?}");
         let scale = scale.expect("just seen");
         let rate = scale.rate(frequency).expect("the scale was fitted to it");
-        let said = u128::from(frequency.tokens()) * u128::from(scale.grains_per_token());
-        let said = said * 1_000_000_000;
+        let grains_per_span = u128::from(frequency.tokens()) * u128::from(scale.grains_per_token());
+        let grains_per_span = grains_per_span * 1_000_000_000;
         let per = u128::from(frequency.per().nanos());
-        prop_assert!(u128::from(rate.grains()) * per <= said);
-        prop_assert!((u128::from(rate.grains()) + 1) * per > said);
+        prop_assert!(u128::from(rate.grains()) * per <= grains_per_span);
+        prop_assert!((u128::from(rate.grains()) + 1) * per > grains_per_span);
         let capacity = scale.tokens(burst).expect("the scale was fitted to it");
         prop_assert_eq!((scale.whole(capacity), scale.whole_up(capacity)), (burst, burst));
     }

@@ -327,10 +327,10 @@ fn a_set_with_one_wrong_rule_changes_nothing_and_names_it() {
     let [Effect::SetRefused(_, refused)] = &effects[..] else {
         panic!("{effects:?}");
     };
-    let said = refused
+    let fields = refused
         .iter()
         .map(|(index, errors)| (*index, errors[0].field.as_str()));
-    assert_eq!(said.collect::<Vec<_>>(), [(1, "kind"), (2, "key")]);
+    assert_eq!(fields.collect::<Vec<_>>(), [(1, "kind"), (2, "key")]);
     assert_eq!(log.state.rules().count(), 1);
     // A retry was answered before; another set of rules is another request.
     assert_eq!(

@@ -119,10 +119,10 @@ async fn flood(decider: &Decider, clock: &ManualClock, scope: &Scope, cost: u64)
 async fn reservations_that_charge_nothing_displace_no_others() {
     let (decider, clock) = decider(64);
     let charged = reserve(&decider, "a").await.id.unwrap();
-    let told = decider.settle(&Scope::ALL, &charged, &[3]).unwrap();
+    let reported = decider.settle(&Scope::ALL, &charged, &[3]).unwrap();
     let free = flood(&decider, &clock, &Scope::ALL, 0).await;
     let again = |id: &str, costs: &[u64]| decider.settle(&Scope::ALL, id, costs);
-    assert_eq!(again(&charged, &[9]), Ok(told));
+    assert_eq!(again(&charged, &[9]), Ok(reported));
     assert_eq!(again(&free[0], &[0; 10]), Err(ReservationError::Unknown));
     assert!(again(&free[1], &[0; 10]).is_ok());
 }

@@ -34,26 +34,39 @@ fn descriptor(fields: &str) -> String {
 #[tokio::test]
 async fn a_number_may_be_a_text_and_a_text_that_is_no_number_is_refused() {
     for hits in ["3", r#""3""#] {
-        let (status, said) = ask(&descriptor(&format!(r#", "hitsAddend": {hits}"#))).await;
-        assert_eq!(status, 200, "{said}");
-        assert!(said.contains(r#""limitRemaining":7"#), "{said}");
+        let (status, response_body) = ask(&descriptor(&format!(r#", "hitsAddend": {hits}"#))).await;
+        assert_eq!(status, 200, "{response_body}");
+        assert!(
+            response_body.contains(r#""limitRemaining":7"#),
+            "{response_body}"
+        );
     }
     for wrong in [r#""abc""#, "-1", "1.5", "true", r#""-1""#, "[]"] {
-        let (status, said) = ask(&descriptor(&format!(r#", "hitsAddend": {wrong}"#))).await;
-        assert_eq!(status, 400, "{wrong}: {said}");
+        let (status, response_body) =
+            ask(&descriptor(&format!(r#", "hitsAddend": {wrong}"#))).await;
+        assert_eq!(status, 400, "{wrong}: {response_body}");
         let expect = format!("{wrong}: must be a whole number of up to 64 bits");
-        assert!(said.starts_with(&expect), "{wrong}: {said}");
+        assert!(
+            response_body.starts_with(&expect),
+            "{wrong}: {response_body}"
+        );
     }
-    let (status, said) = ask(r#"{ "domain": "d", "hits_addend": 4294967296 }"#).await;
-    assert_eq!(status, 400, "{said}");
-    assert!(said.contains("of up to 32 bits"), "{said}");
+    let (status, response_body) = ask(r#"{ "domain": "d", "hits_addend": 4294967296 }"#).await;
+    assert_eq!(status, 400, "{response_body}");
+    assert!(
+        response_body.contains("of up to 32 bits"),
+        "{response_body}"
+    );
 }
 
 #[tokio::test]
 async fn a_limit_of_several_units_keeps_their_number() {
     let limit = r#", "limit": { "requestsPerUnit": "5", "unit": "MINUTE", "unitMultiplier": 3 }"#;
-    let (_, said) = ask(&descriptor(limit)).await;
-    assert!(said.contains(r#""unitMultiplier":3"#), "{said}");
-    let (status, said) = ask(&descriptor(r#", "limit": { "unit": "FORTNIGHT" }"#)).await;
-    assert_eq!(status, 400, "{said}");
+    let (_, response_body) = ask(&descriptor(limit)).await;
+    assert!(
+        response_body.contains(r#""unitMultiplier":3"#),
+        "{response_body}"
+    );
+    let (status, response_body) = ask(&descriptor(r#", "limit": { "unit": "FORTNIGHT" }"#)).await;
+    assert_eq!(status, 400, "{response_body}");
 }

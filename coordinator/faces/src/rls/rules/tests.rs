@@ -210,12 +210,12 @@ descriptors:
 fn check_errors(texts: &[&str], expect: &[&str]) {
     let read = Rules::read(&files(texts), Reading::default());
     let problems = read.map(|_| ()).unwrap_err().problems;
-    let said = problems.len() == expect.len()
+    let all_named = problems.len() == expect.len()
         && problems
             .iter()
             .zip(expect)
             .all(|(problem, expect)| problem == expect);
-    assert!(said, "{problems:#?}");
+    assert!(all_named, "{problems:#?}");
 }
 
 #[test]

@@ -32,11 +32,11 @@ fn repeat_takes_once() -> bool {
     let (node, home) = (fleet.services[far].node, fleet.home());
     let ask = fleet.ask(far, 1, RetryPolicy::Once).expect("a lease");
     let before = fleet.nodes[home].ungranted(B, at(fleet.now)).tokens;
-    let mut carry = || fleet.carry(node, &ask).map(|told| told.outcome);
-    let told = carry();
-    let same = (0..2).all(|_| carry() == told);
+    let mut carry = || fleet.carry(node, &ask).map(|reply| reply.outcome);
+    let reply = carry();
+    let same = (0..2).all(|_| carry() == reply);
     let after = fleet.nodes[home].ungranted(B, at(fleet.now)).tokens;
-    assert!(admitted(told), "{told:?}");
+    assert!(admitted(reply), "{reply:?}");
     same && before.minus_or_zero(after) == fleet.one()
 }
 
@@ -53,7 +53,7 @@ fn a_question_older_than_the_memory_is_void() {
     let (near, _) = near_and_far(&fleet);
     let node = fleet.services[near].node;
     let ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
-    assert!(admitted(fleet.carry(node, &ask).map(|told| told.outcome)));
+    assert!(admitted(fleet.carry(node, &ask).map(|reply| reply.outcome)));
     fleet.run(3_100);
     let again = fleet.carry(node, &ask).expect("told");
     let void = Outcome::refused(Reason::Void, None);
@@ -66,11 +66,11 @@ fn late_verdict_counts() -> bool {
     let (near, _) = near_and_far(&fleet);
     let node = fleet.services[near].node;
     let ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
-    let told = fleet.carry(node, &ask).expect("told");
-    assert!(admitted(Some(told.outcome)), "{told:?}");
+    let reply = fleet.carry(node, &ask).expect("told");
+    assert!(admitted(Some(reply.outcome)), "{reply:?}");
     let holder = fleet.services[near].client.holder().expect("a session");
     let end = holder.lease().until();
-    match fleet.services[near].requests.handle(&told, end) {
+    match fleet.services[near].requests.handle(&reply, end) {
         Verdict::Counts(..) => true,
         Verdict::Ignored => panic!("the permit stays booked without a holder"),
         Verdict::Undo(release) => {
@@ -134,9 +134,9 @@ fn forwards_twice() -> bool {
     assert_ne!(fleet.services[near].node, third);
     match fleet.nodes[third].handle_ask(&ask, &fleet.state, now) {
         RequestAction::Forward { .. } => true,
-        RequestAction::Reply(told) => {
+        RequestAction::Reply(reply) => {
             let home = Some(fleet.nodes[home].incarnation());
-            assert_eq!(told.outcome, Outcome::Moved { home });
+            assert_eq!(reply.outcome, Outcome::Moved { home });
             false
         }
     }
@@ -156,14 +156,14 @@ fn serves_lapsed() -> bool {
     let home = fleet.home();
     let mut ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
     ask.edge.child = Incarnation::new(1_000);
-    let told = fleet.carry(home, &ask).expect("told");
-    if admitted(Some(told.outcome)) {
+    let reply = fleet.carry(home, &ask).expect("told");
+    if admitted(Some(reply.outcome)) {
         return true;
     }
-    let retry_after = retry_after(Some(told.outcome));
+    let retry_after = retry_after(Some(reply.outcome));
     let reason = Reason::NoLease;
     assert_eq!(
-        told.outcome,
+        reply.outcome,
         Outcome::Refused {
             reason,
             retry_after
@@ -228,11 +228,11 @@ fn a_permit_released_twice_frees_one() {
         let mut releases = Vec::new();
         for _ in 0..2 {
             let ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
-            let told = fleet.carry(home, &ask).expect("told");
+            let reply = fleet.carry(home, &ask).expect("told");
             let now = at(fleet.now);
-            let Verdict::Counts(request, _) = fleet.services[near].requests.handle(&told, now)
+            let Verdict::Counts(request, _) = fleet.services[near].requests.handle(&reply, now)
             else {
-                panic!("{told:?}");
+                panic!("{reply:?}");
             };
             releases.extend(fleet.services[near].requests.release(request));
         }
@@ -264,8 +264,8 @@ fn a_release_that_overtakes_its_question_makes_it_void() {
         fleet.nodes[home].handle_release(&release, now),
         Released::Done
     );
-    let told = fleet.carry(home, &ask).expect("told");
-    assert_eq!(told.outcome, Outcome::refused(Reason::Void, None));
+    let reply = fleet.carry(home, &ask).expect("told");
+    assert_eq!(reply.outcome, Outcome::refused(Reason::Void, None));
 }
 
 #[test]
@@ -346,10 +346,10 @@ fn a_permit_that_is_held_for_too_long_is_cancelled_and_released_once() {
     let node = fleet.services[near].node;
     let mut take = || {
         let ask = fleet.ask(near, 1, RetryPolicy::Once).expect("a lease");
-        let told = fleet.carry(node, &ask).expect("told");
+        let reply = fleet.carry(node, &ask).expect("told");
         let now = at(fleet.now);
         let requests = &mut fleet.services[near].requests;
-        assert!(matches!(requests.handle(&told, now), Verdict::Counts(..)));
+        assert!(matches!(requests.handle(&reply, now), Verdict::Counts(..)));
         let until = requests.held_until(ask.request).expect("held");
         // The fleet's permits may be held for a second, less the drift of clocks.
         assert!(until < now.after(Span::from_secs(1)) && until > now.after(Span::from_millis(990)));
@@ -401,10 +401,10 @@ fn left_when_refused(mut fleet: Fleet, cost: u64) -> Option<u64> {
     let node = fleet.services[near].node;
     for _ in 0..10 {
         let ask = fleet.ask(near, cost, RetryPolicy::Once).expect("a lease");
-        let told = fleet.carry(node, &ask).expect("told");
-        if let Outcome::Refused { reason, .. } = told.outcome {
+        let reply = fleet.carry(node, &ask).expect("told");
+        if let Outcome::Refused { reason, .. } = reply.outcome {
             assert_eq!(reason, Reason::Spent);
-            return told.left;
+            return reply.left;
         }
     }
     panic!("everything was admitted");
@@ -419,16 +419,16 @@ fn a_look_tells_what_is_left_and_takes_nothing() {
         let ask = fleet
             .ask(service, u64::MAX, RetryPolicy::Once)
             .expect("a lease");
-        let told = fleet.carry(node, &ask).expect("told");
+        let reply = fleet.carry(node, &ask).expect("told");
         let Outcome::Refused {
             reason,
             retry_after: None,
-        } = told.outcome
+        } = reply.outcome
         else {
-            panic!("{told:?}");
+            panic!("{reply:?}");
         };
         assert!(matches!(reason, Reason::ExceedsBurst(_)), "{reason:?}");
-        told.left
+        reply.left
     };
     let mut fleet = asked(rate(10, 3));
     let (near, far) = near_and_far(&fleet);

@@ -254,11 +254,11 @@ impl Fleet {
             return None;
         }
         match self.nodes[node].handle_ask(ask, &self.state, now) {
-            RequestAction::Reply(told) => Some(told),
+            RequestAction::Reply(reply) => Some(reply),
             RequestAction::Forward { to, ask } => {
                 let home = self.index_of(to)?;
                 match self.nodes[home].handle_ask(&ask, &self.state, now) {
-                    RequestAction::Reply(told) => Some(told),
+                    RequestAction::Reply(reply) => Some(reply),
                     RequestAction::Forward { .. } => panic!("forwarded twice"),
                 }
             }
@@ -292,8 +292,8 @@ impl Fleet {
         retry_policy: RetryPolicy,
     ) -> Option<Outcome> {
         let ask = self.ask(of, cost, retry_policy)?;
-        let told = self.carry(self.services[of].node, &ask)?;
-        match self.services[of].requests.handle(&told, at(self.now)) {
+        let reply = self.carry(self.services[of].node, &ask)?;
+        match self.services[of].requests.handle(&reply, at(self.now)) {
             Verdict::Counts(_, outcome) => Some(outcome),
             Verdict::Ignored | Verdict::Undo(_) => None,
         }

@@ -43,12 +43,12 @@ fn never_more_than_held(limit: u64, ops: &[Op]) -> TestCaseResult {
                     continue;
                 };
                 asks.push((of, ask));
-                let Some(told) = fleet.carry(fleet.services[of].node, &ask) else {
+                let Some(decision) = fleet.carry(fleet.services[of].node, &ask) else {
                     continue;
                 };
-                let verdict = fleet.services[of].requests.handle(&told, at(fleet.now));
+                let verdict = fleet.services[of].requests.handle(&decision, at(fleet.now));
                 if let Verdict::Counts(request, Outcome::Admitted { .. }) = verdict {
-                    out.push((of, request, told));
+                    out.push((of, request, decision));
                 }
             }
             Op::Repeat(back) => {

@@ -318,8 +318,8 @@ pub(super) fn what_does_not_wait_is_known(steps: &[Step]) -> TestCaseResult {
         world.round_trip()?;
         world.step(&Step::Wait(600_000_000))?;
     }
-    let (lines, told) = world.round_trip()?;
-    prop_assert_eq!((lines, told), (0, 0));
+    let (lines, reported) = world.round_trip()?;
+    prop_assert_eq!((lines, reported), (0, 0));
     let claims = &world.ledger.child(edge(1).child).unwrap().claims;
     let last = world.truth.last_key_value();
     prop_assert!(last.is_some_and(|(_, truth)| truth.values().all(|of| !of.waits)));

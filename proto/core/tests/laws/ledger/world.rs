@@ -84,7 +84,7 @@ struct World {
     up: Vec<Report>,
     down: Vec<Answer>,
     /// Every target sent, with the number of its answer and the time of its first echo.
-    told: Vec<(Number, BudgetId, Vector, Option<u64>)>,
+    sent_targets: Vec<(Number, BudgetId, Vector, Option<u64>)>,
 }
 
 impl World {
@@ -105,7 +105,7 @@ impl World {
             brief,
             up: Vec::new(),
             down: Vec::new(),
-            told: Vec::new(),
+            sent_targets: Vec::new(),
         }
     }
 
@@ -221,7 +221,7 @@ impl World {
                 account.release(child, PeriodId::new(0), returned).unwrap();
             }
         }
-        for (number, .., echoed) in &mut self.told {
+        for (number, .., echoed) in &mut self.sent_targets {
             if report.heard.number >= *number {
                 echoed.get_or_insert(self.now);
             }
@@ -244,7 +244,7 @@ impl World {
             .answer(child, now, report.seq, lease, &line)
             .unwrap();
         for line in &answer.lines {
-            self.told
+            self.sent_targets
                 .push((answer.number.number, line.budget, line.target, None));
         }
         self.down.push(answer);
@@ -324,10 +324,13 @@ pub(super) fn overdue_is_what_was_heard_and_kept(steps: &[Step], brief: bool) ->
     for step in steps {
         world.step(step);
         let claims = &world.ledger.child(edge(1).child).unwrap().claims;
-        let cause = world.told.iter().any(|&(_, budget, target, echoed)| {
-            let late = echoed.is_some_and(|at| world.now - at >= PATIENCE.nanos());
-            late && !meets(claims[&budget].returned(), target)
-        });
+        let cause = world
+            .sent_targets
+            .iter()
+            .any(|&(_, budget, target, echoed)| {
+                let late = echoed.is_some_and(|at| world.now - at >= PATIENCE.nanos());
+                late && !meets(claims[&budget].returned(), target)
+            });
         prop_assert!(cause || !world.is_overdue(), "overdue without a cause");
     }
     Ok(())
