@@ -11,11 +11,11 @@ use gossip::GOSSIP;
 pub(super) const TABLES: &[Table] = &[
     Table {
         heading: "The table of a gossiping limiter",
-        says: "After the accuracy table of rateguard 0.7: five instances, 1,000/s, links of 1 \
-            ms, 400/s wanted of each unless said. Here an instance is a\n\
-            coordinator node and a client, and the burst is 250 for all. Nothing is admitted above the \
-            envelope, whatever is cut, but by the policies that trade it\n\
-            (keep, local and open).",
+        says: "After the accuracy table of rateguard 0.7: five instances, 1,000/s, links of 1 ms. \
+            Each instance asks for 400/s unless the row states another rate.\n\
+            Here an instance is a coordinator node and a client, and the burst of the whole \
+            limit is 250. No partition causes an admission above the envelope,\n\
+            except under the policies that allow it (keep, local and open).",
         seeds: 2,
         real: true,
         columns: &[
@@ -41,12 +41,12 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         heading: "Doorman",
-        says: "After the design document of youtube/doorman: three regions, 45 clients, \
-            500/s; demand begins at 10/s for each client and walks by up to\n\
-            10 % every 10 s. The lease is 3.2 s, not 60 s. The burst is one second's worth, and \
-            a spike spends what of it was saved: seconds over are those.\n\
-            No limiter with a burst is without them: a bucket that has saved `B` may admit `R + B` in one second. \
-            What would be wrong is *unsaved*: 0.",
+        says: "After the design document of youtube/doorman: three regions, 45 clients, 500/s. The \
+            demand of each client begins at 10/s and changes by up to\n\
+            10 % every 10 s. The lease is 3.2 s, not 60 s. The burst is one second's worth. A \
+            spike spends the saved part of the burst, which causes the seconds over.\n\
+            Every limiter with a burst has them: a bucket that has saved `B` may admit `R + B` \
+            in one second. A number of *unsaved* seconds above 0 would be an error.",
         seeds: 1,
         real: false,
         columns: &[
@@ -77,10 +77,10 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         heading: "Distributed rate limiting",
-        says: "After Raghavan et al., \"Cloud Control with Distributed Rate Limiting\", \
-            SIGCOMM 2007: 50 Mbit/s in packets of 1,000 bytes, links of 40 ms.\n\
-            Jain's index here is over limiters' max-min shares. The bytes are those of all messages of \
-            the nodes, divided by the limiters.",
+        says: "After Raghavan et al., \"Cloud Control with Distributed Rate Limiting\", SIGCOMM \
+            2007: 50 Mbit/s in packets of 1,000 bytes, links of 40 ms.\n\
+            Jain's index is computed over the max-min shares of the limiters. The bytes are \
+            those of all messages of the nodes, divided by the number of limiters.",
         seeds: 1,
         real: false,
         columns: &[
@@ -103,10 +103,10 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         heading: "Distributed token buckets",
-        says: "After the workloads of CockroachDB's RFC 20210604: 240/s with a burst of 100 \
-            over several nodes; *ahead* is by how many tokens the fleet was\n\
-            ahead of one ideal bucket, *requests* are a client's messages per second beyond the renewals \
-            of its lease.",
+        says: "After the workloads of CockroachDB's RFC 20210604: 240/s with a burst of 100 over \
+            several nodes. *ahead* is the number of tokens that the fleet\n\
+            admitted beyond one ideal bucket; *requests* are a client's messages per second \
+            beyond the renewals of its lease.",
         seeds: 1,
         real: true,
         columns: &[
@@ -124,10 +124,11 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         heading: "Sudden demand",
-        says: "A step after Uber's report on its rate limiter; pulses after tikv/pd issue \
-            11211, two clients whose targets sum to the limit and who ask for\n\
-            twice that every other second, with a burst of one second's worth, so that one bucket refuses \
-            nothing and has nothing left; and arrivals by chance.",
+        says: "The step is after Uber's report on its rate limiter. The pulses are after tikv/pd \
+            issue 11211: two clients whose targets sum to the limit ask for\n\
+            twice their targets every other second. The burst is one second's worth, so that one \
+            bucket refuses nothing and is empty after each pulse. The last row has random \
+            arrivals.",
         seeds: 2,
         real: true,
         columns: &[
@@ -144,9 +145,10 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         heading: "Escrow",
-        says: "After ThrottleKit's batches: a quota per window of 60 s. What 64 and 512 nodes want was \
-            not published; they are clients here, of five coordinator\n\
-            nodes. Of 64, those that are not cut off want all of a window by themselves.",
+        says: "After ThrottleKit's batches: a quota per window of 60 s. The demand of the 64 and \
+            512 nodes was not published; here they are clients of five coordinator\n\
+            nodes. Of the 64, the nodes that are not cut off ask for all of a window by \
+            themselves.",
         seeds: 2,
         real: false,
         columns: &[column(
@@ -167,7 +169,7 @@ const DOORMAN: &[Row] = &[
     ),
     row(
         "doorman-6",
-        "two of them spike to a hundred times as much",
+        "two of them spike to a hundred times their demand",
         "6 to 12 % above the capacity at the peak",
     )
     .but(&[
@@ -178,7 +180,7 @@ const DOORMAN: &[Row] = &[
     ]),
     row(
         "doorman-7",
-        "a mishap a minute, for ten minutes",
+        "one fault a minute, for ten minutes",
         "96.6 % handed out",
     ),
 ];
@@ -207,13 +209,13 @@ const BUCKETS: &[Row] = &[
     row("distbucket/ramp", "demand grows", AHEAD),
     row(
         "distbucket/mixed",
-        "steady, steps, waves, pulses; by chance",
+        "steady, steps, waves, pulses; random arrivals",
         AHEAD,
     )
     .note(
-        "a model of four buckets that know every rate at once loses 1.2 %: each overflows by chance, \
-            and what the others saved is not where a pulse begins. The rest is what the estimate of a demand that \
-            falls lags behind.",
+        "a model of four buckets that know all rates without delay loses 1.2 %: each bucket \
+            overflows at times, and the burst that the others saved is not where a pulse begins. \
+            The rest is lost because the estimate of a falling demand lags behind it.",
     ),
 ];
 
@@ -233,8 +235,8 @@ const SUDDEN: &[Row] = &[
         "refusals",
     )
     .note(
-        "burst is dealt by the rate of the moment, and while both pulse or both are idle that is \
-            not what each needs in the mean.",
+        "burst is divided by the current rates, which differ from the mean needs while both \
+            clients pulse or both are idle.",
     )
     .but(&[
         ("lost", from(4.0, at_most(0.0))),
@@ -242,12 +244,12 @@ const SUDDEN: &[Row] = &[
     ]),
     row(
         "skewed-by-chance",
-        "one wants all it can get, four come by chance",
+        "one client asks for more than the limit, four have random arrivals",
         "",
     )
     .note(
-        "a bucket whose rate is what is wanted in the mean overflows by chance, and of K tokens' burst \
-            one in 2K is lost so: of what four small ones have.",
+        "a bucket whose rate equals its mean demand overflows at random and loses one token \
+            in 2K if its burst is K tokens. The four small buckets lose that.",
     ),
 ];
 

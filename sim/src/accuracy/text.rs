@@ -9,17 +9,17 @@ const PREFACE: &str = "\
 
 `aliquot-sim accuracy` writes this file, and `aliquot-sim accuracy --check` says whether it is up to date. Each row is a scenario of
 [`sim/scenarios`](../sim/scenarios), with Aliquot's defaults; each figure is the **worst of its seeds** (0 and 1, or 0 alone of
-the long ones). What is **bold** falls short of its goal; why stands below the table. Published figures are those of the named sources,
-of their own systems in their own settings: they say what the workload is known for, not what these systems do today.
+the long ones). A figure in **bold** misses its goal; the reason is below the table. Published figures are those of the named sources,
+measured on their own systems and settings. They show what was published, not what these systems do today.
 
-- *used*: admitted by the fleet, as a part of what the limit made in the window.
-- *over*: whole seconds with more than 1.01 times the limit. Where the excess is 0, only saved burst is spent in them.
-- *unsaved*: those of them that spent more than one bucket that was empty when the window began had saved by then.
-- *settled*: seconds from the change until every later second, sliding by 100 ms, is within 2 % of what one bucket that sees everything admits.
-- *lost*: of what that bucket would have admitted of the same requests.
+- *used*: tokens that the fleet admitted, as a part of the tokens that the limit made in the window.
+- *over*: number of whole seconds in which more than 1.01 times the limit was admitted. If the excess is 0, the surplus is saved burst.
+- *unsaved*: number of these seconds that spent more than saved burst: more than one bucket had saved by then that was empty when the window began.
+- *settled*: time after a change until the rate stays within 2 % of what one bucket that sees all requests admits. The rate is that of a second, which slides by 100 ms.
+- *lost*: part of the tokens that this bucket would have admitted for the same requests and the fleet did not.
 - *excess*: tokens above the envelope `(1 + ρ) · R · t + B` in the worst window of the whole run.
-- *real code*: the first figure of the row, where the real nodes and clients run the same file in a simulated network, the network tier.
-- *messages* and *log*: per coordinator node and second, and entries of the replicated log per second.
+- *real code*: the first figure of the row, measured in the network tier: real nodes and clients run the same file in a simulated network.
+- *messages*: messages per coordinator node and second. *log*: entries of the replicated log per second.
 ";
 
 /// Renders all tables.

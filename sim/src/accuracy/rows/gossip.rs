@@ -20,7 +20,7 @@ pub(super) const GOSSIP: &[Row] = &[
         "skewed, 30 % of messages lost",
         "1.00 R, 0 s over, 2 s",
     )
-    .note("in 16 seeds, 0.98 R and more while messages are lost. A client that hears nothing for a second, five reports' time, tries another node: one \
+    .note("in 16 seeds, at least 0.98 R is used while messages are lost. A client that receives nothing for a second, the time of five reports, tries another node: one \
         time in thirty it was chance. It goes on reporting to its own meanwhile, and stays if its lease is renewed before it is over, as it nearly always is. For the real code a lost message is a lost \
         packet: TCP sends it again, and all that follows on the connection waits; at 30 % leaders change and leases end.")
     .but(&[
@@ -89,7 +89,7 @@ pub(super) const GOSSIP: &[Row] = &[
     ]),
     row(
         "gossip-table/pause",
-        "one instance of five stands still for 5 s",
+        "one instance of five is paused for 5 s",
         "0.80 R, 0 s over, 9 s",
     )
     .but(&[
@@ -101,7 +101,7 @@ pub(super) const GOSSIP: &[Row] = &[
         "one instance restarts each 8 s",
         "1.00 R, 0 s over, 2 s",
     )
-    .note("what a restarted instance held waits for its lease.")
+    .note("what a restarted instance held is unused until its lease ends.")
     .but(&[
         ("used", within(8.0, 48.0, at_least(0.0))),
         ("settled", from(40.0, at_most(4.0))),
