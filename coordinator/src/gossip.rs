@@ -45,7 +45,7 @@ pub enum Event {
         /// The peer.
         peer: NodeId,
     },
-    /// The stream to this peer has ended. The link reconnects by itself, and the book need not be told.
+    /// The stream to this peer has ended. The link reconnects by itself, and the book does not change.
     Down {
         /// The peer.
         peer: NodeId,

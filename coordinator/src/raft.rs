@@ -195,7 +195,7 @@ impl Raft {
     }
 
     /// Forms a cluster with the peers, or joins it. Returns once this node is a voter, or at once if it
-    /// had a log when it started. It waits without limit, and [`Raft::waiting`] tells for what.
+    /// had a log when it started. It waits without limit, and [`Raft::waiting`] returns what it waits for.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ impl Raft {
     ///
     /// # Errors
     ///
-    /// [`ProposeError`] says whether the command may still be applied.
+    /// [`ProposeError`] states whether the command may still be applied.
     pub fn propose(&self, command: Bytes) -> BoxFuture<'static, Result<Outcome, ProposeError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { shared.propose(command, None).await })
@@ -282,8 +282,8 @@ impl Raft {
     }
 
     /// Returns the time for which no leader of a term before `term` can have confirmed a report, if this node
-    /// leads that term and a quorum has told. It is `None` as well while a node answers that runs a version
-    /// which does not tell.
+    /// leads that term and a quorum has answered. It is `None` as well while a node answers that runs a version
+    /// which does not send it.
     #[must_use]
     pub fn quiet_before(&self, term: u64) -> Option<Span> {
         self.shared.quiet_before(term)
@@ -308,7 +308,7 @@ impl Raft {
     ///
     /// # Errors
     ///
-    /// [`ChangeError`] tells whether anything was changed.
+    /// [`ChangeError`] states whether anything was changed.
     pub fn change(&self, change: Change) -> BoxFuture<'static, Result<(), ChangeError>> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move { change_anywhere(&shared, change).await })

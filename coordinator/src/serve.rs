@@ -2,7 +2,7 @@
 //!
 //! Ports, the data directory, certificates and tokens are checked first, before
 //! the node serves anything. Then the node forms a cluster with its peers, or
-//! joins theirs, and serves until it is told to stop.
+//! joins theirs, and serves until it is asked to stop.
 
 mod accept;
 mod agent;

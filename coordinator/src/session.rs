@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`event`] | what streams tell the actor |
+//! | [`event`] | events that streams send to the actor |
 //! | [`outbox`] | pending messages to one client: only the latest of each kind, not a queue |
 //! | [`stream_end`] | reasons why a stream ends |
 //! | [`stream`] | the task of one stream, which checks a client's messages |

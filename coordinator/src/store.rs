@@ -103,7 +103,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn entries(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<LogItem>, StoreError>;
 
     /// Appends entries, all or none, that follow the last one without a gap. An empty log takes any
-    /// index above what was purged. An append of no entries is a write too: its Done tells that all
+    /// index above what was purged. An append of no entries is a write too: its Done confirms that all
     /// writes before it are on the disk.
     fn append(&self, items: Vec<LogItem>, done: Done);
 

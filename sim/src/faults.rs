@@ -1,6 +1,6 @@
 //! Injects the faults of a plan, and ends them, on both tiers.
 //!
-//! The table `scenario/kinds.rs` says what a kind of fault does and when it is over. The functions here carry that
+//! The table `scenario/kinds.rs` states what a kind of fault does and when it is over. The functions here carry that
 //! out on a [`Fleet`], which each tier implements for its hosts. A fault counts only if it took effect.
 //!
 //! The tiers differ in five points:

@@ -473,7 +473,7 @@ impl Observer {
         }
     }
 
-    /// Takes a permit that a client acquired. `over` says whether an earlier one is over.
+    /// Takes a permit that a client acquired. `over` returns true for an earlier one that is over.
     pub(crate) fn permit_taken(
         &mut self,
         now: u64,
@@ -542,7 +542,7 @@ impl Observer {
         }
     }
 
-    /// Takes the ready leader at an inspection. `is_cut` says whether it reaches no quorum.
+    /// Takes the ready leader at an inspection. `is_cut` is true if it reaches no quorum.
     pub(crate) fn led_by(&mut self, now: u64, leader: Option<usize>, is_cut: bool) {
         if leader.is_some() {
             self.vacant = None;

@@ -35,11 +35,11 @@ pub fn judge_watched(scenario: &Scenario, seed: u64, reached: &(dyn Fn(u64) + Sy
     };
     let mut command = command_of(program, scenario, seed);
     command.arg("--progress");
-    let (output, why) = match ask(&mut command, &scenario.text, reached) {
+    let (result, why) = match ask(&mut command, &scenario.text, reached) {
         Ok(output) => (read(&output, seed), output),
         Err(why) => (None, why),
     };
-    output.unwrap_or_else(|| {
+    result.unwrap_or_else(|| {
         let what = format!("the seed's own process did not judge it: {}", why.trim());
         SeedResult {
             seed,
@@ -111,14 +111,14 @@ fn ask(
         (child.wait_with_output(), words.join())
     });
     let output = output.map_err(|error| error.to_string())?;
-    let output = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.trim().is_empty() {
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    if printed.trim().is_empty() {
         let words = words.ok().flatten().unwrap_or_default();
         let last: Vec<&str> = words.iter().rev().take(5).map(String::as_str).collect();
         let last: Vec<&str> = last.into_iter().rev().collect();
         return Err(format!("{}: {}", output.status, last.join(" / ")));
     }
-    Ok(output)
+    Ok(printed)
 }
 
 /// Reads lines to the end, and returns those that are not about progress.
@@ -165,10 +165,10 @@ fn read(text: &str, seed: u64) -> Option<SeedResult> {
     };
     let verdicts = [Verdict::Pass, Verdict::Unknown, Verdict::Fail];
     let word = value.get("verdict")?.as_str()?;
-    let output = value.get("figures")?.as_object()?;
+    let given = value.get("figures")?.as_object()?;
     let figures = METRICS
         .iter()
-        .filter_map(|name| Some((*name, output.get(*name)?.as_f64()?)));
+        .filter_map(|name| Some((*name, given.get(*name)?.as_f64()?)));
     let mut marks = Marks::default();
     let hit = value.get("marks")?.as_object()?;
     for mark in Mark::ALL {

@@ -7,7 +7,7 @@
 //! | `POST /v1/reserve` | charges estimated costs, all or none, or takes a permit |
 //! | `POST /v1/settle` | settles a reservation for the actual costs |
 //! | `POST /v1/release` | gives a reservation up |
-//! | `GET /v1/budgets/{key}` | tells the state of a key, and takes nothing |
+//! | `GET /v1/budgets/{key}` | returns the state of a key, and takes nothing |
 //! | `GET /v1/openapi.json` | describes all of this (OpenAPI 3.1) |
 //!
 //! A refusal is an answer like any other: status 200 with `allowed: false`. With `?status=429` it has status 429, or

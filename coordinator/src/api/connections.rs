@@ -3,7 +3,7 @@
 //!
 //! A port has a maximum of connections, and so has each remote address. If a connection arrives while the port
 //! is full, it displaces the connection that has waited longest without a request in progress. Sessions
-//! and links between nodes always have one, so connections that say nothing cannot keep them out.
+//! and links between nodes always have one, so idle connections cannot keep them out.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

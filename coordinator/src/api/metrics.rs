@@ -402,7 +402,7 @@ fn encode_ports(ports: &[Connections], encoder: &mut DescriptorEncoder<'_>) -> f
     Ok(())
 }
 
-/// Encodes the used and the allowed file descriptors of this process, where the system tells them.
+/// Encodes the used and the allowed file descriptors of this process, where the system reports them.
 fn encode_descriptors(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let used = std::fs::read_dir("/dev/fd").map(|open| open.count() as u64);

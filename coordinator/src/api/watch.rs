@@ -86,7 +86,7 @@ pub fn snapshots(
             snapshot.is_removed = *removed.borrow();
             snapshot.clock_ahead_s = *clock_ahead.borrow();
             snapshot.streams = gate.streams() as u64;
-            // A node that is full refuses clients before its actor hears of them.
+            // A node that is full refuses clients before its actor receives anything of them.
             snapshot.refused += gate.refused();
             snapshot
                 .not_ready

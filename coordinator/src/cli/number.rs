@@ -2,7 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-/// Returns a parser of whole numbers of a range. clap's own tells no range for a text that is no number.
+/// Returns a parser of whole numbers of a range. The error of clap's own parser does not name the range if a text is
+/// not a number.
 pub(super) fn whole<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {

@@ -31,7 +31,7 @@ pub struct Config {
     pub pace: PaceConfig,
     /// Number of log entries between two snapshots, at least 1.
     pub snapshot_every: u64,
-    /// Entries of the log that this node skips, because its operator said so.
+    /// Entries of the log that this node skips, as its operator configured.
     pub skip_entry: Vec<SkipEntry>,
     /// Limits for client sessions.
     pub session: SessionConfig,
@@ -197,6 +197,6 @@ pub enum ClientCerts {
 pub enum Security {
     /// Only TLS, and only callers that identify themselves.
     Strict,
-    /// Anything, because the operator said so.
+    /// Anything, as the operator configured.
     Insecure,
 }

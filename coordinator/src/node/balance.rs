@@ -89,7 +89,7 @@ impl Balance {
         }
     }
 
-    /// Returns the other nodes that take clients now and were heard from lately.
+    /// Returns the other nodes that take clients now and sent something lately.
     fn serving_nodes(
         &self,
         book: &Book,

@@ -50,7 +50,7 @@ impl NodeHandle {
     ///
     /// # Errors
     ///
-    /// [`ProposeError`] says whether the command may still be applied.
+    /// [`ProposeError`] states whether the command may still be applied.
     pub async fn write(&self, command: Command) -> Result<Vec<Effect>, ProposeError> {
         let (reply, written) = oneshot::channel();
         let sent = self.writes.send((command, reply)).await;

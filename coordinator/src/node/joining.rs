@@ -27,7 +27,7 @@ impl Joining {
         }
     }
 
-    /// Follows an effect of the log. Returns the incarnation that this node got, if that is what it says.
+    /// Follows an effect of the log. Returns the incarnation of this node, if the effect assigns one.
     ///
     /// If the log says that the request is an old one, the incarnation that it brought is unknown: it was
     /// issued in entries that this node got as a snapshot. Then the node asks for another one, and the

@@ -21,7 +21,7 @@ pub(super) struct KeyNames {
     unresolved: VecDeque<(Caller, Vec<Key>)>,
     unresolved_keys: usize,
     stale: StaleKeys,
-    /// Time until which no session is told of changed names.
+    /// Time until which changed names are sent to no session.
     quiet: Tick,
 }
 
@@ -67,8 +67,8 @@ impl StaleKeys {
 /// Maximum number of keys that are looked up in one turn of the loop.
 const KEYS_A_TURN: usize = 1_024;
 
-/// Time that it takes to tell one session of a name, the transport included. The pause after a refresh
-/// is this for each session told: long after many, and unnoticeable after one.
+/// Time that it takes to send one session a name, the transport included. The pause after a refresh
+/// is this time for each notified session: long after many, and unnoticeable after one.
 const NAMES: Span = Span::from_nanos(50_000);
 
 /// Maximum time for which a leader that takes new keys is looked for.
@@ -184,7 +184,7 @@ impl KeyNames {
     }
 
     /// Tells sessions of names that entries may have changed. After a few, the next refresh follows at
-    /// once. After many there is a pause, and changes that come meanwhile are told together.
+    /// once. After many there is a pause, and changes that come meanwhile are sent together.
     pub(super) fn refresh(&mut self, registry: &mut Registry, state: &State, now: Tick) {
         if self.stale.is_empty() || now < self.quiet {
             return;

@@ -132,7 +132,7 @@ impl Leadership {
         self.machine.poll_answers(state, context.now)
     }
 
-    /// Learns how long ago earlier leaders can have confirmed anything, once a quorum has told.
+    /// Learns how long ago earlier leaders can have confirmed anything, once a quorum has answered.
     fn learn_earlier(&mut self, context: &Context) {
         let Some(term) = self.leads.filter(|_| self.machine.awaits_earlier()) else {
             return;

@@ -3,7 +3,7 @@
 use aliquot_core::node::Node;
 use tokio::sync::oneshot;
 
-/// The departure of this node, once it was told to leave.
+/// The departure of this node, once it was asked to leave.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
     begun: bool,
@@ -17,7 +17,7 @@ impl Leaving {
         self.begun = true;
     }
 
-    /// Returns true once this node was told to leave.
+    /// Returns true once this node was asked to leave.
     pub(super) const fn has_begun(&self) -> bool {
         self.begun
     }

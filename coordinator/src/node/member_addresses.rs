@@ -1,4 +1,4 @@
-//! Addresses for clients of the cluster's members, as this node tells them to its clients.
+//! Addresses of the cluster's members for clients, as this node sends them to its clients.
 //!
 //! A client that was configured with the address of one node finds the others by this list when that node is
 //! gone.
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Interval at which the presence records are read.
 const REFRESH: Span = Span::from_secs(1);
 
-/// The address of each member of the cluster, as its presence record told it last.
+/// The address of each member of the cluster, from its latest presence record.
 ///
 /// A member that shows no address keeps its last one: it is restarted, or has no lease for a while, as all
 /// members do when the cluster has lost its majority. It is forgotten when it is removed from the cluster.

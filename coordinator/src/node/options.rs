@@ -25,7 +25,7 @@ pub struct Options {
     pub clock: SharedClock,
     /// Seed for request ids, different for every start of a node.
     pub seed: u64,
-    /// Interval at which clients are told to report.
+    /// Interval at which clients must report.
     pub client_report_every: Span,
     /// The slowest round trip to a peer for which the lease and elections were set.
     pub round_trip: Span,
@@ -35,7 +35,7 @@ pub struct Options {
     pub initial_contents: InitialContents,
     /// Maximum number of keys of one session.
     pub session_keys: usize,
-    /// Address at which clients reach this node, as other nodes tell them.
+    /// Address at which clients reach this node. Other nodes send it to their clients.
     pub address: String,
     /// Observes decisions in central mode, for a simulator that judges them.
     pub on_decision: Option<DecisionObserver>,

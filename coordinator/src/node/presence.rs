@@ -1,4 +1,4 @@
-//! Presence of this node: where it serves clients, as other nodes are told.
+//! Presence of this node: the address at which it serves clients, which it sends to other nodes.
 
 use super::context::Context;
 use crate::gossip::Book;

@@ -77,7 +77,7 @@ impl Traffic {
             let bands = line.demand.iter();
             let wanted = bands.fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
             let before = heard.latest.insert(line.budget, (line.tally, wanted));
-            // The first tally of a budget says nothing about when it was counted, so it only sets the
+            // The first tally of a budget does not show when it was counted, so it only sets the
             // base.
             let (tally, demand) = before.unwrap_or((line.tally, 0));
             if line.tally != tally {

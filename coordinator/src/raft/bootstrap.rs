@@ -34,7 +34,7 @@ const JOINING: &str = "raft.joining";
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Maximum time that an admitted node waits for its own log to tell that it votes.
+/// Maximum time that an admitted node waits until its own log has it as a voter.
 const HEAR: Duration = Duration::from_secs(5);
 
 /// Condition that this node waits for, worded to follow "waits for".
@@ -104,7 +104,7 @@ async fn step(shared: &Shared) -> Result<(), Waits> {
             return join(shared, peer).await;
         }
     }
-    // This node's own log may have begun in the meantime. Then only the leader has to be heard.
+    // This node's own log may have begun in the meantime. Then only a message of the leader is missing.
     if shared.store.formed().map_err(|error| error.to_string())? {
         return heard(shared).await;
     }
@@ -190,7 +190,7 @@ async fn join(shared: &Shared, peer: &str) -> Result<(), Waits> {
     }
 }
 
-/// Waits until its own log tells that this node votes.
+/// Waits until its own log has this node as a voter.
 async fn heard(shared: &Shared) -> Result<(), Waits> {
     let mut statuses = shared.coarse_status.clone();
     let heard = statuses.wait_for(votes);

@@ -125,7 +125,7 @@ impl Options {
             heartbeat_interval: ms(self.timing.heartbeat),
             election_timeout_min: ms(self.timing.election_min),
             election_timeout_max: ms(self.timing.election_max),
-            // A node that merely lost its connection does not disturb a leader that others hear.
+            // A node that merely lost its connection does not disturb a leader that others still reach.
             enable_pre_vote: Some(true),
             // A restarted leader must first win an election. openraft would let it lead on in its old
             // term, although nothing of that leadership is remembered.

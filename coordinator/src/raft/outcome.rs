@@ -10,7 +10,7 @@ pub type Outcome = Arc<Vec<Effect>>;
 /// Id of a node, and the address at which its peers reach it.
 pub type Leader = (u64, String);
 
-/// Error of a proposal. Each variant tells whether the command may still be applied.
+/// Error of a proposal. Each variant states whether the command may still be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProposeError {

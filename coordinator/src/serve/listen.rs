@@ -69,7 +69,7 @@ pub(super) struct Servers {
     warns: JoinHandle<()>,
 }
 
-/// Time that open calls have to finish after the servers were told to stop.
+/// Time that open calls have to finish after the servers were asked to stop.
 const DRAIN: Duration = Duration::from_millis(500);
 
 impl Listeners {

@@ -1,4 +1,4 @@
-//! Serving one port: accepts connections within its maxima, shakes hands, and ends those that say nothing.
+//! Serving one port: accepts connections within its maxima, shakes hands, and ends idle ones.
 //!
 //! ```text
 //!   accept ─▶ within the maxima? ─▶ first byte ─▶ TLS ─▶ requests ─▶ none for IDLE_MAX (HTTP) ─▶ close

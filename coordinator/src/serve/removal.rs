@@ -54,7 +54,7 @@ impl Removal {
         }
     }
 
-    /// Returns true if another member says that this node was removed.
+    /// Returns true if another member reports that this node was removed.
     async fn is_reported_removed(&self) -> bool {
         let answers = self.members.ask().await;
         answers.iter().any(|answer| answer.view.caller_removed)

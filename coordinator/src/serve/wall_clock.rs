@@ -67,7 +67,7 @@ mod tests {
         check(&[HOUR, 3], -3);
         check(&[-HOUR, 0, 0, 0], 0);
         check(&[HOUR, 0, 0], 0);
-        // One of two is, and nothing tells which.
+        // One of the two is wrong, and nothing shows which.
         check(&[HOUR], -HOUR);
         check(&[-HOUR], HOUR);
     }

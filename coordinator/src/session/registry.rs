@@ -17,7 +17,7 @@ pub type Name = Result<BudgetId, KeyRefusal>;
 ///
 /// The name of a key is the same for every session of the node. It is stored once, with the sessions
 /// that asked for it. When a budget is created, ends or begins another generation,
-/// [`Registry::refresh_after`] tells all of them.
+/// [`Registry::refresh_after`] notifies all of them.
 ///
 /// When a stream ends, its session stays until its edge is closed. It keeps its names and may be
 /// resumed. Memory is bounded by the sessions that the node's state machine keeps open, with `keys_max`
@@ -45,7 +45,7 @@ pub struct Session {
     labels: Labels,
     opened: Tick,
     asked_to_move: Option<Tick>,
-    /// True if it is told the members of the cluster.
+    /// True if the members of the cluster are sent to it.
     wants_members: bool,
     keys: BTreeSet<Key>,
 }
@@ -250,8 +250,8 @@ impl Registry {
         Ok(Interned { key, budget })
     }
 
-    /// Looks up the names of the next `most` keys after `after`, and tells sessions of the names that
-    /// changed. Returns the number of sessions told, and the last of these keys, or `None` if no other
+    /// Looks up the names of the next `most` keys after `after`, and sends sessions the names that
+    /// changed. Returns the number of notified sessions, and the last of these keys, or `None` if no other
     /// follows.
     pub fn refresh_after(
         &mut self,
@@ -270,7 +270,7 @@ impl Registry {
         (changes.send(&self.sessions), last)
     }
 
-    /// Does the same for the given keys only. Returns the number of sessions told.
+    /// Does the same for the given keys only. Returns the number of notified sessions.
     pub fn refresh_keys<'a>(
         &mut self,
         keys: impl Iterator<Item = &'a Key>,
@@ -468,7 +468,7 @@ impl Registry {
 struct NameChanges(BTreeMap<Incarnation, Vec<Interned>>);
 
 impl NameChanges {
-    /// Records the current name of a key, and notes the sessions to tell if it has changed.
+    /// Records the current name of a key, and notes the sessions to notify if it has changed.
     fn look(
         &mut self,
         key: &Key,

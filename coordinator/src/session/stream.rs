@@ -129,7 +129,7 @@ where
                     stream: self.stream,
                 };
                 let end = self.listen(caller).await.err();
-                // An actor that is gone need not be told.
+                // If the actor has ended, nothing must be sent to it.
                 let _ = self.events.send(Event::Gone { caller }).await;
                 end
             }

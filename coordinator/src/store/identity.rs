@@ -46,7 +46,7 @@ impl DataDir {
     ///
     /// # Errors
     ///
-    /// [`DataDirError`], which tells the operator how to proceed.
+    /// [`DataDirError`], which describes to the operator how to proceed.
     pub fn open(
         path: impl AsRef<Path>,
         cluster_id: &str,

@@ -67,13 +67,13 @@ const CACHE_BYTES: u64 = 64 << 20;
 impl SledDisk {
     /// Opens the store in a directory, and creates the directory if it is missing. Reads all of the
     /// store once to check that it is complete. A file beside the directory, with the same name and the
-    /// suffix `.watermark`, tells how much must be there.
+    /// suffix `.watermark`, records how much must be there.
     ///
     /// # Errors
     ///
     /// [`StoreError::Io`] if the directory cannot be used, or another process uses it.
     /// [`StoreError::Damaged`] if the contents differ from what was written, or are less than what was
-    /// reported to be on the disk. The error tells how to proceed.
+    /// reported to be on the disk. The error describes how to proceed.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::open_with(dir.as_ref(), |db_file| {
             Box::new(move || db_file.sync_data())
@@ -283,7 +283,7 @@ fn check_bounds(
     }
 }
 
-/// Returns the error of a store that has less than its watermark tells.
+/// Returns the error of a store that has less than its watermark records.
 fn lost(db_dir: &Path, found: Level, recorded: Level) -> StoreError {
     let reason = format!(
         "it ends with write {} (entry {}), and write {} (entry {}) was on the disk: what came after was lost, \

@@ -2,7 +2,7 @@
 //!
 //! A leader confirms a report only after a quorum has acknowledged a call that was made after the report had
 //! arrived. Each voter therefore remembers, on its own clock, when it was last called by a leader of an earlier
-//! term, and tells a new leader how long ago that was. A voter that has answered a new leader acknowledges no
+//! term, and sends a new leader the time since then. A voter that has answered a new leader acknowledges no
 //! earlier one any more. The voters of a quorum meet the quorum of every barrier that an earlier leader
 //! completed, so the latest of their times is after the arrival of every report that it confirmed.
 //!
@@ -77,7 +77,7 @@ impl AcknowledgedTerms {
 pub struct EarlierTerms {
     term: Term,
     /// The last call of an earlier leader at each voter that answered, on this leader's clock. `None` for a voter
-    /// that did not tell.
+    /// that did not send it.
     last: BTreeMap<NodeId, Option<Tick>>,
 }
 

@@ -70,9 +70,9 @@ pub enum Output {
 
 /// The end of a quota's running period, on the child's own clock.
 ///
-/// It is never early, unless the wall clocks of a quorum are set: each parent makes what it tells longer by the drift
-/// bound. At a client it is late by at most three times the drift bound of the time since the leader told it, and by
-/// the time that messages took. The next period is told as it begins.
+/// It is never early, unless the wall clocks of a quorum are set: each parent lengthens the time that it sends by the
+/// drift bound. At a client it is late by at most three times the drift bound of the time since the leader sent it, and
+/// by the time that messages took. The next period is sent as it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeriodEnd {
     /// The end.
@@ -197,7 +197,7 @@ impl Holder {
         self.edge
     }
 
-    /// Tells that the child's process began at that time, and that its age was told to the parent.
+    /// Records the time at which the child's process began, and that its age was sent to the parent.
     pub(crate) const fn tell_age(&mut self, began: Tick) {
         self.lease.tell_age(began);
     }
@@ -427,7 +427,7 @@ impl Holder {
         }
     }
 
-    /// Takes the end of the period from the first answer that tells it: a repeated one may be of any age. A parent
+    /// Takes the end of the period from the first answer that has it: a repeated one may be of any age. A parent
     /// that does not know the end leaves it as it is, and may have something to give.
     fn take_rest(&mut self, line: &AnswerLine, now: Tick, outputs: &mut Vec<Output>) {
         let entry = self.entries.get_mut(&line.budget);

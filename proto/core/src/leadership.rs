@@ -20,10 +20,10 @@
 //!
 //! - the arrival of the last report that this leader confirmed,
 //! - the beginning of a silence in the log,
-//! - without a silence: the last confirmation by a leader of an earlier term, as far as a quorum can tell
-//!   ([`earlier_terms`](crate::earlier_terms)), or the time at which this leader became ready if none has told.
+//! - without a silence: the last confirmation by a leader of an earlier term, as far as a quorum knows
+//!   ([`earlier_terms`](crate::earlier_terms)), or the time at which this leader became ready if none has answered.
 //!
-//! A **silence** is a log entry: its leader confirms no report of the incarnation any more, and says for how
+//! A **silence** is a log entry: its leader confirms no report of the incarnation any more, and records for how
 //! long it has confirmed none. No leader confirms one before another entry has ended the silence. So a later
 //! leader knows without asking how long the incarnation has been silent, and leaders that follow each other
 //! quickly add up their waits.
@@ -164,7 +164,7 @@ impl Leadership {
 
     /// Returns true if some incarnation's wait depends on how long ago earlier leaders confirmed anything.
     ///
-    /// The first quorum to tell may contain a voter that was just started, which knows of no call before its start.
+    /// The first quorum to answer may contain a voter that was just started, which knows of no call before its start.
     /// Later answers then shorten the wait.
     #[must_use]
     pub fn awaits_earlier(&self) -> bool {

@@ -42,7 +42,7 @@ pub fn parent_span(child: Span, drift: Drift) -> Span {
 /// from a sixth of the cluster's lease to all of it at an age of four leases. Processes that are killed after a few
 /// seconds then leave little behind, and older ones survive an outage of their node for as long as ever.
 ///
-/// It is a lease like any other: the parent waits for as long as it told the child.
+/// It is a lease like any other: the parent waits for the time that it sent to the child.
 #[derive(Clone, Copy, Debug)]
 pub struct YoungLease;
 
@@ -142,7 +142,7 @@ pub struct ChildLease {
     last: Seq,
     /// Sending times of the latest reports, in the order of their numbers.
     sent: VecDeque<(Seq, Tick)>,
-    /// Begin of the child's process, if its age was told to the parent.
+    /// Begin of the child's process, if its age was sent to the parent.
     began: Option<Tick>,
 }
 
@@ -196,7 +196,7 @@ impl ChildLease {
         self.inherited.is_some_and(|end| self.until > end)
     }
 
-    /// Tells that the process began at that time, and that its age was told to the parent.
+    /// Records the time at which the process began, and that its age was sent to the parent.
     pub const fn tell_age(&mut self, began: Tick) {
         self.began = Some(began);
     }

@@ -5,7 +5,7 @@
 //!
 //! - [`Ledger::take`] takes reports.
 //! - [`Ledger::plan`] returns what should move.
-//! - [`Ledger::answer`] makes what a child is told.
+//! - [`Ledger::answer`] makes the answer to a child.
 //!
 //! Memory is bounded by children × budgets that they reported and that have not ended, and a constant number
 //! of remembered answers per child. A node keeps at most [`Child::CLAIMS_MAX`] claims of a client. The leader
@@ -299,7 +299,7 @@ impl Ledger {
         })
     }
 
-    /// Adds a claim for a part that a child was granted without a request. The child is told, and nothing is
+    /// Adds a claim for a part that a child was granted without a request. It is sent to the child, and nothing is
     /// asked back before it has reported the budget.
     pub fn endow(&mut self, child: Incarnation, budget: BudgetId) {
         if let Some(endowed) = self.children.get_mut(child) {

@@ -252,7 +252,7 @@ pub struct AnswerLine {
     pub rest: Option<PeriodRest>,
 }
 
-/// The rest of a quota's running period, as a parent tells it. Nothing is decided by it: it is for the answers to
+/// The rest of a quota's running period, as a parent sends it. Nothing is decided by it: it is for the answers to
 /// callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PeriodRest {
@@ -294,10 +294,10 @@ pub struct Terms {
     /// The largest cost that can ever be admitted: a rate's whole burst, a quota's tokens, all permits. Zero
     /// if unknown.
     pub largest: Tokens,
-    /// Rate of the whole budget, to be told to callers; nothing is decided by it. Zero for a budget without a
+    /// Rate of the whole budget, for answers to callers; nothing is decided by it. Zero for a budget without a
     /// rate, and if unknown.
     pub rate: Rate,
-    /// The limit in the words of its author, to be told to callers; nothing is decided by it. `None` for permits, and
+    /// The limit as its author wrote it, for answers to callers; nothing is decided by it. `None` for permits, and
     /// if unknown: nodes of earlier versions do not send it.
     pub written: Option<WrittenLimit>,
     /// Determines if a client refuses what is beyond the limit, or admits and counts it.

@@ -162,7 +162,7 @@ pub struct Node {
     spent: BTreeSet<BudgetId>,
     /// Time at which the demand of all changed budgets was last summed.
     summed: Tick,
-    /// Sequence number of the first report that said, while leaving, that nothing is left.
+    /// Sequence number of the first report of a leaving node that it holds nothing any more.
     left: Option<Seq>,
     /// Central decisions made here, and the permits that they gave out.
     memory: Memory,
@@ -245,7 +245,7 @@ impl Node {
         self.drift = self.drift.max(drift);
     }
 
-    /// Sets the cluster's lease: the time for which a client may hear nothing.
+    /// Sets the cluster's lease: the time that a client may go without an answer.
     pub const fn set_lease(&mut self, lease: Span) {
         self.lease = lease;
     }

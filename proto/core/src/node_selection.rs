@@ -34,7 +34,7 @@
 //!   one that is not in use, later any node. The node in use is then dialled by another connection, which
 //!   leads to the same edge, and the client switches to it at once. A client that knows one address does that
 //!   from the start.
-//! - **The configured nodes are out of reach.** The addresses of the cluster's members, which nodes tell, are tried
+//! - **The configured nodes are out of reach.** The addresses of the cluster's members, which nodes send, are tried
 //!   too: see [`NodeSelection::choose`]. A client that was given one address so outlives that node.
 //! - **The client closes, or its process is forked.** The attempt is removed ([`NodeSelection::abandon`]). A fork
 //!   drops it without a message, since it belongs to the original.
@@ -170,7 +170,7 @@ pub struct NodeSelection<L: Connection> {
     last: Option<L::Node>,
     /// The node that was of no use last, not to be tried next.
     avoid: Option<L::Node>,
-    /// The members of the cluster, as a node told them last: at most [`NodeSelection::MEMBERS_MAX`].
+    /// The members of the cluster, as a node sent them last: at most [`NodeSelection::MEMBERS_MAX`].
     members: Vec<L::Node>,
 }
 
@@ -320,7 +320,7 @@ impl<L: Connection> NodeSelection<L> {
         self.members = members;
     }
 
-    /// Replaces the members of the cluster by those that a node told: members that it leaves out are forgotten.
+    /// Replaces the members of the cluster by those that a node sent: members that it leaves out are forgotten.
     pub fn set_members(&mut self, members: impl IntoIterator<Item = L::Node>) {
         self.members.clear();
         self.members

@@ -126,7 +126,7 @@ bugs! {
     LingeringFloorsReturned,
     /// A node is overdue for floors of its former clients, which it cannot return yet.
     FloorsOverdue,
-    /// A young client is told the whole lease of its node, not the short one after which its session is closed.
+    /// A young client is sent the whole lease of its node, not the short one after which its session is closed.
     YoungLeaseUntold,
     /// A client's lease is longer than what remains of its node's.
     ClientOutlivesNode,
@@ -158,7 +158,7 @@ bugs! {
     LingeringPermitsReturned,
     /// An incarnation that an inherited entry ended before the new leader became ready is still confirmed.
     InheritedReclaimMissed,
-    /// Equal remainders are told apart by how their approximations were rounded.
+    /// Equal remainders are ordered by how their approximations were rounded.
     TiesByRounding,
     /// A level found from the near claimants is kept although others may have changed sides.
     FarRootTrusted,
@@ -284,13 +284,13 @@ bugs! {
     ClosingReportToOneInUse,
     /// A client switches nodes while its lease runs, and uses the old part beside the new one.
     BothPartsUsed,
-    /// A voter that was started again tells that no leader had ever called it.
+    /// A restarted voter answers that no leader had ever called it.
     RestartForgetsCalls,
-    /// The first voter's answer tells when earlier leaders confirmed last, without the others of a quorum.
+    /// The first voter's answer alone decides when earlier leaders confirmed last, without a quorum.
     FirstVoterTrusted,
     /// A leader waits a sixth less than a lease for what an earlier leader may have confirmed.
     EarlierPatienceShort,
-    /// A leader keeps what the first quorum told of earlier terms, even if later answers are better.
+    /// A leader keeps what the first quorum answered about earlier terms, even if later answers are better.
     FirstQuorumKept,
     /// A silent incarnation is confirmed before its silence has ended in the log.
     SilentConfirmed,

@@ -5,7 +5,7 @@
 //! bound wait in a queue:
 //!
 //! ```text
-//!            wait              say                acknowledge
+//!            wait              send               acknowledge
 //!   known ─────────► waiting ────────► in the window ──────────► known
 //!                       ▲                    │
 //!                       └────── requeue ───────┘

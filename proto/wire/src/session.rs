@@ -59,7 +59,7 @@ pub struct SessionOpen {
     pub resume: Option<Edge>,
     /// True if the client wants [`NodeMessage::Members`].
     pub wants_members: bool,
-    /// Time for which the client's process has run, if it tells.
+    /// Time for which the client's process has run, if the client sends it.
     pub age: Option<Span>,
 }
 

@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let out = args.out.display();
     std::fs::write(&args.out, &text)
         .map_err(|error| Usage(format!("{out} cannot be written: {error}")))?;
-    format_value(
+    report(
         (args, how.objective),
         &best,
         &replayed(&text, best.plan.seed)?,
@@ -80,7 +80,7 @@ fn replayed(text: &str, seed: u64) -> Result<crate::judge::SeedResult, Usage> {
     Ok(judge(&written, seed, false))
 }
 
-fn format_value(
+fn report(
     (args, objective): (&Args, Objective),
     best: &Best,
     again: &crate::judge::SeedResult,

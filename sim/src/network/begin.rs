@@ -183,7 +183,7 @@ fn simulation(
     node_hosts: &[Arc<NodeHost>],
     client_hosts: &[Arc<ClientHost>],
 ) -> turmoil::Sim<'static> {
-    /// The wall time at which a simulation begins, as turmoil tells it to code that asks.
+    /// The wall time at which a simulation begins, as turmoil returns it to code that asks.
     const EPOCH: Duration = Duration::from_secs(1_700_000_000);
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)

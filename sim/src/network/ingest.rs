@@ -230,7 +230,7 @@ impl Network<'_> {
     }
 }
 
-/// Returns a function that says whether a permit is over, by its client's own clock.
+/// Returns a function that returns true if a permit is over, by its client's own clock.
 fn permit_over(event_log: &EventLog) -> impl Fn(&Flown) -> bool {
     move |(client, process, flight): &Flown| match flight {
         Flight::Central(number) => !event_log.is_flying(*client, *process, number.get()),

@@ -2,7 +2,7 @@
 //! limit.
 //!
 //! A key that is deleted and created again has another budget, with a book of its own. The envelope of each of
-//! them says nothing about a key that begins anew too early.
+//! them does not find a key that begins anew too early.
 
 use super::admission::Admission;
 use super::{Found, tick};

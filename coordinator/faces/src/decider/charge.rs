@@ -1,4 +1,4 @@
-//! Taking tokens of a budget, and the answers that tell it.
+//! Takes tokens of a budget, and makes the answers.
 
 use super::answer::{Answer, Outcome};
 use super::held::HeldKey;
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Returns outcome, reason, tokens left and wait of a look. A node tells the end of the day as the reset.
+    /// Returns outcome, reason, tokens left and wait of a look. A node sends the end of the day as the reset.
     fn look(
         would: Answer,
         state: Option<u64>,

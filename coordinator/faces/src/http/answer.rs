@@ -124,7 +124,7 @@ pub(super) fn one(key: &str, timed: &TimedAnswer, form: Form) -> Response<Body> 
 }
 
 /// Makes the response to several questions: its status and header fields are those of the refusal with the longest
-/// wait. If all are allowed, the fields tell the limit that has least left.
+/// wait. If all are allowed, the fields describe the limit with the fewest tokens left.
 pub(super) fn several(body: &Value, answers: &[TimedAnswer], form: Form) -> Response<Body> {
     let refused = answers
         .iter()

@@ -198,7 +198,7 @@ async fn the_head_of_an_answer_is_told_without_its_body() {
     assert_eq!(reply.status, 404, "a key is never empty");
 }
 
-/// The refusal with the longest wait is told, or else the limit that has least left.
+/// The response describes the refusal with the longest wait, or else the limit with the fewest tokens left.
 #[tokio::test]
 async fn fields_of_several_answers_tell_the_limit_that_decides() {
     let (decider, _) = decider(64);

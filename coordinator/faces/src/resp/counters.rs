@@ -1,6 +1,6 @@
 //! Commands on counters, for applications that count by themselves.
 //!
-//! Such a client never tells its limit, so its keys need a budget of their own: by a rule without `{limit}`. Then
+//! Such a client never sends its limit, so its keys need a budget of their own: by a rule without `{limit}`. Then
 //! `INCR` takes a token, the value of a counter is what is used of the budget, and its time to live is the time
 //! until nothing is used. A refused `INCR` answers with a value above any limit. The budget decides the window,
 //! so `EXPIRE` changes nothing.

@@ -145,7 +145,7 @@ impl Operation {
     }
 }
 
-/// An answer as replies tell it.
+/// An answer in the form of a reply.
 #[derive(Clone, Debug, Default)]
 struct State {
     allowed: bool,

@@ -50,7 +50,7 @@ impl Directory {
     }
 }
 
-/// Keeps the rules of a service as its directory says.
+/// Keeps the rules of a service equal to those in its directory.
 #[derive(Debug)]
 pub struct Reloader<B> {
     loader: Loader<B>,

@@ -100,7 +100,7 @@ impl Case {
         takes && self.role == Role::Enforced && !self.is_charged_afterwards()
     }
 
-    /// Returns true if these hits were spent before they were told, and so count also beyond the limit.
+    /// Returns true if these hits are reported after the fact, and so count also beyond the limit.
     #[must_use]
     pub fn is_charged_afterwards(&self) -> bool {
         let takes = matches!(&self.ask, Some(ask) if matches!(ask.cost, Cost::Take(_)));
@@ -351,7 +351,7 @@ fn status(case: &Case, answer: Option<&Answer>) -> DescriptorStatus {
         // A rule of 0 requests has no budget.
         None if case.hits == 0 => Code::Ok,
         None | Some(Outcome::OverLimit | Outcome::Never) => Code::OverLimit,
-        // An error would let Envoy admit the request, unless it is told otherwise.
+        // An error would let Envoy admit the request, unless it is configured otherwise.
         Some(Outcome::Unavailable) if answer.is_some_and(|it| awaits_home(case, it)) => {
             Code::OverLimit
         }

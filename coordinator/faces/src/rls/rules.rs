@@ -82,7 +82,7 @@ impl Rule {
         self.charged_afterwards.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if hits on this rule are told after the fact.
+    /// Returns true if hits on this rule are reported after the fact.
     #[must_use]
     pub fn is_charged_afterwards(&self) -> bool {
         self.charged_afterwards.load(Ordering::Relaxed)

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Names of the headers that tell a caller its limit.
+/// Names of the headers that describe its limit to a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// Header of the limit.

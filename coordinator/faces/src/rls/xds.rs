@@ -63,7 +63,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Maximum number of requests that the server has not read. Each answers a response, so a server that reads has one.
 const REQUESTS_MAX: usize = 8;
 
-/// Keeps the rules of a service as a management server says.
+/// Keeps the rules of a service equal to those of a management server.
 #[derive(Debug)]
 pub struct Subscription<B> {
     server: ManagementServer,

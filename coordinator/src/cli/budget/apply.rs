@@ -159,7 +159,7 @@ impl Job<'_> {
         }
     }
 
-    /// Makes the changes. An error says how many are made.
+    /// Makes the changes. An error states how many were made.
     async fn commit(&self, changed: &[usize]) -> Result<(), Failure> {
         let done = Cell::new(0);
         let failure = tokio::select! {

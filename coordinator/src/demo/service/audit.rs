@@ -120,7 +120,7 @@ impl Audit {
         let mut book = lock(&self.book);
         if asked.key == self.shared && book.faults.serves_a_refused() {
             drop(book);
-            // The limiter did not say when it would have admitted the request.
+            // The refusal had no time at which the limiter would have admitted the request.
             self.write(asked, [asked.before, after, after]);
             return true;
         }

@@ -126,7 +126,7 @@ mod tests {
         }
         for _ in 0..UNDECIDED_MAX {
             failover.failed(0, &undecided());
-            // What the other face does says nothing about this one.
+            // The state of the other face does not show the state of this one.
             failover.decided(1);
         }
         assert_eq!(failover.current(), 1);

@@ -14,7 +14,7 @@ pub enum Ruling {
     Pass,
     /// The criterion is not met.
     Fail,
-    /// The records do not tell.
+    /// The records do not suffice for a verdict.
     Unknown,
     /// The run could not show it.
     NotJudged,

@@ -178,7 +178,7 @@ impl Scene {
         self.actor.own.machine().expect("it has joined")
     }
 
-    /// Returns the names of keys that the client is told now.
+    /// Returns the names of keys that are sent to the client now.
     fn received_names(&mut self) -> Vec<Interned> {
         let outgoing = &mut self.outgoing;
         let received_names = std::iter::from_fn(|| outgoing.next().now_or_never()?);

@@ -1,4 +1,4 @@
-//! Connections that say nothing, by a clock that runs while nothing else happens.
+//! Idle connections, under a clock that advances while nothing else happens.
 
 use super::*;
 use crate::api::connections::PortLimits;

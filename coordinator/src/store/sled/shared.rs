@@ -176,7 +176,7 @@ impl Shared {
     /// Flushes the last hints, for which no caller waits.
     pub(super) fn flush_rest(&self) {
         if self.book().is_stale {
-            // No caller is left to be told of an error.
+            // No caller is left to receive an error.
             drop(self.flush());
         }
     }

@@ -13,7 +13,7 @@ pub(super) struct Job {
 pub(super) enum Written {
     /// A flush.
     Applied,
-    /// A flush of the writes before it, and then its file. The number tells which of two snapshots is
+    /// A flush of the writes before it, and then its file. The number shows which of two snapshots is
     /// the later one.
     Snapshot(u64, SnapshotItem),
 }

@@ -146,7 +146,7 @@ impl Period {
         Span::from_secs(u64::saturating_sub(days, summer))
     }
 
-    /// Returns the length of a period as it is told to callers: that of most days, weeks and years, and 30 days for a
+    /// Returns the length of a period for answers to callers: that of most days, weeks and years, and 30 days for a
     /// month. The running period may be longer or shorter: a month by up to two days, a leap year by a day, and where
     /// clocks are set for the summer, a day by an hour.
     #[must_use]

@@ -536,7 +536,7 @@ mod tests {
             ..Observed::default()
         };
         estimator.observe_since(waits, at(10));
-        // It still waits, which nothing has said since, and then not any more.
+        // It still waits, though no report has confirmed that; later it no longer does.
         estimator.observe_calm(at(20_000));
         estimator.observe_since(Observed::default(), at(20_000));
         assert_eq!(estimator.lacked_at(at(28_900)), 30);

@@ -10,7 +10,7 @@ use crate::planted::{self, Bug};
 /// [`Regime::DEVIATIONS`] standard deviations, the stream has changed, and the mean starts again with that
 /// window.
 ///
-/// So a great change counts at once, and a small one as soon as it can be told from chance, up or down.
+/// So a great change counts at once, and a small one as soon as it is statistically significant, up or down.
 /// Chance itself moves the estimate neither up nor down in the long run. A stream that came in each of the
 /// last ticks, and then not at all, has ended.
 ///

@@ -8,7 +8,7 @@
 //! ```text
 //!  reports    4    5    6    7        the parent took 5
 //!  wants      9    9    9    9        since 4: known, and left out of 7
-//!  wants      2    8    2    2        since 6: in 7, though 4 said the same
+//!  wants      2    8    2    2        since 6: in 7, though 4 had the same
 //! ```
 //!
 //! A parent that lost its state, or another parent, has no basis. Then every line waits again: first the
@@ -43,7 +43,7 @@ struct Entry {
     changed: u64,
 }
 
-/// State of a budget that its line does not tell.
+/// State of a budget that is not in its line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     /// Set if something of it was ever granted.
@@ -163,7 +163,7 @@ impl ReportDelta {
     /// Takes the acknowledgement in an answer. `last` is the last report sent.
     ///
     /// The line of an ended claim is kept although the parent knows of the end. Another parent may have taken
-    /// an earlier report with the claim, and must be told too.
+    /// an earlier report with the claim, and must be reported too.
     pub(super) fn confirm(&mut self, answer: &Answer, last: Seq) {
         if answer.number < self.by {
             return;

@@ -93,7 +93,7 @@ impl Leader {
 
     /// Begins to lead: every pool starts empty, and every incarnation in the book gets a whole lease.
     /// Incarnations that an inherited entry ended between election and readiness are not in the book. They are
-    /// over, and never heard again.
+    /// over, and nothing more comes from it.
     fn begin_leading(&mut self, state: &State, now: Tick) {
         self.close_ended(state);
         for (incarnation, member) in state.members() {

@@ -61,7 +61,7 @@ impl Leader {
 
     /// Returns the age of a period that this leader sees for the first time.
     ///
-    /// A period that began late ends on time. So it has the age that the clocks of a quorum say, but after one
+    /// A period that began late ends on time. So it has the age by the clocks of a quorum, but after one
     /// that this leader followed, of which `former` is the id and the age, only as far as that one was older than
     /// a whole period. A period that the clocks have not reached began early by a small error of theirs, or they
     /// were set back: then it ends with the clocks' own period, as if it had begun with that.
@@ -212,7 +212,7 @@ impl Leader {
         budgets.iter().filter_map(stamp).collect()
     }
 
-    /// Keeps the time of a quorum's clocks for answers. Once it is known, all nodes are told when periods end.
+    /// Keeps the time of a quorum's clocks for answers. Once it is known, the ends of periods are sent to all nodes.
     pub(super) fn follow_wall(&mut self, wall: Option<WallTime>, now: Tick) {
         let Some(wall) = wall else {
             return;

@@ -1,4 +1,4 @@
-//! One child of a parent, as far as its reports tell.
+//! One child of a parent, as far as it is known from its reports.
 
 use super::claim::{Claim, Urgency};
 use super::planning_queue::PlanningQueue;
@@ -351,7 +351,7 @@ impl Child {
         lines.urgent
     }
 
-    /// Adds the line of a budget in the window to answer `number`, if the child must be told. If not, the
+    /// Adds the line of a budget in the window to answer `number`, if it must be sent to the child. If not, the
     /// budget leaves the window.
     fn tell_now(
         &mut self,

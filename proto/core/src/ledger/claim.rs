@@ -20,7 +20,7 @@ pub(super) enum Urgency {
     Changed,
     /// At once if another child lacks what was returned.
     Returned,
-    /// At once if another child lacks what this one leaves. The parent's own parent is told.
+    /// At once if another child lacks what this one leaves. The parent's own parent is notified.
     Fell,
     /// At once: a request cannot be served.
     Asked,
@@ -69,7 +69,7 @@ pub(crate) fn total(demand: &[BandDemand]) -> u64 {
 /// A target goes through these states. Only the child's echo starts the clock:
 ///
 /// ```text
-///  none ──recall──► wanted ──told──► told ──echo──► heard(at) ──returned──► none
+///  none ──recall──► wanted ──send──► sent ──echo──► heard(at) ──returned──► none
 ///                                                     │ patience over
 ///                                                     ▼
 ///                                                  overdue
@@ -87,8 +87,8 @@ pub struct Claim {
     begun: bool,
     /// Set once a report had a line of this budget.
     reported: bool,
-    /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line that the child was last told, if that
-    /// had a rest. The rest itself runs down, and is not told again for that.
+    /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line last sent to the child, if that
+    /// had a rest. The rest itself runs down, and is not sent again for that.
     exhausted_sent: Option<bool>,
     /// Claim with which the demand counts, whatever is reported. `None` if it counts as reported.
     pub(super) rule: Option<budget::Claim>,
@@ -98,7 +98,7 @@ pub struct Claim {
     rare: Option<Box<Rare>>,
 }
 
-/// The line that the child was last told, except for its target.
+/// The line that was last sent to the child, without its target.
 #[derive(Clone, Debug, Hash)]
 struct LastLine {
     /// The first answer that had it.
@@ -281,7 +281,7 @@ impl Claim {
         }
     }
 
-    /// Returns true if the part that the child was last told of, less its target, is enough for a demand.
+    /// Returns true if the part in the line last sent to the child, less its target, is enough for a demand.
     fn serves(&self, demand: u64) -> bool {
         self.kept().is_some_and(|(kind, kept)| {
             let kept = match kind {
@@ -299,7 +299,7 @@ impl Claim {
             .is_some_and(|(kind, kept)| kind == Kind::Rate && is_little(demand, kept.rate))
     }
 
-    /// Returns the part that the child was last told of, less its target, unless it is of another period.
+    /// Returns the part in the line last sent to the child, less its target, unless it is of another period.
     fn kept(&self) -> Option<(Kind, Vector)> {
         let last_line = self.last_line.as_ref()?;
         let back = self.returned().merge(self.target());

@@ -11,8 +11,8 @@ pub struct Plan {
     pub grant_requests: Vec<GrantRequest>,
     /// Children of which something more is wanted back.
     pub recalled: Vec<Incarnation>,
-    /// Sorted children to be told at once: those that wait, those whose part changes by an eighth or more,
-    /// and those whose recalled part such a child or the parent lacks. Others are told with their next
+    /// Sorted children to be answered at once: those that wait, those whose part changes by an eighth or more,
+    /// and those whose recalled part such a child or the parent lacks. Others get theirs with their next
     /// answer.
     pub urgent: Vec<Incarnation>,
     /// Number of children that took part.

@@ -91,7 +91,7 @@ impl Node {
     }
 
     /// Refuses a cost that is never admitted. Where it is more than there ever is, it is a look at what is left: the
-    /// home tells that, and nothing can be taken, nor does any part move.
+    /// home reports that; nothing can be taken, and no part moves.
     fn refuse_for_good(
         &self,
         ask: &DecisionRequest,
@@ -125,7 +125,7 @@ impl Node {
     }
 
     /// Returns true if a request was refused because others hold what it lacks: sessions of this node, or other nodes.
-    /// It may come back within a moment, so the tokens that are ungranted here do not tell what is left.
+    /// It may come back within a moment, so the tokens that are ungranted here are not all that is left.
     fn recalls(&self, ask: &DecisionRequest, cost: Tokens, outcome: Outcome, now: Tick) -> bool {
         let Outcome::Refused {
             reason: Reason::Spent,

@@ -16,7 +16,7 @@ impl Node {
     /// the next report, which may remove the difference.
     pub const HELD_BACK: Span = Span::from_millis(200);
 
-    /// Plans the given budgets and books the grants. A grant is booked before its client is told.
+    /// Plans the given budgets and books the grants. A grant is booked before it is sent to its client.
     ///
     /// An answer that no report asked for costs as much as one that was asked for. So clients are told at
     /// once only of urgent changes, and of small ones with the answer to their next report.

@@ -35,7 +35,7 @@ impl Node {
     /// reports are not cheap.
     const YOUNG_BUDGETS_MAX: usize = 32;
 
-    /// Opens a session of a client that does not tell its age, with whole leases. Returns `None` once all
+    /// Opens a session, with whole leases, of a client that does not send its age. Returns `None` once all
     /// incarnations are issued.
     pub fn open_session(&mut self, now: Tick) -> Option<Edge> {
         self.open(None, now)

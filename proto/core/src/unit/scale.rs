@@ -8,7 +8,7 @@ use core::num::NonZeroU64;
 ///
 /// Range: 1 token per 10 days to 10¹² tokens per second, or exactly 0.
 ///
-/// `1.5/s` and `3/2s` are the same rate, and are told apart: each is shown as it was written.
+/// `1.5/s` and `3/2s` are the same rate, but are kept distinct: each is shown as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Frequency {

@@ -58,7 +58,7 @@ async fn changed_files_are_loaded_once_and_bad_ones_change_nothing() {
         problem
             .ends_with("a.yaml:3, descriptor \"d.\": key = \"\": must be a text that is not empty")
     );
-    // It is told once.
+    // It is logged once.
     assert_eq!(reloader.load().await, Ok(false));
     let shown = rls.rules().to_string();
     assert!(

@@ -1,6 +1,7 @@
 //! Rules from the files of envoyproxy/ratelimit, and from resources with the same fields.
 //!
-//! All errors of all files are told, each with its line if it has one. A field that stands where the reference server ignores it is
+//! All errors of all files are reported, each with its line if it has one.
+//! A field that stands where the reference server ignores it is
 //! a warning: a file that works there works here.
 
 use super::key::{BudgetKey, Fixed};
@@ -221,7 +222,7 @@ impl Reader<'_> {
         let (documents, texts) = (Node::of_yaml(text), documents_of_yaml::<Texts>(text));
         let (documents, texts) = match (documents, texts) {
             (Ok(documents), Ok(texts)) => (documents, texts),
-            // A file of another shape is told by its fields, if it can be.
+            // A file of another shape is recognised by its fields, if possible.
             (Ok(documents), Err(error)) => {
                 let before = self.problems.len();
                 if let [document] = &documents[..] {

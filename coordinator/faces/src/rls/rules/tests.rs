@@ -108,7 +108,7 @@ fn a_descriptor_finds_its_rule() {
         ("shop", "user=alan", "8 7/minute rls/shop/user~a%2A/alan"),
         // No request at all may be legal.
         ("shop", "user=banned", "14 0/second rls/shop/user=banned"),
-        // Wildcards may stand anywhere; matches share a limit if they are told to.
+        // Wildcards may stand anywhere; matches share a limit if the rule requires it.
         (
             "shop",
             "path=/api/7/users",

@@ -56,7 +56,7 @@ impl Line {
     }
 }
 
-/// Names the last cause of an error, which says what happened.
+/// Returns the last cause of an error, which is the most specific one.
 fn unreachable(error: &(dyn Error + 'static)) -> Failure {
     let mut deepest = error;
     while let Some(cause) = deepest.source() {
