@@ -37,7 +37,7 @@ impl Clock for Simulated {
 
 /// Records the warnings.
 #[derive(Default)]
-struct Ear(Mutex<Vec<String>>);
+struct LogCapture(Mutex<Vec<String>>);
 
 struct Text<'a>(&'a mut String);
 
@@ -48,7 +48,7 @@ impl Visit for Text<'_> {
     }
 }
 
-impl Subscriber for &'static Ear {
+impl Subscriber for &'static LogCapture {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         *metadata.level() == Level::WARN
     }
@@ -66,14 +66,14 @@ impl Subscriber for &'static Ear {
     fn exit(&self, _: &Id) {}
 }
 
-impl Ear {
+impl LogCapture {
     /// Returns the only listener of this process. Each test makes sure of it before its first event.
     fn get() -> &'static Self {
-        static EAR: OnceLock<&'static Ear> = OnceLock::new();
-        EAR.get_or_init(|| {
-            let ear: &Ear = Box::leak(Box::default());
-            tracing::subscriber::set_global_default(ear).expect("the only one");
-            ear
+        static CAPTURE: OnceLock<&'static LogCapture> = OnceLock::new();
+        CAPTURE.get_or_init(|| {
+            let capture: &LogCapture = Box::leak(Box::default());
+            tracing::subscriber::set_global_default(capture).expect("the only one");
+            capture
         })
     }
 
@@ -87,7 +87,7 @@ impl Ear {
 
 /// Runs a test in simulated time.
 fn simulate<T>(test: impl Future<Output = T>) -> T {
-    Ear::get();
+    LogCapture::get();
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -353,7 +353,7 @@ fn an_outage_is_logged_once_a_minute_with_its_cause() {
         let _client = client("lost:7001", DefaultRule::Deny, AFTER);
         let reported = |secs: u64| async move {
             tokio::time::sleep(Duration::from_secs(secs)).await;
-            Ear::get().warnings("lost:7001")
+            LogCapture::get().warnings("lost:7001")
         };
         assert_eq!(reported(2).await.len(), 0);
         let warnings = reported(8).await;

@@ -24,7 +24,7 @@ fn limiter(clock: &ManualClock, burst: u64) -> Limiter {
 
 /// Records the events.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<Vec<String>>>);
+struct LogCapture(Arc<Mutex<Vec<String>>>);
 
 struct Text<'a>(&'a mut String);
 
@@ -35,7 +35,7 @@ impl Visit for Text<'_> {
     }
 }
 
-impl Subscriber for Ear {
+impl Subscriber for LogCapture {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -55,9 +55,9 @@ impl Subscriber for Ear {
 
 #[test]
 fn of_refusals_the_first_of_each_reason_is_told_and_then_a_sample() {
-    let ear = Ear::default();
+    let capture = LogCapture::default();
     let watch = Watch::sampling(10);
-    tracing::subscriber::with_default(ear.clone(), || {
+    tracing::subscriber::with_default(capture.clone(), || {
         let unwatched = limiter(&ManualClock::new(), 1);
         let limiter = watch.limiter("mails", limiter(&ManualClock::new(), 1));
         for _ in 0..30 {
@@ -65,7 +65,7 @@ fn of_refusals_the_first_of_each_reason_is_told_and_then_a_sample() {
         }
         let _ = limiter.try_acquire(5);
     });
-    let events = ear.0.lock().expect("no panic").clone();
+    let events = capture.0.lock().expect("no panic").clone();
     let reasons = |word: &str| {
         events
             .iter()
@@ -95,8 +95,8 @@ fn of_refusals_the_first_of_each_reason_is_told_and_then_a_sample() {
 /// The mistake is the service's own, so it must be visible where the service is run, and not flood its log.
 #[test]
 fn a_limit_that_is_not_set_up_is_logged_at_the_first_request_and_then_seldom() {
-    let ear = Ear::default();
-    tracing::subscriber::with_default(ear.clone(), || {
+    let capture = LogCapture::default();
+    tracing::subscriber::with_default(capture.clone(), || {
         let permits = Meter::over(Limiter::local_permits(5).expect("permits"));
         let limits = RequestLimits::new().limit("share", permits);
         let layer = RateLimitLayer::combined(limits).expect("limits");
@@ -109,7 +109,7 @@ fn a_limit_that_is_not_set_up_is_logged_at_the_first_request_and_then_seldom() {
             assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
         }
     });
-    let events = ear.0.lock().expect("no panic").clone();
+    let events = capture.0.lock().expect("no panic").clone();
     assert_eq!(events.len(), 2, "{events:?}");
     for text in events {
         assert!(text.contains("limit=\"share\""), "{text}");

@@ -60,7 +60,7 @@ fn decider() -> Decider {
 
 /// Records the events of this thread.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<Vec<String>>>);
+struct LogCapture(Arc<Mutex<Vec<String>>>);
 
 struct Text<'a>(&'a mut String);
 
@@ -70,7 +70,7 @@ impl Visit for Text<'_> {
     }
 }
 
-impl Subscriber for Ear {
+impl Subscriber for LogCapture {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("aliquot")
     }
@@ -88,11 +88,11 @@ impl Subscriber for Ear {
     fn exit(&self, _: &Id) {}
 }
 
-impl Ear {
+impl LogCapture {
     fn listen() -> (Self, DefaultGuard) {
-        let ear = Self::default();
-        let guard = tracing::subscriber::set_default(ear.clone());
-        (ear, guard)
+        let capture = Self::default();
+        let guard = tracing::subscriber::set_default(capture.clone());
+        (capture, guard)
     }
 
     /// Checks that one line was logged, about this key.
@@ -124,7 +124,7 @@ async fn ask(decider: &Decider, path: &str, body: &Value) -> (Response<Body>, Va
 #[tokio::test]
 async fn by_http_it_is_no_429() {
     for (key, reason) in KEYS {
-        let (ear, _listens) = Ear::listen();
+        let (capture, _listens) = LogCapture::listen();
         let decider = decider();
         for (path, status) in [("/v1/check", 200), ("/v1/check?status=429", 500)] {
             let (answer, said) = ask(&decider, path, &json!({ "key": key })).await;
@@ -152,26 +152,26 @@ async fn by_http_it_is_no_429() {
             (answer.status().as_u16(), &said["id"]),
             (status, &Value::Null)
         );
-        ear.heard_once(key);
+        capture.heard_once(key);
     }
 }
 
 /// A permit is asked for after tokens were refused, which is no fault.
 #[tokio::test]
 async fn a_permit_that_is_reserved_is_no_fault() {
-    let (ear, _listens) = Ear::listen();
+    let (capture, _listens) = LogCapture::listen();
     let decider = decider();
     let body = json!({ "key": "jobs" });
     let (answer, said) = ask(&decider, "/v1/reserve?status=429", &body).await;
     assert_eq!(answer.status(), 200);
     assert!(said["id"].is_string(), "{said}");
-    assert_eq!(*ear.0.lock().unwrap(), [""; 0]);
+    assert_eq!(*capture.0.lock().unwrap(), [""; 0]);
 }
 
 #[tokio::test]
 async fn by_grpc_the_outcome_is_no_budget() {
     for (key, reason) in KEYS {
-        let (ear, _listens) = Ear::listen();
+        let (capture, _listens) = LogCapture::listen();
         let mut client = LimitsClient::new(grpc::service(decider()));
         let check = pb::CheckRequest {
             key: key.into(),
@@ -181,7 +181,7 @@ async fn by_grpc_the_outcome_is_no_budget() {
         assert_eq!(reply.outcome(), pb::LimitOutcome::NoBudget, "{key}");
         assert_eq!((reply.allowed, reply.reason.as_str()), (false, reason));
         assert_eq!(reply.retry_after_ms, None);
-        ear.heard_once(key);
+        capture.heard_once(key);
     }
 }
 
@@ -224,7 +224,7 @@ async fn by_redis_it_is_an_error_and_no_refusal() {
         ("r/none", "no budget applies to the key"),
         ("r/jobs", "limits concurrency"),
     ] {
-        let (ear, _listens) = Ear::listen();
+        let (capture, _listens) = LogCapture::listen();
         let server = Server::new(decider(), aliquot_faces::resp::Options::default());
         let (mut near, far) = duplex(1 << 16);
         let talk = async {
@@ -242,7 +242,7 @@ async fn by_redis_it_is_an_error_and_no_refusal() {
         for line in &lines[..2] {
             assert!(line.starts_with("-ERR ") && line.contains(says), "{line}");
         }
-        ear.heard_once(key);
+        capture.heard_once(key);
     }
 }
 
@@ -261,7 +261,7 @@ descriptors:
         ("none", "there is no budget for it"),
         ("jobs", "its budget is of another kind"),
     ] {
-        let (ear, _listens) = Ear::listen();
+        let (capture, _listens) = LogCapture::listen();
         let rls = Rls::new(decider(), Settings::default());
         let file = RulesFile {
             name: "r.yaml".into(),
@@ -284,6 +284,6 @@ descriptors:
         let refused = rls.decide(&request, None).await.unwrap_err();
         assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
         assert!(refused.message().contains(says), "{refused}");
-        ear.heard_once(&format!("rls/d/{key}/1"));
+        capture.heard_once(&format!("rls/d/{key}/1"));
     }
 }

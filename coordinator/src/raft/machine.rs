@@ -91,7 +91,7 @@ pub(super) struct Applier {
     /// The mutex is never locked, since all access is by `&mut self`. It only makes the machine `Sync`, as
     /// openraft requires.
     machine: tokio::sync::Mutex<Box<dyn Machine>>,
-    shelf: Arc<Shelf>,
+    snapshot_slot: Arc<SnapshotSlot>,
     skipping: Skipping,
     applied: Option<LogId>,
     membership: StoredMembership,
@@ -136,7 +136,7 @@ impl Applier {
         Self {
             skipping,
             machine: tokio::sync::Mutex::new(machine),
-            shelf: Arc::new(Shelf {
+            snapshot_slot: Arc::new(SnapshotSlot {
                 disk,
                 turn: Mutex::new(()),
             }),
@@ -190,7 +190,7 @@ impl Applier {
         let Skipping {
             skips, readable, ..
         } = &mut self.skipping;
-        let skipped = skips.skips(index, command, *readable, &self.shelf.disk);
+        let skipped = skips.skips(index, command, *readable, &self.snapshot_slot.disk);
         let skipped = skipped.await?;
         skipped.map_err(|halt| self.skipping.stopped(halt.into()))
     }
@@ -198,14 +198,14 @@ impl Applier {
 
 /// Storage of the single snapshot on the disk.
 #[derive(Debug)]
-struct Shelf {
+struct SnapshotSlot {
     disk: Arc<dyn Disk>,
     /// Held from the comparison to the write, because snapshots are built while others are installed.
     /// An older one must never replace a newer one, up to which the log may have been purged.
     turn: Mutex<()>,
 }
 
-impl Shelf {
+impl SnapshotSlot {
     /// Returns the stored snapshot.
     fn stored(&self) -> io::Result<Option<Snapshot>> {
         let Some(item) = self.disk.snapshot().map_err(failed)? else {
@@ -265,7 +265,7 @@ impl RaftStateMachine<Types> for Applier {
         // encoding runs beside later entries.
         let encode = self.machine.get_mut().snapshot().await;
         Builder {
-            shelf: Arc::clone(&self.shelf),
+            snapshot_slot: Arc::clone(&self.snapshot_slot),
             encode: Some(encode),
             meta: SnapshotMeta {
                 last_log_id: self.applied,
@@ -279,9 +279,9 @@ impl RaftStateMachine<Types> for Applier {
         // The sender skips the same entries, since it is of the same cluster. Written before the
         // snapshot: without this, the consents would contradict a snapshot on the disk.
         let skips = &mut self.skipping.skips;
-        skips.write_upto(index, &self.shelf.disk).await?;
+        skips.write_upto(index, &self.snapshot_slot.disk).await?;
         // Stored first, because the log is purged up to it. At a start it is stored already.
-        self.shelf.put(meta, data.clone()).await?;
+        self.snapshot_slot.put(meta, data.clone()).await?;
         let restored = self.machine.get_mut().restore(index, data).await;
         restored.map_err(|error| self.skipping.stopped(error))?;
         self.applied = meta.last_log_id;
@@ -290,13 +290,13 @@ impl RaftStateMachine<Types> for Applier {
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        self.shelf.stored()
+        self.snapshot_slot.stored()
     }
 }
 
 /// Builds one snapshot and stores it.
 pub(super) struct Builder {
-    shelf: Arc<Shelf>,
+    snapshot_slot: Arc<SnapshotSlot>,
     /// Taken when the snapshot is built.
     encode: Option<Result<Encode, MachineError>>,
     meta: SnapshotMeta,
@@ -329,10 +329,10 @@ impl RaftSnapshotBuilder<Types> for Builder {
                 "the state is too large for a snapshot: the log is not shortened; lower max_keys or delete budgets"
             );
             timer::sleep(TOO_LARGE).await;
-            let stored = self.shelf.stored()?;
+            let stored = self.snapshot_slot.stored()?;
             return stored.ok_or_else(|| io::Error::other("the state is too large for a snapshot"));
         }
-        self.shelf.put(&self.meta, data.clone()).await?;
+        self.snapshot_slot.put(&self.meta, data.clone()).await?;
         Ok(Snapshot {
             meta: self.meta.clone(),
             snapshot: data,

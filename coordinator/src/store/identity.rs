@@ -8,7 +8,7 @@ pub use error::DataDirError;
 use super::{SledDisk, file, sled};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use stamp::{FORMAT, FORMAT_WITHOUT_STORE, Place, Spot, Stamp, StampError, look_at};
+use stamp::{FORMAT, FORMAT_WITHOUT_STORE, Place, Stamp, StampError, StampPlace, look_at};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -258,7 +258,7 @@ impl Opening<'_> {
         }
     }
 
-    fn look_at_store(&self) -> Result<[Spot; 3], DataDirError> {
+    fn look_at_store(&self) -> Result<[StampPlace; 3], DataDirError> {
         let looked = look_at(&sled::parts(&store_in(self.path)));
         let looked = looked.map_err(|error| self.unusable("looking at its store", &error))?;
         looked.map_err(|missing| DataDirError::Incomplete {

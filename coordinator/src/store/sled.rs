@@ -40,7 +40,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use values::{Found, Record, Values};
 use watermark::{Level, Watermark};
-use work::{Chore, Written};
+use work::{DiskTask, Written};
 
 /// A disk on sled.
 ///
@@ -128,9 +128,9 @@ impl SledDisk {
             watermark,
             book: book.into(),
             jobs: Queue::new(),
-            chores: Queue::new(),
+            disk_tasks: Queue::new(),
         };
-        shared.chores.push(Chore::Sweep);
+        shared.disk_tasks.push(DiskTask::Sweep);
         Self::start(Arc::new(shared))
     }
 
@@ -144,7 +144,7 @@ impl SledDisk {
                 shared.jobs.close()
             }),
             ("store-chores", worker::do_chores, |shared| {
-                shared.chores.close()
+                shared.disk_tasks.close()
             }),
         ];
         for (name, run, close) in parts {

@@ -55,9 +55,9 @@ pub struct Confirmation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Barrier(Term, u64);
 
-/// Standing of an incarnation with this leader.
+/// Contact of this leader with an incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Standing {
+enum Contact {
     /// Reports are confirmed.
     Live,
     /// A silence was proposed or is in the log. Reports wait until it has ended.
@@ -69,7 +69,7 @@ enum Standing {
 
 #[derive(Clone, Copy, Debug, Hash)]
 struct Member {
-    standing: Standing,
+    contact: Contact,
     /// The latest arrival of a report that this leader confirmed, or the begin of the incarnation if this leader
     /// saw it, or of its silence. `None` if only an earlier leader can have confirmed one.
     patient_from: Option<Tick>,
@@ -190,7 +190,7 @@ impl Leadership {
 
     fn known(&mut self, child: Incarnation, now: Tick) -> &mut Member {
         self.members.entry(child).or_insert(Member {
-            standing: Standing::Live,
+            contact: Contact::Live,
             patient_from: None,
             heard: now,
             silenced: false,
@@ -207,8 +207,8 @@ impl Leadership {
         };
         member.silenced = true;
         member.patient_from = member.patient_from.max(Some(since));
-        if member.standing == Standing::Live && !planted::is(Bug::SilentConfirmed) {
-            member.standing = Standing::Silent;
+        if member.contact == Contact::Live && !planted::is(Bug::SilentConfirmed) {
+            member.contact = Contact::Silent;
         }
     }
 
@@ -220,8 +220,8 @@ impl Leadership {
         };
         member.silenced = false;
         let waits = member.waits.take();
-        if member.standing == Standing::Silent {
-            member.standing = Standing::Live;
+        if member.contact == Contact::Silent {
+            member.contact = Contact::Live;
             self.arrived.extend(waits.map(|report| (child, report)));
         }
     }
@@ -239,8 +239,8 @@ impl Leadership {
         let mut silences = Vec::new();
         for (&child, member) in silent.take(most) {
             member.silenced = true;
-            if member.standing == Standing::Live {
-                member.standing = Standing::Silent;
+            if member.contact == Contact::Live {
+                member.contact = Contact::Silent;
                 self.arrived.remove(&child);
             }
             let from = member.patient_from.unwrap_or(earlier);
@@ -256,7 +256,7 @@ impl Leadership {
         let heard = self
             .members
             .iter()
-            .filter(|(_, member)| member.standing == Standing::Silent && member.waits.is_some());
+            .filter(|(_, member)| member.contact == Contact::Silent && member.waits.is_some());
         heard.map(|(&child, _)| child).take(most).collect()
     }
 
@@ -269,7 +269,7 @@ impl Leadership {
     /// Fences an incarnation: it is never confirmed again.
     pub fn fence(&mut self, child: Incarnation) {
         if let Some(member) = self.members.get_mut(&child) {
-            member.standing = Standing::Fenced;
+            member.contact = Contact::Fenced;
             member.waits = None;
         }
         self.arrived.remove(&child);
@@ -280,7 +280,7 @@ impl Leadership {
     pub fn is_live(&self, child: Incarnation) -> bool {
         self.members
             .get(&child)
-            .is_some_and(|member| member.standing != Standing::Fenced)
+            .is_some_and(|member| member.contact != Contact::Fenced)
     }
 
     /// Takes a report that arrived at `now` from an incarnation that has received recent answers. A barrier
@@ -289,7 +289,7 @@ impl Leadership {
         let Some(member) = self.members.get_mut(&child) else {
             return;
         };
-        if member.standing == Standing::Fenced || seq <= member.confirmed {
+        if member.contact == Contact::Fenced || seq <= member.confirmed {
             return;
         }
         member.heard = now;
@@ -298,7 +298,7 @@ impl Leadership {
             seq,
             received: now,
         };
-        if member.standing == Standing::Silent {
+        if member.contact == Contact::Silent {
             member.waits = Some(report);
             return;
         }
@@ -350,10 +350,10 @@ impl Leadership {
             let Some(member) = self.members.get_mut(&report.child) else {
                 continue;
             };
-            let confirmable = match member.standing {
-                Standing::Live => true,
-                Standing::Silent => planted::is(Bug::SilentConfirmed),
-                Standing::Fenced => planted::is(Bug::FencedConfirmed),
+            let confirmable = match member.contact {
+                Contact::Live => true,
+                Contact::Silent => planted::is(Bug::SilentConfirmed),
+                Contact::Fenced => planted::is(Bug::FencedConfirmed),
             };
             if !confirmable || report.seq <= member.confirmed {
                 continue;
@@ -375,7 +375,7 @@ impl Leadership {
     pub fn failed(&mut self, barrier: Barrier) {
         for report in self.barriers.remove(&barrier).unwrap_or_default() {
             let member = self.members.get(&report.child);
-            if member.is_some_and(|member| member.standing == Standing::Live) {
+            if member.is_some_and(|member| member.contact == Contact::Live) {
                 let waits = self.arrived.entry(report.child).or_insert(report);
                 // Barriers may fail in any order: the later report is kept.
                 if report.seq > waits.seq {
@@ -405,7 +405,7 @@ impl Leadership {
             };
             if now.since(from) > patience || planted::is(Bug::NoPatience) {
                 if !planted::is(Bug::FencedConfirmed) {
-                    member.standing = Standing::Fenced;
+                    member.contact = Contact::Fenced;
                     member.waits = None;
                     self.arrived.remove(&child);
                 }

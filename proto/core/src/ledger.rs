@@ -56,7 +56,7 @@ pub struct Ledger {
     lines: Option<usize>,
     children: Children,
     queue: PlanningQueue,
-    standings: BTreeMap<BudgetId, plan::Standing>,
+    memories: BTreeMap<BudgetId, plan::PlanMemory>,
     terms: Interner<Terms>,
     /// Working memory of all plans: one for each budget would take more than the claims.
     warm: Warm,
@@ -98,14 +98,14 @@ impl Ledger {
             }
         }
         self.queue.forget(budget);
-        self.standings.remove(&budget);
+        self.memories.remove(&budget);
     }
 
     /// Returns the budgets that any state is kept of.
     pub fn remembered(&self) -> impl Iterator<Item = BudgetId> {
-        let standing = self.standings.keys().copied();
+        let memory = self.memories.keys().copied();
         let claimed = self.children().flat_map(Child::budgets);
-        standing.chain(claimed).chain(self.queue.remembered())
+        memory.chain(claimed).chain(self.queue.remembered())
     }
 
     /// Sums the claims on a budget again for the next report, although no claim changed.
@@ -373,16 +373,16 @@ impl Ledger {
         now: Tick,
     ) -> Plan {
         let is_central = self.is_central(budget);
-        let mut standing = self.standings.remove(&budget).unwrap_or_default();
+        let mut memory = self.memories.remove(&budget).unwrap_or_default();
         // A child that holds something takes part, whether it has a claim or not.
         let mut around: Vec<Incarnation> = self.queue.claimants(budget).collect();
         around.extend(account.open().map(|(child, _)| child));
         around.sort_unstable();
         around.dedup();
         let children = (&mut self.children, &around[..], &mut self.warm);
-        let plan = plan::plan(children, budget, account, view, &mut standing, now);
-        if !standing.is_empty() {
-            self.standings.insert(budget, standing);
+        let plan = plan::plan(children, budget, account, view, &mut memory, now);
+        if !memory.is_empty() {
+            self.memories.insert(budget, memory);
         }
         for &child in &plan.claimed {
             self.queue.claims(budget, child);
@@ -415,8 +415,8 @@ impl Ledger {
 
     /// Returns true if this parent has put a budget in central mode.
     fn is_central(&self, budget: BudgetId) -> bool {
-        let standing = self.standings.get(&budget);
-        standing.is_some_and(|of| of.central_mode.is_central())
+        let memory = self.memories.get(&budget);
+        memory.is_some_and(|of| of.central_mode.is_central())
     }
 
     /// Makes the answer to report `answers` of a child: the lines that it does not know yet, those with
@@ -431,12 +431,12 @@ impl Ledger {
     ) -> Option<Answer> {
         let term = self.term;
         let most = self.lines.unwrap_or(AnswerLine::LINES_MAX);
-        let (child, standings) = (self.children.get_mut(child)?, &self.standings);
+        let (child, memories) = (self.children.get_mut(child)?, &self.memories);
         let (number, taken) = (child.next_answer(now)?, child.seq());
         let lines = child.lines(number, most, &mut self.terms, &|budget| {
             let mut line = books(budget)?;
-            let standing = standings.get(&budget);
-            line.terms.central_mode |= standing.is_some_and(|of| of.central_mode.is_central());
+            let memory = memories.get(&budget);
+            line.terms.central_mode |= memory.is_some_and(|of| of.central_mode.is_central());
             Some(line)
         });
         Some(Answer {

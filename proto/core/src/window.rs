@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 
 /// Priority of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Haste {
+pub(crate) enum LineUrgency {
     /// Before all usual lines, and in the reserved room.
     Urgent,
     /// In the order of arrival.
@@ -34,8 +34,8 @@ pub(crate) enum Haste {
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Window {
     in_flight: BTreeSet<BudgetId>,
-    waiting: BTreeMap<BudgetId, (Haste, u64)>,
-    order: BTreeSet<(Haste, u64, BudgetId)>,
+    waiting: BTreeMap<BudgetId, (LineUrgency, u64)>,
+    order: BTreeSet<(LineUrgency, u64, BudgetId)>,
     last: u64,
 }
 
@@ -46,30 +46,30 @@ impl Window {
     }
 
     /// Queues the line of a budget. One that is in the window is sent anyway.
-    pub(crate) fn wait(&mut self, budget: BudgetId, haste: Haste) {
+    pub(crate) fn wait(&mut self, budget: BudgetId, urgency: LineUrgency) {
         if self.in_flight.contains(&budget) {
             return;
         }
         match self.waiting.get(&budget) {
-            Some(&(before, _)) if before <= haste => return,
+            Some(&(before, _)) if before <= urgency => return,
             Some(&(before, rank)) => {
                 self.order.remove(&(before, rank, budget));
             }
             None => {}
         }
         self.last = self.last.saturating_add(1);
-        self.waiting.insert(budget, (haste, self.last));
-        self.order.insert((haste, self.last, budget));
+        self.waiting.insert(budget, (urgency, self.last));
+        self.order.insert((urgency, self.last, budget));
     }
 
     /// Returns the budget whose line is next, if a window of `most` lines has room for it.
-    pub(crate) fn next(&self, most: usize) -> Option<(BudgetId, Haste)> {
-        let &(haste, _, budget) = self.order.first()?;
-        let room = match haste {
-            Haste::Urgent => most,
-            Haste::Usual => Self::usual(most),
+    pub(crate) fn next(&self, most: usize) -> Option<(BudgetId, LineUrgency)> {
+        let &(urgency, _, budget) = self.order.first()?;
+        let room = match urgency {
+            LineUrgency::Urgent => most,
+            LineUrgency::Usual => Self::usual(most),
         };
-        (self.in_flight.len() < room).then_some((budget, haste))
+        (self.in_flight.len() < room).then_some((budget, urgency))
     }
 
     /// Moves the line of a budget into the window, where it is sent until it is acknowledged.
@@ -81,7 +81,7 @@ impl Window {
     /// Moves the line of a budget from the window back into the queue.
     pub(crate) fn requeue(&mut self, budget: BudgetId) {
         self.in_flight.remove(&budget);
-        self.wait(budget, Haste::Usual);
+        self.wait(budget, LineUrgency::Usual);
     }
 
     /// Removes the line of a budget: it is acknowledged, or it is not to be sent any more.
@@ -101,12 +101,12 @@ impl Window {
             })
             .collect();
         self.last = last;
-        let haste = Haste::Usual;
-        let waits = |&(rank, budget): &(u64, BudgetId)| (budget, (haste, rank));
+        let urgency = LineUrgency::Usual;
+        let waits = |&(rank, budget): &(u64, BudgetId)| (budget, (urgency, rank));
         self.waiting = ranked.iter().map(waits).collect();
         self.order = ranked
             .into_iter()
-            .map(|(rank, budget)| (haste, rank, budget))
+            .map(|(rank, budget)| (urgency, rank, budget))
             .collect();
     }
 
@@ -141,8 +141,8 @@ impl Window {
     }
 
     fn leave_queue(&mut self, budget: BudgetId) {
-        if let Some((haste, rank)) = self.waiting.remove(&budget) {
-            self.order.remove(&(haste, rank, budget));
+        if let Some((urgency, rank)) = self.waiting.remove(&budget) {
+            self.order.remove(&(urgency, rank, budget));
         }
     }
 }
@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn urgent_lines_come_first_and_others_leave_them_a_quarter() {
         let mut window = Window::default();
-        (1..=10).for_each(|of| window.wait(id(of), Haste::Usual));
-        window.wait(id(11), Haste::Urgent);
-        window.wait(id(9), Haste::Urgent);
+        (1..=10).for_each(|of| window.wait(id(of), LineUrgency::Usual));
+        window.wait(id(11), LineUrgency::Urgent);
+        window.wait(id(9), LineUrgency::Urgent);
         assert_eq!(send_all(&mut window, 8), [11, 9, 1, 2, 3, 4]);
-        (20..=22).for_each(|of| window.wait(id(of), Haste::Urgent));
+        (20..=22).for_each(|of| window.wait(id(of), LineUrgency::Urgent));
         assert_eq!(send_all(&mut window, 8), [20, 21]);
         window.forget(id(11));
         assert_eq!(send_all(&mut window, 8), [22]);
@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn what_is_in_the_window_does_not_wait_and_what_was_unsaid_does() {
         let mut window = Window::default();
-        window.wait(id(1), Haste::Usual);
+        window.wait(id(1), LineUrgency::Usual);
         assert_eq!(send_all(&mut window, 4), [1]);
-        window.wait(id(1), Haste::Urgent);
+        window.wait(id(1), LineUrgency::Urgent);
         assert!(!window.has_waiting());
         window.requeue(id(1));
         assert_eq!(
@@ -197,10 +197,10 @@ mod tests {
     #[test]
     fn a_restart_says_everything_again_in_the_order_it_is_told() {
         let mut window = Window::default();
-        (1..=4).for_each(|of| window.wait(id(of), Haste::Urgent));
+        (1..=4).for_each(|of| window.wait(id(of), LineUrgency::Urgent));
         send_all(&mut window, 2);
         window.restart([3, 1, 2].into_iter().map(id));
-        window.wait(id(9), Haste::Urgent);
+        window.wait(id(9), LineUrgency::Urgent);
         assert_eq!(send_all(&mut window, 8), [9, 3, 1, 2]);
         window.restart(core::iter::empty());
         assert!(!window.has_waiting() && !window.has(id(9)));

@@ -26,7 +26,7 @@ pub(super) struct Args {
 
 /// Events of a run, as far as an explanation needs them.
 #[derive(Debug, Default)]
-struct Story {
+struct Causes {
     /// Faults and their ends, and entries of the log: time and text.
     events: Vec<(u64, String)>,
     /// Entries that are already listed: each counts when the first replica applies it.
@@ -37,31 +37,31 @@ struct Story {
     leases: BTreeMap<String, Rc<str>>,
 }
 
-struct Listener(Rc<RefCell<Story>>);
+struct Listener(Rc<RefCell<Causes>>);
 
 impl Tracer for Listener {
     fn record(&mut self, event: &TraceEvent<'_>) {
-        let mut story = self.0.borrow_mut();
+        let mut causes = self.0.borrow_mut();
         match event.kind {
             "fault" | "over" => {
                 let text = format!("{:<8} {}", event.kind, event.what);
-                story.events.push((event.at, text));
+                causes.events.push((event.at, text));
             }
             "applied" => {
                 let entry = event.what.to_string();
                 let text = format!("{:<8} {entry}", "log");
-                if !entry.ends_with("[]") && story.entries.insert(entry) {
-                    story.events.push((event.at, text));
+                if !entry.ends_with("[]") && causes.entries.insert(entry) {
+                    causes.events.push((event.at, text));
                 }
             }
             "admitted" => {
                 let host = event.host.to_owned();
-                let lease = story.leases.get(&host).cloned().unwrap_or_default();
-                story.admitted.push((event.at, host, lease));
+                let lease = causes.leases.get(&host).cloned().unwrap_or_default();
+                causes.admitted.push((event.at, host, lease));
             }
             "state" if event.host.contains('-') => {
                 let lease = lease(&event.what.to_string()).unwrap_or_default();
-                story.leases.insert(event.host.to_owned(), lease.into());
+                causes.leases.insert(event.host.to_owned(), lease.into());
             }
             _ => {}
         }
@@ -83,12 +83,12 @@ fn lease(state: &str) -> Option<String> {
 fn explanation(
     scenario: &Scenario,
     breach: &Breach,
-    story: &Story,
+    causes: &Causes,
     leaders: &[(u64, usize)],
 ) -> String {
     let mut text = format!("{breach}\n");
     let _ = writeln!(text, "\nevents, from two leases before the breach:");
-    let mut events = story.events.clone();
+    let mut events = causes.events.clone();
     let ready_leaders = leaders
         .iter()
         .map(|(at, node)| (*at, format!("{:<8} n{} is ready", "leader", node + 1)));
@@ -109,7 +109,7 @@ fn explanation(
     let (from, to) = breach.within;
     let from = from.min(to.saturating_sub(1_000_000_000));
     let mut hosts: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
-    let admitted = story.admitted.iter();
+    let admitted = causes.admitted.iter();
     for (_, host, lease) in admitted.filter(|(at, ..)| (from..=to).contains(at)) {
         let (count, last) = hosts.entry(host).or_default();
         (*count, *last) = (*count + 1, &**lease);
@@ -122,11 +122,11 @@ fn explanation(
 
 pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let scenario = scenario(&args.scenario)?;
-    let story = Rc::new(RefCell::new(Story::default()));
+    let causes = Rc::new(RefCell::new(Causes::default()));
     let progress = Progress::new(&scenario.name, 1);
     let observe = Observe {
         reached: Some(progress.of_seed(args.seed, scenario.run.duration)),
-        tracer: Some(Box::new(Listener(Rc::clone(&story)))),
+        tracer: Some(Box::new(Listener(Rc::clone(&causes)))),
         bytes: false,
     };
     let plan = Plan::draw(&scenario, args.seed);
@@ -157,7 +157,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     say(&explanation(
         &scenario,
         breach,
-        &story.borrow(),
+        &causes.borrow(),
         &result.timeline.ready_leaders,
     ));
     Ok(ruling.verdict)

@@ -143,7 +143,7 @@ impl Filter {
 }
 
 /// Prints the events that a filter takes.
-struct Teller {
+struct EventPrinter {
     trace: Trace,
     filter: Filter,
     out: Option<std::io::BufWriter<std::io::Stdout>>,
@@ -151,7 +151,7 @@ struct Teller {
     left_out: Rc<RefCell<BTreeMap<&'static str, u64>>>,
 }
 
-impl Tracer for Teller {
+impl Tracer for EventPrinter {
     fn record(&mut self, event: &TraceEvent<'_>) {
         self.trace.record(event);
         self.note(event);
@@ -181,7 +181,7 @@ pub(super) fn run(args: &Args) -> Result<Verdict, Usage> {
     let filter = Filter::new(args, &plan)?;
     let trace = Trace::default();
     let left_out = Rc::default();
-    let teller = Teller {
+    let teller = EventPrinter {
         trace: trace.clone(),
         filter,
         out: (!args.hash).then(|| std::io::BufWriter::new(std::io::stdout())),

@@ -4,7 +4,7 @@ use super::pb::rate_limit_response::{Code, DescriptorStatus, RateLimit};
 use super::pb::{self, HeaderValue, RateLimitRequest, RateLimitResponse};
 use super::rules::{Entry, Override, Rule, Rules, Unit, UnitLimit};
 use super::settings::Settings;
-use super::stats::{Hits, Standing, Stats};
+use super::stats::{HitOutcome, Hits, Stats};
 use crate::decider::{Answer, Ask, Cost, Outcome};
 use aliquot_client::Reason;
 use std::collections::BTreeSet;
@@ -438,12 +438,12 @@ pub fn count(cases: &[Case], answers: &[Option<Answer>]) {
                 .remaining
                 .is_some_and(|left| left.saturating_mul(5) < requests)
         };
-        let standing = match (over, case.role) {
-            (true, Role::Shadow) => Standing::Shadowed,
-            (true, _) => Standing::Over,
-            (false, _) if answer.as_ref().is_some_and(near) => Standing::Near,
-            (false, _) => Standing::Within,
+        let hit_outcome = match (over, case.role) {
+            (true, Role::Shadow) => HitOutcome::Shadowed,
+            (true, _) => HitOutcome::Over,
+            (false, _) if answer.as_ref().is_some_and(near) => HitOutcome::Near,
+            (false, _) => HitOutcome::Within,
         };
-        counters.add(case.hits, standing);
+        counters.add(case.hits, hit_outcome);
     }
 }

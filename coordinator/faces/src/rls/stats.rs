@@ -20,7 +20,7 @@ pub struct Hits {
 
 /// Position of a request beside its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum HitOutcome {
     /// Below the limit.
     Within,
     /// Admitted, with less than a fifth of the limit left.
@@ -33,17 +33,17 @@ pub enum Standing {
 
 impl Hits {
     /// Counts `hits`.
-    pub fn add(&self, hits: u64, standing: Standing) {
+    pub fn add(&self, hits: u64, hit_outcome: HitOutcome) {
         let add = |counter: &AtomicU64| counter.fetch_add(hits, Ordering::Relaxed);
         add(&self.total);
-        match standing {
-            Standing::Within => add(&self.within_limit),
-            Standing::Near => {
+        match hit_outcome {
+            HitOutcome::Within => add(&self.within_limit),
+            HitOutcome::Near => {
                 add(&self.near_limit);
                 add(&self.within_limit)
             }
-            Standing::Over => add(&self.over_limit),
-            Standing::Shadowed => {
+            HitOutcome::Over => add(&self.over_limit),
+            HitOutcome::Shadowed => {
                 add(&self.over_limit);
                 add(&self.shadow_mode)
             }
@@ -198,9 +198,9 @@ mod tests {
     fn counters_have_the_names_and_labels_of_the_reference_server() {
         let stats = Stats::default();
         let hits = stats.hits("a.b\u{1f}user_al\"ice\u{1f}path").unwrap();
-        hits.add(2, Standing::Near);
-        hits.add(1, Standing::Over);
-        hits.add(1, Standing::Shadowed);
+        hits.add(2, HitOutcome::Near);
+        hits.add(1, HitOutcome::Over);
+        hits.add(1, HitOutcome::Shadowed);
         let text = stats.prometheus();
         let labels = r#"{domain="a.b",key1="user_al\"ice",key2="path"}"#;
         for (name, value) in [("total_hits", 4), ("over_limit", 2), ("near_limit", 2)] {

@@ -110,9 +110,9 @@ fn a_bar_is_never_longer_than_itself() {
 }
 
 #[derive(Clone, Default)]
-struct Paper(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Paper {
+impl io::Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -122,7 +122,7 @@ impl io::Write for Paper {
     }
 }
 
-impl Paper {
+impl SharedBuffer {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
@@ -130,12 +130,12 @@ impl Paper {
 
 #[test]
 fn a_terminal_is_drawn_over_and_cut_to_its_size() {
-    let paper = Paper::default();
+    let buffer = SharedBuffer::default();
     let device = Device::Terminal {
         columns: 10,
         rows: 4,
     };
-    let mut screen = Screen::new(Box::new(paper.clone()), device);
+    let mut screen = Screen::new(Box::new(buffer.clone()), device);
     screen.show(&view());
     screen.progress("waiting for a leader");
     screen.print_line("done");
@@ -143,20 +143,20 @@ fn a_terminal_is_drawn_over_and_cut_to_its_size() {
     let clear = "\u{1b}[J";
     let table = " 12.3 of 3\nterm 3: no\n\n";
     let expect = format!("{clear}{table}\u{1b}[3F{clear}waiting fo\ndone\n{clear}a\n");
-    assert_eq!(paper.text(), expect);
+    assert_eq!(buffer.text(), expect);
 }
 
 #[test]
 fn elsewhere_lines_are_added_and_each_event_is_told_once() {
-    let paper = Paper::default();
-    let mut screen = Screen::new(Box::new(paper.clone()), Device::Lines);
+    let buffer = SharedBuffer::default();
+    let mut screen = Screen::new(Box::new(buffer.clone()), Device::Lines);
     let mut view = view();
     view.events.truncate(1);
     screen.progress("waiting");
     screen.show(&view);
     view.events.push((Span::ZERO, "node-2 leads".into()));
     screen.show(&view);
-    let text = paper.text();
+    let text = buffer.text();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4);
     assert_eq!((lines[0], lines[2]), ("event 1", "node-2 leads"));

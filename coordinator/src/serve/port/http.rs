@@ -1,7 +1,7 @@
 //! HTTP and gRPC on a connection.
 
 use super::exchange::{Exchange, GRACE, Protocol};
-use super::slow_reader::Impatient;
+use super::slow_reader::SlowReaderGuard;
 use crate::api::connections::{Connection, OpenRequest};
 use crate::raft::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT};
 use crate::timer;
@@ -73,7 +73,7 @@ where
                 Ok::<_, Infallible>(response.map(|body| Tracked { body, _open: open }))
             }
         });
-        let io = TokioIo::new(Impatient::new(io, self.patience));
+        let io = TokioIo::new(SlowReaderGuard::new(io, self.patience));
         let conversation = self.http.serve_connection(io, service);
         tokio::pin!(conversation);
         let mut stopping = self.stopping.clone();

@@ -9,14 +9,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection on which a write fails if the caller makes no room for it within a time.
-pub(super) struct Impatient<IO> {
+pub(super) struct SlowReaderGuard<IO> {
     io: IO,
     patience: Option<Duration>,
     /// Runs while a write waits for room.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<IO: Unpin> Impatient<IO> {
+impl<IO: Unpin> SlowReaderGuard<IO> {
     /// Limits the waits of a connection; `None` leaves them unlimited.
     pub(super) const fn new(io: IO, patience: Option<Duration>) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl<IO: Unpin> Impatient<IO> {
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Impatient<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for SlowReaderGuard<IO> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -58,7 +58,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Impatient<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Impatient<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for SlowReaderGuard<IO> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -23,7 +23,7 @@ pub(super) struct Stamp {
     pub(super) node: u64,
     pub(super) place: Place,
     /// The parts of the store, once it exists.
-    pub(super) store: Option<[Spot; 3]>,
+    pub(super) store: Option<[StampPlace; 3]>,
 }
 
 /// Place of a directory and its stamp, which differs in a copy.
@@ -37,7 +37,7 @@ pub(super) struct Place {
 
 /// Identity of a file, which differs in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct StampPlace {
     inode: u64,
     /// Nanoseconds since the Unix epoch, or 0 if the file system does not know.
     born_ns: i128,
@@ -112,7 +112,12 @@ impl Stamp {
             directory_inode: self.place.directory_inode.to_string(),
             file_inode: self.place.file_inode.to_string(),
             file_born_ns: self.place.file_born_ns.to_string(),
-            store: self.store.iter().flatten().map(Spot::to_string).collect(),
+            store: self
+                .store
+                .iter()
+                .flatten()
+                .map(StampPlace::to_string)
+                .collect(),
             checksum: String::new(),
         };
         text.checksum = text.sum();
@@ -178,7 +183,7 @@ impl Place {
     }
 }
 
-impl Spot {
+impl StampPlace {
     /// Returns the identity of the file at a path.
     ///
     /// # Errors
@@ -192,13 +197,13 @@ impl Spot {
     }
 }
 
-impl fmt::Display for Spot {
+impl fmt::Display for StampPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.inode, self.born_ns)
     }
 }
 
-impl FromStr for Spot {
+impl FromStr for StampPlace {
     type Err = StampError;
 
     fn from_str(text: &str) -> Result<Self, StampError> {
@@ -210,16 +215,16 @@ impl FromStr for Spot {
     }
 }
 
-fn spots(text: &[String]) -> Result<Option<[Spot; 3]>, StampError> {
+fn spots(text: &[String]) -> Result<Option<[StampPlace; 3]>, StampError> {
     if text.is_empty() {
         return Ok(None);
     }
-    let spots: Vec<Spot> = text
+    let spots: Vec<StampPlace> = text
         .iter()
         .map(|spot| spot.parse())
         .collect::<Result<_, _>>()?;
     let spots = spots.try_into();
-    let spots = spots.map_err(|spots: Vec<Spot>| {
+    let spots = spots.map_err(|spots: Vec<StampPlace>| {
         let count = spots.len();
         StampError::Damaged(format!("its store has {count} parts, and should have 3"))
     });
@@ -233,9 +238,9 @@ fn spots(text: &[String]) -> Result<Option<[Spot; 3]>, StampError> {
 /// The error of the operating system.
 pub(super) fn look_at(
     [first, second, third]: &[PathBuf; 3],
-) -> io::Result<Result<[Spot; 3], PathBuf>> {
+) -> io::Result<Result<[StampPlace; 3], PathBuf>> {
     let mut missing = None;
-    let mut look = |part: &PathBuf| match Spot::of(part) {
+    let mut look = |part: &PathBuf| match StampPlace::of(part) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             missing.get_or_insert_with(|| part.clone());
             Ok(None)
@@ -283,7 +288,7 @@ mod tests {
     use super::*;
 
     fn stamp() -> Stamp {
-        let spot = |inode| Spot { inode, born_ns: 9 };
+        let spot = |inode| StampPlace { inode, born_ns: 9 };
         Stamp {
             format: FORMAT,
             store: Some([spot(1), spot(22), spot(u64::MAX)]),

@@ -9,7 +9,7 @@ use super::queue::Queue;
 use super::snapshot::SnapshotFile;
 use super::values::{Record, Values};
 use super::watermark::Watermark;
-use super::work::{Chore, Job, Written};
+use super::work::{DiskTask, Job, Written};
 use crate::store::{Done, LogItem, SnapshotItem, StoreError, check_append, check_value};
 use bytes::Bytes;
 use std::fmt;
@@ -28,7 +28,7 @@ pub(super) struct Shared {
     pub(super) watermark: Watermark,
     pub(super) book: Mutex<Book>,
     pub(super) jobs: Queue<Job>,
-    pub(super) chores: Queue<Chore>,
+    pub(super) disk_tasks: Queue<DiskTask>,
 }
 
 /// State that is known without reading. Writes are made under its lock, so that their Dones are queued
@@ -123,7 +123,7 @@ impl Shared {
             .and_then(|(first, last)| (last >= floor).then_some((first.max(floor), last)));
         record.values.insert(name.to_owned(), value);
         self.write_record(book, record)?;
-        self.chores.push(Chore::Sweep);
+        self.disk_tasks.push(DiskTask::Sweep);
         Ok(Written::Applied)
     }
 
@@ -168,7 +168,7 @@ impl Shared {
         };
         self.poison_on_error(self.flush_now())?;
         if self.poison_on_error(self.watermark.raise(level))? {
-            self.chores.push(Chore::Sync);
+            self.disk_tasks.push(DiskTask::Sync);
         }
         Ok(())
     }

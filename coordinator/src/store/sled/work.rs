@@ -19,7 +19,7 @@ pub(super) enum Written {
 }
 
 /// Long work that must not delay writes.
-pub(super) enum Chore {
+pub(super) enum DiskTask {
     Snapshot(u64, SnapshotItem, Done),
     Sweep,
     /// The watermark was raised and is not on the medium yet.

@@ -2,7 +2,7 @@
 
 use super::log::Swept;
 use super::shared::Shared;
-use super::work::{Chore, Job, Written};
+use super::work::{DiskTask, Job, Written};
 use crate::store::{Done, StoreError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -21,7 +21,9 @@ pub(super) fn flush_all(shared: &Shared) {
                 (Ok(()), Err(error)) => tell(done, Err(error)),
                 (Ok(()), Ok(Written::Applied)) => tell(done, Ok(())),
                 (Ok(()), Ok(Written::Snapshot(number, snapshot))) => {
-                    shared.chores.push(Chore::Snapshot(number, snapshot, done));
+                    shared
+                        .disk_tasks
+                        .push(DiskTask::Snapshot(number, snapshot, done));
                 }
             }
         }
@@ -32,25 +34,25 @@ pub(super) fn flush_all(shared: &Shared) {
 /// Writes snapshots, flushes the watermark, and in between removes purged entries. Ends when the queue
 /// is closed, the snapshots are written and the watermark is on the medium. Purged entries that are
 /// left are removed after the next start.
-pub(super) fn do_chores(shared: &Shared) {
+pub(super) fn do_disk_tasks(shared: &Shared) {
     let (mut to_sweep, mut to_sync) = (Swept::All, false);
     loop {
-        let chores = match (to_sweep, to_sync) {
-            (Swept::Some, _) => shared.chores.take_now(),
-            (Swept::All, true) => shared.chores.take_within(SYNC_WITHIN),
-            (Swept::All, false) => shared.chores.take(),
+        let disk_tasks = match (to_sweep, to_sync) {
+            (Swept::Some, _) => shared.disk_tasks.take_now(),
+            (Swept::All, true) => shared.disk_tasks.take_within(SYNC_WITHIN),
+            (Swept::All, false) => shared.disk_tasks.take(),
         };
         // Flushed after a second, or earlier if the thread is awake anyway.
         if to_sync && to_sweep == Swept::All {
             shared.sync_watermark();
             to_sync = false;
         }
-        let Some(chores) = chores else { break };
-        for chore in chores {
+        let Some(disk_tasks) = disk_tasks else { break };
+        for chore in disk_tasks {
             match chore {
-                Chore::Sweep => to_sweep = Swept::Some,
-                Chore::Sync => to_sync = true,
-                Chore::Snapshot(number, snapshot, done) => {
+                DiskTask::Sweep => to_sweep = Swept::Some,
+                DiskTask::Sync => to_sync = true,
+                DiskTask::Snapshot(number, snapshot, done) => {
                     tell(done, shared.write_snapshot(number, &snapshot));
                 }
             }

@@ -21,7 +21,7 @@ use crate::message::{Answer, BandDemand, Heard, ReportLine, Tally};
 use crate::planted::{self, Bug};
 use crate::share::Share;
 use crate::unit::{BudgetId, PeriodId, Rate, Seq, Span, Tick, Tokens};
-use crate::window::{Haste, Window};
+use crate::window::{LineUrgency, Window};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -227,7 +227,7 @@ impl ReportDelta {
                 changed: 0,
             });
             self.entries.insert(budget, entry);
-            return self.change(budget, haste(begins || known.urgent), seq);
+            return self.change(budget, urgency(begins || known.urgent), seq);
         };
         if planted::is(Bug::EndLeftOut) && line.asks_nothing() {
             return;
@@ -256,7 +256,7 @@ impl ReportDelta {
             || before.rare().floor.is_empty() && !line.rare().floor.is_empty();
         (entry.line, entry.fallen) = (line, None);
         self.update(budget, now);
-        self.change(budget, haste(urgent), seq);
+        self.change(budget, urgency(urgent), seq);
     }
 
     /// Sets the returned counters of a line, and leaves all else as it is.
@@ -297,11 +297,11 @@ impl ReportDelta {
     }
 
     /// Marks a line as changed from report `seq` on.
-    fn change(&mut self, budget: BudgetId, haste: Haste, seq: Seq) {
+    fn change(&mut self, budget: BudgetId, urgency: LineUrgency, seq: Seq) {
         self.changes = self.changes.saturating_add(1);
         if let Some(entry) = self.entries.get_mut(&budget) {
             (entry.since, entry.changed) = (seq, self.changes);
-            self.window.wait(budget, haste);
+            self.window.wait(budget, urgency);
         }
     }
 
@@ -311,7 +311,7 @@ impl ReportDelta {
         while let Some(&(due, budget)) = self.behind.first().filter(|(due, _)| *due <= now) {
             self.behind.remove(&(due, budget));
             self.update(budget, now);
-            self.change(budget, Haste::Usual, seq);
+            self.change(budget, LineUrgency::Usual, seq);
         }
         let (mut lines, mut bytes) = (Vec::new(), 0_usize);
         for budget in self.window.in_flight() {
@@ -331,14 +331,14 @@ impl ReportDelta {
             bytes = after;
             lines.push(line);
         }
-        while let Some((budget, haste)) = self.window.next(self.most) {
+        while let Some((budget, urgency)) = self.window.next(self.most) {
             let Some(entry) = self.entries.get_mut(&budget) else {
                 self.window.forget(budget);
                 continue;
             };
-            let room = match haste {
-                Haste::Urgent => ReportLine::BYTES_MAX,
-                Haste::Usual => Window::usual(ReportLine::BYTES_MAX),
+            let room = match urgency {
+                LineUrgency::Urgent => ReportLine::BYTES_MAX,
+                LineUrgency::Usual => Window::usual(ReportLine::BYTES_MAX),
             };
             let line = entry.line.of_budget(budget);
             let after = bytes.saturating_add(line.bytes_max());
@@ -423,9 +423,9 @@ const fn waits(line: &ReportLine) -> bool {
     !line.largest_wait.is_zero()
 }
 
-const fn haste(urgent: bool) -> Haste {
+const fn urgency(urgent: bool) -> LineUrgency {
     match urgent {
-        true => Haste::Urgent,
-        false => Haste::Usual,
+        true => LineUrgency::Urgent,
+        false => LineUrgency::Usual,
     }
 }

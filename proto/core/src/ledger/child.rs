@@ -7,7 +7,7 @@ use crate::interner::Interner;
 use crate::message::{AnswerLine, Heard, Intent, Report, ReportLine, Terms};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Number, Seq, Span, Term, Tick};
-use crate::window::{Haste, Window};
+use crate::window::{LineUrgency, Window};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -211,7 +211,7 @@ impl Child {
         }
         let claim = self.claims.entry(budget).or_insert_with(|| {
             queue.claims(budget, id);
-            self.window.wait(budget, Haste::Usual);
+            self.window.wait(budget, LineUrgency::Usual);
             Box::default()
         });
         queue.mark_unsummed(budget, claim);
@@ -287,8 +287,8 @@ impl Child {
         let claim = self.claims.get(&budget);
         let recalled = claim.is_some_and(|claim| claim.has_target());
         let haste = match recalled {
-            true => Haste::Urgent,
-            false => Haste::Usual,
+            true => LineUrgency::Urgent,
+            false => LineUrgency::Usual,
         };
         self.window.wait(budget, haste);
     }

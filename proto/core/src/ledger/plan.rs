@@ -15,14 +15,14 @@ use alloc::vec::Vec;
 
 /// State of a budget that a ledger keeps between plans, unless it is empty.
 #[derive(Debug, Default, Hash)]
-pub(super) struct Standing {
+pub(super) struct PlanMemory {
     /// Kept only for several claimants: two or three are divided as fast without it, and most keys have no
     /// more.
     levels: Levels,
     pub(super) central_mode: CentralMode,
 }
 
-impl Standing {
+impl PlanMemory {
     /// Number of claimants from which on a division profits from the last one.
     const MANY: usize = 4;
 
@@ -39,7 +39,7 @@ pub(super) fn plan(
     budget: BudgetId,
     account: &Account,
     view: &WholeView,
-    standing: &mut Standing,
+    memory: &mut PlanMemory,
     now: Tick,
 ) -> Plan {
     // Parts that belong to no child's edge cannot be moved by a plan.
@@ -85,11 +85,11 @@ pub(super) fn plan(
         &candidates,
         account.kind(),
         view,
-        &mut standing.central_mode,
+        &mut memory.central_mode,
         now,
     );
-    plan.unsettled |= standing.central_mode.is_easing();
-    warm.exchange(core::mem::take(&mut standing.levels));
+    plan.unsettled |= memory.central_mode.is_easing();
+    warm.exchange(core::mem::take(&mut memory.levels));
     let wanted = match account.kind() {
         _ if is_central => undivided_parts(&mut candidates, &room, view.placement, account.kind()),
         Kind::Rate => rate_parts(&mut candidates, &room, view, warm, now, &mut plan),
@@ -97,8 +97,8 @@ pub(super) fn plan(
         Kind::Concurrency => permit_parts(&candidates, &room, view, warm),
     };
     let levels = warm.exchange(Levels::default());
-    if candidates.len() >= Standing::MANY {
-        standing.levels = levels;
+    if candidates.len() >= PlanMemory::MANY {
+        memory.levels = levels;
     }
     plan.candidates = candidates.len().max(1);
     settle(&mut candidates, &wanted, account, view, &mut plan);

@@ -426,7 +426,7 @@ descriptors:
         let rule = rules.find(b"d", &entries).unwrap();
         rule.hits(&stats, &entries)
             .unwrap()
-            .add(1, crate::rls::stats::Standing::Within);
+            .add(1, crate::rls::stats::HitOutcome::Within);
         let line = format!("rate_limit.{name}.total_hits: 1\n");
         assert!(stats.text().contains(&line), "{name}: {}", stats.text());
     }
