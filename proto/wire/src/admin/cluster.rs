@@ -66,7 +66,7 @@ pub struct NodeView {
     pub role: Role,
     /// True if it was removed and is leaving.
     pub leaving: bool,
-    /// Time since the answering node last received news of it, if ever.
+    /// Time since the answering node last received a record of it, if ever.
     pub heard_ago: Option<Span>,
     /// Number of open client sessions, as far as known.
     pub sessions: u64,
