@@ -5,7 +5,7 @@ use super::*;
 use aliquot_core::client::Decider;
 
 /// Returns the tokens waited for, and the largest cost among them.
-fn figures(part: &mut Part) -> (u64, u64) {
+fn told(part: &mut Part) -> (u64, u64) {
     let observed = part.decider.observed().expect("a limit that is dealt");
     let tokens = |grains| grains / terms().scale.grains_per_token();
     (tokens(observed.waiting), tokens(observed.waiting_largest))
@@ -23,15 +23,15 @@ fn a_large_cost_is_told_for_as_long_as_it_waits_and_no_longer() {
     };
     let small = [waits(3), waits(2)];
     let large = waits(9);
-    assert_eq!(figures(&mut part), (14, 9));
+    assert_eq!(told(&mut part), (14, 9));
     drop(large);
-    assert_eq!(figures(&mut part), (5, 3), "the line goes on without it");
+    assert_eq!(told(&mut part), (5, 3), "the line goes on without it");
     let large = [waits(7), waits(7)];
     let [first, second] = large;
     drop(first);
-    assert_eq!(figures(&mut part), (12, 7), "another one as large waits");
+    assert_eq!(told(&mut part), (12, 7), "another one as large waits");
     drop((small, second));
-    assert_eq!(figures(&mut part), (0, 0));
+    assert_eq!(told(&mut part), (0, 0));
 }
 
 /// The limit of the budget is 1,000/s with a burst of 100, and a tenth of it is held here.
@@ -100,12 +100,12 @@ fn a_leased_limit_is_told_as_its_author_wrote_it() {
         ("0/s", 5, (5, None), (5, None)),
     ] {
         let (mut part, terms) = written(rate, burst);
-        let figures = |part: &Part| {
+        let told = |part: &Part| {
             let info = part.limiter.describe().expect("a limit");
             assert_eq!(part.limiter.whole_limit(), Some((info.limit, info.window)));
             (info.limit, info.window)
         };
-        assert_eq!(figures(&part), expect, "{rate}, burst {burst}");
+        assert_eq!(told(&part), expect, "{rate}, burst {burst}");
         // In central mode by the home node alone, and by no share.
         part.agree(Terms {
             central_mode: true,
@@ -122,7 +122,7 @@ fn a_leased_limit_is_told_as_its_author_wrote_it() {
             ..terms
         });
         if rate != "0/s" {
-            assert_eq!(figures(&part), by_rate, "{rate}, burst {burst}");
+            assert_eq!(told(&part), by_rate, "{rate}, burst {burst}");
         }
     }
 }
