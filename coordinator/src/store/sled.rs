@@ -143,7 +143,7 @@ impl SledDisk {
             ("store-flush", worker::flush_all, |shared| {
                 shared.jobs.close()
             }),
-            ("store-chores", worker::do_chores, |shared| {
+            ("store-disk-tasks", worker::do_disk_tasks, |shared| {
                 shared.disk_tasks.close()
             }),
         ];
