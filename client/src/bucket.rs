@@ -185,7 +185,7 @@ impl Bucket {
         let slot = Slot::new(
             aliquot_core::unit::Rate::ZERO,
             aliquot_core::unit::Tokens::ZERO,
-            Tick::from_nanos(0),
+            Tick::ZERO,
             AdmissionMode::Cold,
             Kind::Rate,
         );

@@ -208,7 +208,7 @@ impl Session {
         self.clocks = (now, wall);
         if std::process::id() != self.pid {
             self.pid = std::process::id();
-            self.shared.set_lease(Tick::from_nanos(0));
+            self.shared.set_lease(Tick::ZERO);
             self.machine.forked();
             self.machine.begin_process(now);
             self.ask_no_more();
@@ -216,7 +216,7 @@ impl Session {
             (self.opened, self.closing_link) = (None, None);
         } else if wall.saturating_sub(wall_then) > passed.saturating_add(Self::JUMP_MS) {
             tracing::warn!("the clock missed a pause: the lease is taken for over");
-            self.shared.set_lease(Tick::from_nanos(0));
+            self.shared.set_lease(Tick::ZERO);
             self.machine.clock_jumped(now);
             self.ask_no_more();
         }
@@ -309,12 +309,12 @@ impl Session {
             Some(holder) if self.machine.is_leased(now) && !holder.is_leaving() => {
                 holder.lease().until()
             }
-            _ => Tick::from_nanos(0),
+            _ => Tick::ZERO,
         };
-        if until > Tick::from_nanos(0) {
+        if until > Tick::ZERO {
             self.end_outage_rule(now);
         }
-        if self.shared.set_lease(until) && until > Tick::from_nanos(0) {
+        if self.shared.set_lease(until) && until > Tick::ZERO {
             // Waiting callers were woken by a share that came before the lease it is held under.
             self.machine.deciders_mut().for_each(|of| of.leased());
         }

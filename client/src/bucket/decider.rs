@@ -60,7 +60,7 @@ impl BucketDecider {
                 burst: Tokens::ZERO,
                 mode: AdmissionMode::Cold,
                 kind: Kind::Rate,
-                until: Tick::from_nanos(0),
+                until: Tick::ZERO,
                 period: PeriodId::new(0),
             },
             scale: Scale::WHOLE,
@@ -274,12 +274,12 @@ impl Decider for BucketDecider {
         // The next `withdraw_idle` sets anew what is recalled.
         self.recalled = 0;
         let (mode, until) = match right {
-            _ if !self.agreed => (AdmissionMode::Cold, Tick::from_nanos(0)),
-            Right::Never => (AdmissionMode::Lapsed, Tick::from_nanos(0)),
-            Right::Leased => (AdmissionMode::Leased, Tick::from_nanos(0)),
+            _ if !self.agreed => (AdmissionMode::Cold, Tick::ZERO),
+            Right::Never => (AdmissionMode::Lapsed, Tick::ZERO),
+            Right::Leased => (AdmissionMode::Leased, Tick::ZERO),
             Right::Floor { until, .. } => (AdmissionMode::Floor, until),
-            Right::Forever => (AdmissionMode::Forever, Tick::from_nanos(0)),
-            Right::Open => (AdmissionMode::Open, Tick::from_nanos(0)),
+            Right::Forever => (AdmissionMode::Forever, Tick::ZERO),
+            Right::Open => (AdmissionMode::Open, Tick::ZERO),
         };
         let permits = (self.plan.kind == Kind::Concurrency).then(|| self.usable());
         self.turn(now, |plan, missing| {
@@ -392,7 +392,7 @@ impl Decider for BucketDecider {
 
     fn in_flight(&self) -> u64 {
         match self.plan.kind {
-            Kind::Concurrency => self.bucket().view(Tick::from_nanos(0)).missing,
+            Kind::Concurrency => self.bucket().view(Tick::ZERO).missing,
             Kind::Rate | Kind::Quota => 0,
         }
     }

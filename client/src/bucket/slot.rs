@@ -332,7 +332,7 @@ mod tests {
             nanos in prop_oneof![0_u64..4, 0..1_u64 << 36, 0..=u64::MAX],
         ) {
             let (rate, burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
-            let slot = Slot::new(rate, burst, Tick::from_nanos(0), AdmissionMode::Leased, Kind::Rate);
+            let slot = Slot::new(rate, burst, Tick::ZERO, AdmissionMode::Leased, Kind::Rate);
             let product = u128::from(nanos) * u128::from(slot.mult);
             prop_assert_eq!(slot.made(Tick::from_nanos(nanos)), made_of(product, slot.places));
         }

@@ -39,14 +39,14 @@ impl Limiter {
             no,
             No::Empty | No::ExceedsBurst | No::NotYet(_) | No::Quota | No::Permits
         );
-        let slot = self.key_state.bucket.view(Tick::from_nanos(0)).slot;
+        let slot = self.key_state.bucket.view(Tick::ZERO).slot;
         let elsewhere = self.is_decided_elsewhere() || self.has_small_part(no);
         (short && elsewhere && slot.mode == AdmissionMode::Leased).then_some(slot.kind)
     }
 
     /// Returns true if only a node can decide: nothing is held here, or the budget is in central mode.
     pub(super) fn is_decided_elsewhere(&self) -> bool {
-        let slot = self.key_state.bucket.view(Tick::from_nanos(0)).slot;
+        let slot = self.key_state.bucket.view(Tick::ZERO).slot;
         slot.burst == 0 || self.key_state.home.is_central()
     }
 
@@ -54,7 +54,7 @@ impl Limiter {
     /// never have, or any if it has few tokens of burst. Its node is asked then, which may have tokens, and
     /// keeps the part from then on.
     pub(super) fn has_small_part(&self, no: No) -> bool {
-        let view = self.key_state.bucket.view(Tick::from_nanos(0));
+        let view = self.key_state.bucket.view(Tick::ZERO);
         let burst = view.slot.grains(view.slot.burst) / view.scale.max(1);
         let small = match no {
             No::ExceedsBurst => true,
@@ -94,7 +94,7 @@ impl Limiter {
 
     /// Returns true if permits of the budget are not held here, so that a node may bring one.
     pub(super) fn has_permits_elsewhere(&self, no: No) -> bool {
-        let view = self.key_state.bucket.view(Tick::from_nanos(0));
+        let view = self.key_state.bucket.view(Tick::ZERO);
         let held = view.slot.grains(view.slot.burst) / view.scale.max(1);
         no == No::Permits && held < self.key_state.home.largest()
     }
@@ -102,7 +102,7 @@ impl Limiter {
     /// Returns true if the rest of the budget's burst, which is not held here, may bring `n` tokens on top of
     /// those that callers wait for already.
     pub(super) fn may_grow(&self, n: u64) -> bool {
-        let view = self.key_state.bucket.view(Tick::from_nanos(0));
+        let view = self.key_state.bucket.view(Tick::ZERO);
         let held = view.slot.grains(view.slot.burst) / view.scale.max(1);
         let elsewhere = self.key_state.home.largest().saturating_sub(held);
         let wanted = self.key_state.tally.waiting().saturating_add(n);
@@ -264,7 +264,7 @@ impl Limiter {
     /// Asks for more than there ever is, for at most `most`: nothing can be taken, and the node tells what is left.
     /// `None` if it does not.
     pub(super) async fn look_at_home(&self, most: Duration) -> Option<u64> {
-        let kind = self.key_state.bucket.view(Tick::from_nanos(0)).slot.kind;
+        let kind = self.key_state.bucket.view(Tick::ZERO).slot.kind;
         match self.ask_within_time(kind, u64::MAX, most).await? {
             Some(Err(refused)) if refused.is_never() => self.key_state.home.left(),
             _ => None,

@@ -219,7 +219,7 @@ impl Limiter {
     /// Returns the figures of a refused rate with the time until the bucket is full: it has `n` tokens after the wait.
     fn full_after(&self, n: u64, refused: Refused, info: LimitInfo) -> LimitInfo {
         let rest = self.key_state.home.largest().saturating_sub(n);
-        let scale = self.key_state.bucket.view(Tick::from_nanos(0)).scale;
+        let scale = self.key_state.bucket.view(Tick::ZERO).scale;
         let more = self.time_to_make(u128::from(rest) * u128::from(scale));
         match (refused.reason, refused.retry_after) {
             (Reason::Throttled, Some(wait)) => LimitInfo {

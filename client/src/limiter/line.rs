@@ -448,7 +448,7 @@ impl Limiter {
     }
 
     fn is_leased(&self) -> bool {
-        self.key_state.bucket.view(Tick::from_nanos(0)).slot.mode == AdmissionMode::Leased
+        self.key_state.bucket.view(Tick::ZERO).slot.mode == AdmissionMode::Leased
     }
 
     /// Returns the refusal if `n` tokens cannot be there within `most`, given the callers that wait already.

@@ -200,7 +200,7 @@ impl Limiter {
     }
 
     fn kind(&self) -> Kind {
-        self.key_state.bucket.view(Tick::from_nanos(0)).slot.kind
+        self.key_state.bucket.view(Tick::ZERO).slot.kind
     }
 
     /// Returns true if this is a limiter of permits. The kind of a leased limit is known with its budget.

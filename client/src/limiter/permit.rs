@@ -109,12 +109,12 @@ impl Permit {
         self.decided_at
     }
 
-    /// Returns the end of the permit on the client's clock; the permit is valid strictly before it. The
-    /// maximum tick if it has no end.
+    /// Returns the end of the permit on the client's clock; the permit is valid strictly before it.
+    /// [`Tick::NEVER`] if it has no end.
     #[must_use]
     pub const fn until(&self) -> Tick {
         match &self.place {
-            Place::Here { slot: None, .. } | Place::Nowhere => Tick::from_nanos(u64::MAX),
+            Place::Here { slot: None, .. } | Place::Nowhere => Tick::NEVER,
             Place::Here {
                 slot: Some(slot), ..
             } => slot.until,

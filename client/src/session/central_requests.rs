@@ -83,7 +83,7 @@ impl CentralRequests {
 
     /// Repeats all requests on the next link at once.
     pub(super) const fn repeat(&mut self) {
-        self.repeat_at = Tick::from_nanos(0);
+        self.repeat_at = Tick::ZERO;
     }
 
     pub(super) fn owe(&mut self, release: Release) {

@@ -151,7 +151,7 @@ impl Session {
         if now < self.central_requests.repeat_at || self.link().is_none() {
             return;
         }
-        let at_once = self.central_requests.repeat_at == Tick::from_nanos(0);
+        let at_once = self.central_requests.repeat_at == Tick::ZERO;
         let after = if at_once {
             Span::ZERO
         } else {

@@ -130,7 +130,7 @@ impl Keys {
         let pending: Vec<Key> = pending.map(|(key, _)| key.clone()).collect();
         for key in pending {
             self.settle(&key);
-            self.ask_at(&key, Tick::from_nanos(0));
+            self.ask_at(&key, Tick::ZERO);
         }
     }
 

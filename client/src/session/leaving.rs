@@ -43,7 +43,7 @@ impl Session {
 
     /// Hands everything back. The node's answer completes it, or `wait` passes.
     pub(super) fn leave(&mut self, now: Tick, wait: Span, reply: Option<oneshot::Sender<bool>>) {
-        self.shared.set_lease(Tick::from_nanos(0));
+        self.shared.set_lease(Tick::ZERO);
         self.machine.leave(now);
         self.ask_no_more();
         let until = now.after(wait);

@@ -196,7 +196,7 @@ impl Session {
             self.selection.set_times(Times::of(opened.report_every));
         }
         if self.machine.edge() != Some(edge) {
-            self.shared.set_lease(Tick::from_nanos(0));
+            self.shared.set_lease(Tick::ZERO);
             self.machine.open(edge, now);
             self.keys.begin(now);
             self.ask_no_more();

@@ -99,7 +99,7 @@ impl ReportPace {
     /// Returns the time before which no report is sent on a link.
     pub(super) fn due(&self, link: Option<u64>) -> Tick {
         let last = self.last.filter(|last| Some(last.link) == link);
-        last.map_or(Tick::default(), |last| last.until)
+        last.map_or(Tick::ZERO, |last| last.until)
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
 
     const LONG: usize = ReportPace::LONG;
     const LINK: Option<u64> = Some(7);
-    const FREE: Tick = Tick::from_nanos(0);
+    const FREE: Tick = Tick::ZERO;
 
     fn at(millis: u64) -> Tick {
         Tick::from_nanos(1_000_000 * millis)

@@ -53,6 +53,13 @@ async fn a_spent_slow_rate_tells_when_it_makes_a_token() {
             );
             let info = decision.info.expect("a state");
             assert_eq!((info.limit, info.remaining), (1, 0));
+            // Burst and rate are those of one token: it is full again when it has one.
+            assert_eq!(info.window, Some(secs));
+            let reset = info.reset.expect("time fills it");
+            assert!(
+                reset + since + to >= from && reset <= from,
+                "{reset:?} {since:?}"
+            );
         })
         .await;
         assert!(taken.is_some());

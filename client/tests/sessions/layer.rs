@@ -220,6 +220,7 @@ async fn a_layer_holds_leased_permits_until_the_response_has_been_sent() {
         }
         let refused = ask().await;
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(header(&refused, "retry-after"), Some("1"));
         drop(answers);
         assert_eq!(ask().await.status(), StatusCode::OK);
     }

@@ -193,6 +193,10 @@ fn requests_have_keys() {
         key::all((key::text("tenant"), key::header("none")))(&head),
         None,
     );
+    let or = |first, second| key::or(key::header(first), key::header(second))(&head);
+    said(or("x-tenant", "twice"), Some("a%2Fb%20%2A%25"));
+    said(or("none", "twice"), Some("1,2"));
+    said(or("none", "empty"), None);
     let user = key::user_or_ip("x-tenant", key::peer, Proxies::none());
     check_key(user(&head), Some("user/a%2Fb%20%2A%25"));
     let user = key::user_or_ip("none", key::peer, Proxies::none());
@@ -254,4 +258,70 @@ fn all_spellings_of_a_path_are_one_key() {
     let route = key::route(|parts| Some(parts.uri.path()));
     let head = parts(Request::builder().uri("/users/{id}/files/{*rest}"));
     assert_eq!(route(&head).as_deref(), Some("users/{id}/files/{%2Arest}"));
+}
+
+/// Returns a percent-encoding of a byte, with digits of both cases.
+fn encoded(byte: u8, upper: bool) -> String {
+    match upper {
+        true => format!("%{byte:02X}"),
+        false => format!("%{byte:02x}"),
+    }
+}
+
+/// A byte of a segment, whether it is encoded where that is not necessary, and the case of the digits.
+type Spelled = (u8, bool, bool);
+
+/// Writes a segment. Bytes that a path cannot contain are always encoded.
+fn spelled(segment: &[Spelled]) -> String {
+    let byte = |&(byte, escaped, upper): &Spelled| {
+        let plain = byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte);
+        match plain && !escaped {
+            true => char::from(byte).to_string(),
+            false => encoded(byte, upper),
+        }
+    };
+    segment.iter().map(byte).collect()
+}
+
+/// Segments that change nothing.
+fn nothing() -> impl Strategy<Value = String> {
+    let dot = |upper: bool| prop_oneof![Just(".".to_owned()), Just(encoded(b'.', upper))];
+    let one = prop_oneof![dot(false), dot(true)];
+    let two = (one.clone(), one.clone()).prop_map(|(first, second)| first + &second);
+    prop_oneof![
+        Just("/".to_owned()),
+        one.prop_map(|dot| format!("/{dot}")),
+        ("[a-z%]{1,3}", two).prop_map(|(name, up)| format!("/{name}/{up}")),
+    ]
+}
+
+fn segment() -> impl Strategy<Value = Vec<Spelled>> {
+    let byte = prop_oneof![
+        any::<u8>(),
+        proptest::char::range('a', 'z').prop_map(|of| of as u8)
+    ];
+    let spelled = (byte, any::<bool>(), any::<bool>());
+    let segment = prop::collection::vec(spelled, 1..6);
+    segment.prop_filter("a segment that is resolved", |segment| {
+        !segment.iter().all(|spelled| spelled.0 == b'.')
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_encoding_and_no_detour_changes_the_key_of_a_path(
+        segments in prop::collection::vec((segment(), prop::collection::vec(nothing(), 0..3)), 1..5),
+        last in prop::collection::vec(nothing(), 0..3),
+    ) {
+        let of = |path: &str| key::path()(&parts(Request::builder().uri(path)));
+        let (mut plainest, mut varied) = (String::new(), String::new());
+        for (segment, before) in &segments {
+            let plain: Vec<Spelled> = segment.iter().map(|of| (of.0, false, true)).collect();
+            plainest += &format!("/{}", spelled(&plain));
+            varied += &format!("{}/{}", before.concat(), spelled(segment));
+        }
+        varied += &last.concat();
+        prop_assert_eq!(of(&varied), of(&plainest), "{} and {}", varied, plainest);
+        prop_assert!(of(&plainest).is_some_and(|key| key.split('/').count() == segments.len()));
+    }
 }

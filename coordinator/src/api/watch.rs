@@ -268,7 +268,7 @@ mod tests {
             ..Status::default()
         };
         let snapshot = look(&View {
-            now: Tick::default(),
+            now: Tick::ZERO,
             state: &State::new(),
             leader: &Leader::new(Pace::default()),
             node: None,

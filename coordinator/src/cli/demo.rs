@@ -5,14 +5,13 @@ mod parts;
 
 use super::number::whole;
 use crate::clock::HostClock;
-use crate::demo::verdict::Ruling;
 use crate::demo::{
     self, Afterwards, DemoError, DemoPlan, Device, Fault, Kill, Report, Screen, Via,
 };
 use aliquot_core::budget::grammar;
 use aliquot_core::unit::Span;
 use clap::{Args, ValueEnum};
-use exit::{BUSY, FAILED, INTERRUPTED, NO_RUN, UNKNOWN, complain};
+use exit::{INTERRUPTED, NO_RUN, complain};
 use parts::Part;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -203,12 +202,7 @@ async fn run_all(mut args: DemoArgs, json: bool) -> ExitCode {
         return ExitCode::from(NO_RUN);
     }
     match outcome {
-        Ok(report) => match report.verdict.outcome {
-            Ruling::Pass | Ruling::NotJudged => ExitCode::SUCCESS,
-            Ruling::Fail => ExitCode::from(FAILED),
-            Ruling::Unknown if report.verdict.busy => ExitCode::from(BUSY),
-            Ruling::Unknown => ExitCode::from(UNKNOWN),
-        },
+        Ok(report) => ExitCode::from(exit::of(report.verdict.outcome, report.verdict.busy)),
         Err(error) => {
             complain(&error.to_string());
             let interrupted = matches!(error, DemoError::Interrupted);

@@ -27,7 +27,7 @@ impl Balance {
     pub(super) fn new() -> Self {
         Self {
             rebalancer: Rebalancer::new(Incarnation::default()),
-            rebalanced: Tick::default(),
+            rebalanced: Tick::ZERO,
         }
     }
 

@@ -269,7 +269,7 @@ mod tests {
         };
         let (outbox, _outgoing) = Outbox::new();
         let remote = Remote::default();
-        registry.open(caller, outbox, remote, Labels::new(), Tick::default());
+        registry.open(caller, outbox, remote, Labels::new(), Tick::ZERO);
         let state = State::new();
         let keys = (0..2 * KEYS_A_TURN + 1).map(key).collect();
         let sent = names.names(caller, keys, &mut registry, &state, &mut counts);
@@ -292,7 +292,7 @@ mod tests {
         };
         let (outbox, _outgoing) = Outbox::new();
         let remote = Remote::default();
-        registry.open(caller, outbox, remote, Labels::new(), Tick::default());
+        registry.open(caller, outbox, remote, Labels::new(), Tick::ZERO);
         let draft = BudgetDraft {
             key: "k/*".to_owned(),
             rate: Some("1/s".into()),

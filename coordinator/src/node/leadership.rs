@@ -42,7 +42,7 @@ impl Leadership {
         Self {
             machine: Leader::new(pace).in_zones(&Iana),
             leads: None,
-            elected: Tick::default(),
+            elected: Tick::ZERO,
             warm: false,
             traffic: Traffic::default(),
         }

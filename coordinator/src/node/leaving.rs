@@ -54,7 +54,7 @@ mod tests {
         let mut node = Node::new(incarnation, state.drift());
         let mut leaving = Leaving::default();
         leaving.begin();
-        node.leave(Tick::default());
+        node.leave(Tick::ZERO);
         let (reply, mut left) = oneshot::channel();
         leaving.wait(reply);
         leaving.resolve(Some(&node));

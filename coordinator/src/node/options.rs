@@ -74,7 +74,7 @@ pub(super) mod tests {
 
     impl Clock for Still {
         fn now(&self) -> Tick {
-            Tick::default()
+            Tick::ZERO
         }
 
         fn wall_ms(&self) -> i64 {

@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn few_reports_are_handled_at_once_and_many_together() {
-        let mut coalescer = ReportCoalescer::new(Tick::default());
-        let (now, wait) = waits(&mut coalescer, Tick::default(), Span::from_millis(2), 20);
+        let mut coalescer = ReportCoalescer::new(Tick::ZERO);
+        let (now, wait) = waits(&mut coalescer, Tick::ZERO, Span::from_millis(2), 20);
         assert_eq!(wait, Span::ZERO);
         let (now, wait) = waits(&mut coalescer, now, Span::from_nanos(200_000), 20);
         assert_eq!(wait, Span::from_nanos(800_000));
@@ -93,9 +93,9 @@ mod tests {
 
     #[test]
     fn long_reports_do_not_wait() {
-        let mut coalescer = ReportCoalescer::new(Tick::default());
+        let mut coalescer = ReportCoalescer::new(Tick::ZERO);
         let often = Span::from_nanos(200_000);
-        let (now, wait) = waits(&mut coalescer, Tick::default(), often, 1_000);
+        let (now, wait) = waits(&mut coalescer, Tick::ZERO, often, 1_000);
         assert_eq!(wait, Span::ZERO);
         let (_, wait) = waits(&mut coalescer, now, often, ReportCoalescer::LONG - 1);
         assert_eq!(wait, Span::from_nanos(800_000));

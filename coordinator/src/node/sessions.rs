@@ -42,7 +42,7 @@ impl Sessions {
             balance: Balance::new(),
             members: MemberAddresses::default(),
             coalescer: ReportCoalescer::new(now),
-            swept: Tick::default(),
+            swept: Tick::ZERO,
         }
     }
 
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_node_that_has_not_joined_or_leaves_opens_no_session() {
-        let mut sessions = Sessions::new(10, Tick::default());
+        let mut sessions = Sessions::new(10, Tick::ZERO);
         let (reply, refused) = open(&mut sessions, None, false, None);
         assert!(matches!(reply, Err(StreamEnd::NotServing { .. })) && refused == 1);
         let mut node = Node::new(Incarnation::new(1), Drift::default());
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_session_that_wants_the_members_is_told_them_now_and_when_they_change() {
-        let mut sessions = Sessions::new(10, Tick::default());
+        let mut sessions = Sessions::new(10, Tick::ZERO);
         let mut node = Node::new(Incarnation::new(1), Drift::default());
         let (state, mut context) = (State::new(), context());
         let own = context.options.node.get();
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_leaving_node_still_resumes_the_sessions_that_it_has() {
-        let mut sessions = Sessions::new(10, Tick::default());
+        let mut sessions = Sessions::new(10, Tick::ZERO);
         let mut node = Node::new(Incarnation::new(1), Drift::default());
         let (opened, _) = open(&mut sessions, Some(&mut node), false, None);
         let edge = opened.unwrap().edge;

@@ -167,7 +167,7 @@ mod tests {
     }
 
     fn at(ms: u64) -> Tick {
-        Tick::default().after(Span::from_millis(ms))
+        Tick::ZERO.after(Span::from_millis(ms))
     }
 
     #[test]

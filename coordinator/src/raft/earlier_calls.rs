@@ -31,7 +31,7 @@ impl EarlierCalls {
         Self {
             start: HostInstant::now(),
             known: Mutex::new(Known {
-                calls: AcknowledgedTerms::new(Tick::from_nanos(0)),
+                calls: AcknowledgedTerms::new(Tick::ZERO),
                 answers: EarlierTerms::default(),
             }),
         }

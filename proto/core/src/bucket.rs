@@ -54,7 +54,7 @@ use crate::unit::{Rate, Tick, Tokens};
 ///
 /// let token = Tokens::from_grains(1);
 /// let share = Share { rate: Rate::from_grains(10), burst: token, tokens: token };
-/// let start = Tick::from_nanos(0);
+/// let start = Tick::ZERO;
 /// let mut bucket = Bucket::new(share, start);
 ///
 /// assert_eq!(bucket.try_acquire_at(token, start), Ok(()));
@@ -120,7 +120,7 @@ impl Bucket {
     pub fn unlimited() -> Self {
         Self {
             limit: Limit::Unlimited,
-            ..Self::new(Share::EMPTY, Tick::from_nanos(0))
+            ..Self::new(Share::EMPTY, Tick::ZERO)
         }
     }
 

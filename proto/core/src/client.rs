@@ -209,7 +209,7 @@ impl<D: Decider> Client<D> {
         if planted::is(Bug::ForkKeepsEdge) {
             return;
         }
-        let now = Tick::from_nanos(0);
+        let now = Tick::ZERO;
         let allotments = core::mem::take(&mut self.allotments);
         *self = Self::new(self.drift);
         for (budget, mut allotment) in allotments {

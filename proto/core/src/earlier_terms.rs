@@ -36,7 +36,7 @@ impl AcknowledgedTerms {
     #[must_use]
     pub fn new(now: Tick) -> Self {
         let start = match planted::is(Bug::RestartForgetsCalls) {
-            true => Tick::from_nanos(0),
+            true => Tick::ZERO,
             false => now,
         };
         Self {

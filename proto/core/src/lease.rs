@@ -156,7 +156,7 @@ impl ChildLease {
     pub const fn new() -> Self {
         Self {
             state: LeaseState::None,
-            until: Tick::from_nanos(0),
+            until: Tick::ZERO,
             inherited: None,
             last: Seq::new(0),
             sent: VecDeque::new(),
@@ -275,7 +275,7 @@ impl ChildLease {
         self.sent.clear();
         // Not earlier: what was used is compared with what the bucket made until the end of the lease.
         let end = if planted::is(Bug::JumpEndsAtZero) {
-            Tick::from_nanos(0)
+            Tick::ZERO
         } else {
             now
         };

@@ -199,7 +199,7 @@ impl Node {
             notify_cursor: Incarnation::default(),
             report_urgent: false,
             spent: BTreeSet::new(),
-            summed: Tick::from_nanos(0),
+            summed: Tick::ZERO,
             left: None,
             memory: Memory::default(),
         }

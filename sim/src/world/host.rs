@@ -98,13 +98,13 @@ impl Coordinator {
             reports: BTreeMap::new(),
             wanted: BTreeSet::new(),
             heard: BTreeMap::new(),
-            reported: Tick::from_nanos(0),
+            reported: Tick::ZERO,
             report_urgent: true,
             balance: Balance::default(),
             departs: false,
-            sent_away: Tick::from_nanos(0),
+            sent_away: Tick::ZERO,
             jumps: None,
-            latest: Tick::from_nanos(0),
+            latest: Tick::ZERO,
             timers: 0,
         }
     }
@@ -215,7 +215,7 @@ impl Service {
         lease: &Lease,
         callers: Callers,
     ) -> Self {
-        let (drift, zero) = (lease.drift, Tick::from_nanos(0));
+        let (drift, zero) = (lease.drift, Tick::ZERO);
         let times = Times::of(Span::from_nanos(lease.client_report_every));
         Self {
             clock,

@@ -131,7 +131,7 @@ impl Log {
             role: Role::Follower,
             hint: None,
             probe: 0,
-            calls: AcknowledgedTerms::new(Tick::from_nanos(0)),
+            calls: AcknowledgedTerms::new(Tick::ZERO),
             earlier: EarlierTerms::default(),
             heard: 0,
             silence_max,

@@ -15,6 +15,7 @@ pub(crate) const LEASE: &[Row] = &[
     (Bug::ShortGrantWins, "late-and-twice", "disjointness"),
     (Bug::JumpEndsSessions, "clock-strobe", "disjointness"),
     (Bug::LeaseUnchecked, "swarm", "disjointness"),
+    (Bug::JumpEndsAtZero, "network-clock-steps", ""),
     (Bug::LeaseUnreadByBucket, "network-clocks", ""),
     (Bug::BarrierUnasked, "network-partition", ""),
 ];

@@ -36,6 +36,21 @@ const BANNED: &[(&str, Scope, &str)] = &[
         Scope::OrdinaryTests,
         "a test that sends signals is a live one",
     ),
+    (
+        "Tick : : from_nanos ( 0 )",
+        Scope::Libraries,
+        "an instant that was not read has a name: `Tick::ZERO`",
+    ),
+    (
+        "Tick : : default",
+        Scope::Libraries,
+        "an instant that was not read has a name: `Tick::ZERO`",
+    ),
+    (
+        "Tick : : from_nanos ( u64 : : MAX )",
+        Scope::Libraries,
+        "an instant that was not read has a name: `Tick::NEVER`",
+    ),
     ("print !", Scope::Libraries, "libraries do not print"),
     ("println !", Scope::Libraries, "libraries do not print"),
     ("eprint !", Scope::Libraries, "libraries do not print"),
@@ -250,6 +265,20 @@ mod tests {
         ] {
             check(path, text, "", &[]);
         }
+    }
+
+    #[test]
+    fn instants_that_were_not_read_have_names() {
+        let text =
+            "fn f() { g(Tick::from_nanos(0), Tick::default(), unit::Tick::from_nanos(u64::MAX)) }";
+        let all = [
+            "`Tick::from_nanos(0)`",
+            "`Tick::default`",
+            "`Tick::from_nanos(u64::MAX)`",
+        ];
+        check("client/src/a.rs", text, "", &all);
+        check("client/tests/a.rs", text, "", &[]);
+        check("client/src/a.rs", "fn f() { Tick::from_nanos(1) }", "", &[]);
     }
 
     #[test]

@@ -62,7 +62,7 @@ async fn a_fleet_keeps_what_it_had_when_two_of_three_nodes_die() {
     let with_none = per_second(&record, three, three_end);
     println!("{with_all}/s with all nodes, {with_one}/s with one, {with_none}/s with none");
     // While its own lease ran, the node that is left divided its third among all, and clients that came to it kept
-    // more than that: its own clients' shares are less than before, by a quarter of the whole at most.
+    // more than that: at most its third is unused (section 7 of `docs/invariants.md`).
     assert!(with_one >= RATE * 2 / 3, "{with_one}/s of {RATE}/s");
     assert!(
         with_one * 10 >= with_none * 9,

@@ -54,7 +54,7 @@ impl Part {
 
     fn with(handle: Handle, clock: ManualClock) -> Self {
         let key_state = Arc::new(KeyState::new("a"));
-        handle.shared.set_lease(Tick::from_nanos(u64::MAX));
+        handle.shared.set_lease(Tick::NEVER);
         Self {
             decider: BucketDecider::new(Arc::clone(&key_state)),
             limiter: Limiter::new(key_state, handle),

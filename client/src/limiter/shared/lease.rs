@@ -63,12 +63,12 @@ mod tests {
             now,
             now.after(Span::from_nanos(HostClock::LATE / 2)),
             Tick::from_nanos(1),
-            Tick::from_nanos(0),
+            Tick::ZERO,
         ] {
             lease.set(until);
             assert!(lease.may_be_over(), "{until:?}");
         }
-        lease.set(Tick::from_nanos(u64::MAX));
+        lease.set(Tick::NEVER);
         lease.align();
         assert!(!lease.may_be_over());
     }

@@ -366,7 +366,7 @@ impl<B> Debounce<B> {
     /// Returns the latest tick seen.
     fn latest(&self) -> Tick {
         let latest = |flurry: Flurry| flurry.fired.map_or(flurry.last, |at| at.max(flurry.last));
-        self.flurry.map_or(Tick::from_nanos(0), latest)
+        self.flurry.map_or(Tick::ZERO, latest)
     }
 
     /// Returns the end of the flurry if no more values come.

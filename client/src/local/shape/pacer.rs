@@ -514,7 +514,7 @@ impl Place<'_> {
     fn at(&self) -> Tick {
         let line = self.pacer.line();
         let turn = line.turns.get(&self.number);
-        turn.map_or(Tick::from_nanos(0), |turn| turn.at)
+        turn.map_or(Tick::ZERO, |turn| turn.at)
     }
 
     /// Uses the turn up, and wakes the next caller in line, whose turn may have become an earlier one.

@@ -90,7 +90,7 @@ impl Process {
         decider.admit_by(Right::Leased, PeriodId::new(0), now);
         let handle = Handle::with(Source::Other(Arc::new(clock)), ClockPolicy::Exact);
         let shared = Arc::clone(&handle.shared);
-        shared.set_lease(Tick::from_nanos(u64::MAX));
+        shared.set_lease(Tick::NEVER);
         let limiter = Limiter::new(Arc::clone(&key_state), handle);
         Self {
             log: SlidingLog::over(&limiter, WHOLE, SECOND).expect("a log"),
@@ -139,7 +139,7 @@ impl Process {
     fn come_back(&mut self, ms: u64) {
         self.lapsed = false;
         self.decider.replace(Share::EMPTY, self.at(ms));
-        self.shared.set_lease(Tick::from_nanos(u64::MAX));
+        self.shared.set_lease(Tick::NEVER);
     }
 }
 

@@ -90,3 +90,22 @@ fn the_parts_of_a_run_are_parsed_as_it_writes_them() {
         ("node-1".to_owned(), "127.0.0.1:8".parse().unwrap())
     );
 }
+
+/// The numbers are those of the help text and of scripts that call the demo.
+#[test]
+fn each_verdict_has_its_exit_code() {
+    use crate::demo::verdict::Ruling;
+    let rows = [
+        (Ruling::Pass, false, 0),
+        (Ruling::Pass, true, 0),
+        (Ruling::NotJudged, false, 0),
+        (Ruling::Fail, false, 1),
+        (Ruling::Fail, true, 1),
+        (Ruling::Unknown, false, 3),
+        (Ruling::Unknown, true, 4),
+    ];
+    for (outcome, busy, code) in rows {
+        assert_eq!(exit::of(outcome, busy), code, "{outcome:?}, busy: {busy}");
+    }
+    assert_eq!((NO_RUN, INTERRUPTED), (2, 130));
+}

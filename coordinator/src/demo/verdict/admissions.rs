@@ -169,14 +169,14 @@ mod tests {
     /// Returns admissions with the given number in each second, evenly spread.
     fn even(seconds: &[u64]) -> Admissions {
         let each = seconds.iter().enumerate().flat_map(|(second, count)| {
-            let start = Tick::from_nanos(0).after(SECOND.times_or_max(second as u64));
+            let start = Tick::ZERO.after(SECOND.times_or_max(second as u64));
             (0..*count).map(move |n| (start.after(Span::from_nanos(n * 1_000_000_000 / count)), 1))
         });
         Admissions::new(each)
     }
 
     fn run(end: u64, killed: Option<u64>) -> Timeline {
-        let at = |secs| Tick::from_nanos(0).after(SECOND.times_or_max(secs));
+        let at = |secs| Tick::ZERO.after(SECOND.times_or_max(secs));
         Timeline {
             start: at(0),
             end: at(end),

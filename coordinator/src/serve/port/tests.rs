@@ -2,7 +2,11 @@
 
 use super::*;
 use crate::api::connections::PortLimits;
+use rcgen::{CertificateParams, KeyPair};
+use rustls_pki_types::PrivateKeyDer;
 use tokio::time::Instant;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
 
 /// A port that answers every request of HTTP.
 struct Bed {
@@ -13,6 +17,10 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
+        Self::with(None)
+    }
+
+    fn with(tls: Option<TlsAcceptor>) -> Self {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let address = listener.local_addr().unwrap();
         let limits = PortLimits {
@@ -22,7 +30,7 @@ impl Bed {
         let connections = Connections::new(Port::Clients, limits);
         let service = tower::service_fn(|_| async { Ok(Response::new("ok".to_owned())) });
         let (stop, stopping) = watch::channel(false);
-        let protocol = Protocol::Http { tls: None };
+        let protocol = Protocol::Http { tls };
         tokio::spawn(serve(
             listener,
             connections.clone(),
@@ -45,6 +53,20 @@ impl Bed {
     }
 }
 
+/// Returns an acceptor with a certificate of its own.
+fn acceptor() -> TlsAcceptor {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let cert = params.self_signed(&key).unwrap().der().clone();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert], key);
+    Arc::new(config.unwrap()).into()
+}
+
 /// Reads until the port closes the connection. Returns what it sent.
 async fn read_to_end(mut stream: TcpStream) -> String {
     let mut answer = Vec::new();
@@ -61,18 +83,34 @@ async fn a_connection_without_a_whole_request_ends_after_ten_seconds() {
         b"GET / HTTP/1.1\r\nHost: a\r\n",
         b"PRI * HTTP/2.0\r\n",
     ] {
-        let bed = Bed::new();
-        let begun = Instant::now();
-        let stream = bed.connect(begin).await;
-        assert_eq!(read_to_end(stream).await, "", "{}", begin.escape_ascii());
-        let took = begun.elapsed();
-        let second = Duration::from_secs(1);
-        assert!(
-            took >= FIRST_REQUEST && took < FIRST_REQUEST + second,
-            "{took:?}"
-        );
-        assert_eq!(bed.connections.refused(Cause::NoRequest), 1);
+        ends_in_time(&Bed::new(), begin).await;
     }
+}
+
+/// Handshakes count, too.
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_whole_handshake_ends_after_ten_seconds() {
+    // Nothing, the first byte, and the beginning of a record of 512 bytes with a `ClientHello`.
+    let hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+    for begin in [&b""[..], &hello[..1], hello] {
+        ends_in_time(&Bed::with(Some(acceptor())), begin).await;
+    }
+}
+
+/// Asserts that a connection which sends no more than this is ended for that, without an answer.
+async fn ends_in_time(bed: &Bed, begin: &[u8]) {
+    let begun = Instant::now();
+    let stream = bed.connect(begin).await;
+    let begin = begin.escape_ascii();
+    let answer = tokio::time::timeout(Duration::from_secs(3_600), read_to_end(stream)).await;
+    assert_eq!(answer.as_deref(), Ok(""), "{begin}");
+    let took = begun.elapsed();
+    let second = Duration::from_secs(1);
+    assert!(
+        took >= FIRST_REQUEST && took < FIRST_REQUEST + second,
+        "{begin}: {took:?}"
+    );
+    assert_eq!(bed.connections.refused(Cause::NoRequest), 1);
 }
 
 #[tokio::test(start_paused = true)]

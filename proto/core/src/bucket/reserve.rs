@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn only_the_last_reservation_is_undone_as_if_it_had_never_been() {
-        let now = Tick::from_nanos(0);
+        let now = Tick::ZERO;
         let grains = Tokens::from_grains;
         let empty = Share {
             rate: Rate::from_grains(10),

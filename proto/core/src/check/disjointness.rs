@@ -28,7 +28,7 @@ impl<K: Ord> Disjointness<K> {
     pub fn new(drift: Drift) -> Self {
         Self {
             drift,
-            at: Tick::from_nanos(0),
+            at: Tick::ZERO,
             closed: BTreeMap::new(),
             findings: Findings::NONE,
         }

@@ -29,7 +29,7 @@ use crate::unit::{Drift, Tick, Tokens};
 ///
 /// let limit = Limit::new(Rate::from_grains(10), Tokens::from_grains(5));
 /// let mut envelope = Envelope::new(limit, Drift::default());
-/// envelope.admit(Tick::from_nanos(0), Tokens::from_grains(5));
+/// envelope.admit(Tick::ZERO, Tokens::from_grains(5));
 /// envelope.admit(Tick::from_nanos(100_000_000), Tokens::from_grains(1));
 /// assert!(envelope.verdict().is_pass());
 /// assert_eq!(envelope.report().slack, 0);
@@ -47,7 +47,7 @@ impl Envelope {
     #[must_use]
     pub fn new(limit: Limit, drift: Drift) -> Self {
         Self {
-            bucket: Replay::full(Tick::from_nanos(0), limit, drift),
+            bucket: Replay::full(Tick::ZERO, limit, drift),
             tally: Tally::new(limit.burst),
         }
     }

@@ -64,7 +64,7 @@ impl Limits {
     /// Returns a limit that was always in force.
     #[must_use]
     pub const fn constant(limit: Limit) -> Self {
-        Self::new(Tick::from_nanos(0), limit, Span::ZERO)
+        Self::new(Tick::ZERO, limit, Span::ZERO)
     }
 
     /// Returns the instant of the last change.
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_lowered_limit_binds_one_lag_later_and_a_raise_at_once() {
         let limit = |burst| Limit::new(Rate::ZERO, Tokens::from_grains(burst));
-        let mut limits = Limits::new(Tick::from_nanos(0), limit(9), Span::from_nanos(10));
+        let mut limits = Limits::new(Tick::ZERO, limit(9), Span::from_nanos(10));
         limits.change(Tick::from_nanos(100), limit(5));
         limits.change(Tick::from_nanos(105), limit(7));
         for (now, burst) in [(100, 9), (110, 9), (111, 7), (500, 7)] {

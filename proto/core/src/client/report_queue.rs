@@ -131,7 +131,7 @@ impl ReportQueue {
     fn active_since(&self, touched: &BTreeSet<BudgetId>, since: Tick) -> Vec<(BudgetId, Tick)> {
         let look = |&budget: &BudgetId| match touched.contains(&budget) {
             true => (budget, since),
-            false => (budget, Tick::from_nanos(0)),
+            false => (budget, Tick::ZERO),
         };
         self.active.iter().map(look).collect()
     }

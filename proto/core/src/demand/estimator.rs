@@ -308,7 +308,7 @@ mod tests {
     const TICK: Span = Span::from_millis(100);
 
     fn at(millis: u64) -> Tick {
-        Tick::default().after(Span::from_millis(millis))
+        Tick::ZERO.after(Span::from_millis(millis))
     }
 
     fn wanted(admitted: u64, denied: u64, waiting: u64) -> Observed {

@@ -245,14 +245,14 @@ mod tests {
             least: 1,
             waiting: 0,
         };
-        assert!(mode.look(1, one, Tick::default()));
+        assert!(mode.look(1, one, Tick::ZERO));
         let room = Room {
             rate: 0,
             burst: 5 - central,
             tokens: 0,
             central,
         };
-        !mode.look(room.permits(), one, Tick::default())
+        !mode.look(room.permits(), one, Tick::ZERO)
     }
 
     #[test]

@@ -87,7 +87,7 @@ mod tests {
                 parent: name(1_000),
                 child,
             };
-            children.add(child, || Child::new(edge, Tick::from_nanos(0)));
+            children.add(child, || Child::new(edge, Tick::ZERO));
         }
         children
     }

@@ -259,7 +259,7 @@ mod tests {
 
     impl Shop {
         fn new() -> Self {
-            let now = Tick::from_nanos(0);
+            let now = Tick::ZERO;
             let share = Share {
                 rate: Rate::from_grains(20),
                 burst: Tokens::from_grains(10),

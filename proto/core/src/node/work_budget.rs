@@ -31,7 +31,7 @@ impl WorkBudget {
             each,
             most,
             spent: 0,
-            since: Tick::from_nanos(0),
+            since: Tick::ZERO,
         }
     }
 

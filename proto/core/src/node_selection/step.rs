@@ -54,14 +54,14 @@ impl<L: Connection> NodeSelection<L> {
         match (self.doubted, held.until) {
             (Some(then), Some(until)) if until > then => self.doubted = None,
             // Any later lease is a new one.
-            (Some(_), None) => self.doubted = Some(Tick::from_nanos(0)),
+            (Some(_), None) => self.doubted = Some(Tick::ZERO),
             _ => {}
         }
         if self.doubted.is_none() && now.since(self.heard) > self.times.silence {
             if planted::is(Bug::SilenceIsDeath) {
                 return self.leave_unleased().map(Step::Left);
             }
-            self.doubted = Some(held.until.unwrap_or(Tick::from_nanos(0)));
+            self.doubted = Some(held.until.unwrap_or(Tick::ZERO));
             self.keep();
             return Some(Step::Doubted);
         }

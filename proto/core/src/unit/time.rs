@@ -136,6 +136,12 @@ impl fmt::Display for Span {
 pub struct Tick(u64);
 
 impl Tick {
+    /// The clock's zero. No reading is earlier: what ends then is over, and what was done then was never done.
+    pub const ZERO: Self = Self(0);
+
+    /// The last instant. No reading reaches it: what ends then never ends.
+    pub const NEVER: Self = Self(u64::MAX);
+
     /// Returns the instant `nanos` nanoseconds after the clock's zero.
     #[must_use]
     #[inline]

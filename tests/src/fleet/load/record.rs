@@ -123,7 +123,7 @@ impl Record {
             let rate = scale.rate(every).expect("a rate in the scale");
             Limit::new(rate, scale.tokens(burst).expect("a burst in the scale"))
         };
-        let limits = Limits::new(Tick::from_nanos(0), limit(from), lag);
+        let limits = Limits::new(Tick::ZERO, limit(from), lag);
         let mut envelope = LaggedEnvelope::new(limits, Drift::default());
         let token = scale.tokens(1).expect("one token is in every scale");
         let mut changed = false;

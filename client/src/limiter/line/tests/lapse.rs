@@ -8,9 +8,6 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-const NEVER: Tick = Tick::from_nanos(0);
-const ALWAYS: Tick = Tick::from_nanos(u64::MAX);
-
 impl Part {
     fn lease(&mut self, until: Tick, right: Right) {
         let now = self.clock.now();
@@ -49,7 +46,7 @@ fn waiting_continues_when_the_session_changes_nodes() {
     // By now they have waited for longer than for a share, because time makes their tokens.
     part.advance(2_000);
     assert!(first.as_mut().now_or_never().is_none());
-    part.lease(NEVER, Right::Never);
+    part.lease(Tick::ZERO, Right::Never);
     assert!(first.as_mut().now_or_never().is_none());
     let mut third = pin!(limiter.acquire(3));
     assert!(third.as_mut().now_or_never().is_none());
@@ -60,7 +57,7 @@ fn waiting_continues_when_the_session_changes_nodes() {
     part.decider.replace(Share::EMPTY, now);
     part.decider.admit_by(Right::Leased, PeriodId::new(0), now);
     assert!(first.as_mut().now_or_never().is_none());
-    assert!(part.limiter.handle.shared.set_lease(ALWAYS));
+    assert!(part.limiter.handle.shared.set_lease(Tick::NEVER));
     part.decider.leased();
     assert!(first.as_mut().now_or_never().is_none());
     part.advance(50);
@@ -75,17 +72,17 @@ fn waiting_continues_when_the_session_changes_nodes() {
 #[test]
 fn a_lease_that_comes_after_its_share_wakes_the_waiting() {
     let mut part = Part::of(1, 10);
-    part.lease(NEVER, Right::Never);
+    part.lease(Tick::ZERO, Right::Never);
     let limiter = part.limiter.clone();
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);
     let mut waits = pin!(limiter.acquire(1));
     assert!(waits.as_mut().poll(&mut cx).is_pending());
-    part.lease(NEVER, Right::Leased);
+    part.lease(Tick::ZERO, Right::Leased);
     assert!(waits.as_mut().poll(&mut cx).is_pending());
     woken.0.store(false, Ordering::Release);
-    part.limiter.handle.shared.set_lease(ALWAYS);
+    part.limiter.handle.shared.set_lease(Tick::NEVER);
     part.decider.leased();
     assert!(woken.0.load(Ordering::Acquire));
     assert!(matches!(waits.as_mut().poll(&mut cx), Poll::Ready(Ok(_))));
@@ -99,7 +96,7 @@ fn no_line_outlives_a_lease_for_more_than_a_second_and_none_begins_after_that() 
     assert!(first.as_mut().now_or_never().is_none());
     assert!(second.as_mut().now_or_never().is_none());
     part.advance(100);
-    part.lease(NEVER, Right::Never);
+    part.lease(Tick::ZERO, Right::Never);
     assert!(first.as_mut().now_or_never().is_none());
     part.advance(999);
     assert!(first.as_mut().now_or_never().is_none());

@@ -176,9 +176,8 @@ fn a_limit_of_which_nothing_is_held_is_told_with_nothing_left() {
     assert_eq!(refused.info, Some(info));
 }
 
-/// One permit is held here, of a budget of five.
-#[test]
-fn a_wait_for_a_leased_permit_is_counted() {
+/// Returns a part with one permit, of a budget of five.
+fn one_permit() -> Part {
     let draft = BudgetDraft {
         key: "a".into(),
         concurrency: Some("5".into()),
@@ -190,6 +189,12 @@ fn a_wait_for_a_leased_permit_is_counted() {
     part.decider.agree(&terms, Span::from_secs(60), now);
     part.decider.admit_by(Right::Leased, PeriodId::new(0), now);
     part.decider.gain(Tokens::from_grains(1), now);
+    part
+}
+
+#[test]
+fn a_wait_for_a_leased_permit_is_counted() {
+    let part = one_permit();
     let watch = crate::observe::watch::Watch::new();
     let limiter = watch.limiter("jobs", part.limiter.clone());
     let held = limiter.try_permit().expect("one is held here");
@@ -204,4 +209,28 @@ fn a_wait_for_a_leased_permit_is_counted() {
         (waits.count(), waits.total),
         (1, Duration::from_millis(300))
     );
+}
+
+#[test]
+fn a_leased_permit_that_is_waited_for_is_not_taken_by_a_later_caller() {
+    let part = one_permit();
+    let limiter = &part.limiter;
+    let held = limiter.try_permit().expect("one is held here");
+    let mut waits = pin!(limiter.permit());
+    assert!(waits.as_mut().now_or_never().is_none());
+    drop(held);
+    // It is free, and the waiting caller has not run yet.
+    assert_eq!(limiter.peek().level, 1);
+    for _ in 0..2 {
+        let refused = limiter.try_permit().expect_err("another caller waits");
+        assert_eq!(refused.reason, Reason::Permits);
+        let decision = limiter.decide_permit();
+        assert_eq!(
+            decision.refused().map(|no| no.reason),
+            Some(Reason::Permits)
+        );
+    }
+    let served = waits.as_mut().now_or_never().expect("it is free");
+    drop(served.expect("a permit"));
+    assert!(limiter.try_permit().is_ok(), "no caller waits any more");
 }

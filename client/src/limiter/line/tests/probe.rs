@@ -116,7 +116,7 @@ fn a_caller_that_asks_once_waits_for_the_next_lease() {
         let mut once = pin!(limiter.check(1));
         assert!(once.as_mut().now_or_never().is_none());
         if comes {
-            shared.set_lease(Tick::from_nanos(u64::MAX));
+            shared.set_lease(Tick::NEVER);
             part.decider.leased();
         }
         part.clock.advance(Duration::from_millis(250));

@@ -17,7 +17,7 @@ impl FailureBackoff {
         Self {
             bounds,
             limit: bounds.start as f64,
-            lowered: Tick::from_nanos(0),
+            lowered: Tick::ZERO,
         }
     }
 

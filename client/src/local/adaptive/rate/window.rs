@@ -77,7 +77,7 @@ impl Windows {
         Self {
             least,
             since: now,
-            lowered: Tick::from_nanos(0),
+            lowered: Tick::ZERO,
             before: Begun::default(),
             succeeded: 0,
             served: 0,

@@ -107,7 +107,7 @@ impl Group {
             place,
             owner: self.lines[place].owner.load(Ordering::Acquire),
             debt: self.lines[place].debt.load(Ordering::Acquire),
-            since: Tick::from_nanos(0),
+            since: Tick::ZERO,
         });
         let mut free = victims.filter(|victim| victim.owner & (READY | BUSY) == 0);
         free.next()

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     fn at(millis: u64) -> Tick {
-        Tick::default().after(Span::from_millis(millis))
+        Tick::ZERO.after(Span::from_millis(millis))
     }
 
     #[test]
