@@ -1,6 +1,8 @@
 //! Every call of every service, on each gRPC port of a real node, by every kind of caller.
 
 use super::{Auth, Authority};
+use aliquot_client::Clock;
+use aliquot_client::clock::HostClock;
 use aliquot_coordinator::api::auth::Role;
 use aliquot_coordinator::api::tls::TlsFiles;
 use aliquot_coordinator::config::{Config, Sources};
@@ -457,12 +459,12 @@ fn without_tls_a_token_is_needed_for_the_clients_port_alone() {
     assert_eq!(passed, [false, false, true]);
 }
 
-/// What a caller shows at a port with TLS.
-enum Shown<'a> {
+/// Behaviour of a caller at a port with TLS.
+enum Shown {
     /// These bytes, which are no handshake.
-    Bytes(&'a [u8]),
+    Bytes(&'static str),
     /// This certificate, if any. The second is the authority that it accepts of the node.
-    Certificate(Option<(PathBuf, PathBuf)>, &'a Path),
+    Certificate(Option<(PathBuf, PathBuf)>, PathBuf),
 }
 
 /// Every certificate that a node must refuse, on every port with TLS of a node as it runs. Each failure is counted, and
@@ -492,37 +494,9 @@ fn a_certificate_that_cannot_be_used_is_refused_on_every_port() {
 
 async fn refused_on_every_port(log: PathBuf) {
     const TLS_FAILURES: &str = "aliquot_tls_failures_total";
-    let begun = tokio::time::Instant::now();
+    let begun = HostClock.now();
     let node = Node::start_with("").await;
-    let (ours, other) = (&node.authority, Authority::new());
-    let (ca, other_ca) = (ours.path("ca.pem"), other.path("ca.pem"));
-    let names = &["checkout.example"];
-    let early =
-        |params: &mut CertificateParams| params.not_before = rcgen::date_time_ymd(4_000, 1, 1);
-    let of_server = |params: &mut CertificateParams| {
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    };
-    let garbage = b"\x16\x03\x01\x00\x05garbage that is no greeting";
-    let signed = |certificate| Shown::Certificate(Some(certificate), &ca);
-    let cases = [
-        ("no_certificate", Shown::Certificate(None, &ca)),
-        ("unknown_authority", signed(other.sign(names))),
-        ("expired", signed(ours.sign_until(&["old.example"], 2_020))),
-        ("expired", signed(ours.sign_as(&["early.example"], early))),
-        (
-            "bad_certificate",
-            signed(ours.sign_as(&["server.example"], of_server)),
-        ),
-        (
-            "node_refused",
-            Shown::Certificate(Some(ours.sign(names)), &other_ca),
-        ),
-        (
-            "plaintext",
-            Shown::Bytes(b"GET /v1/budgets HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-        ),
-        ("other", Shown::Bytes(garbage)),
-    ];
+    let other = Authority::new();
     let ports = [
         ("clients", &node.clients),
         ("peers", &node.peers),
@@ -531,17 +505,13 @@ async fn refused_on_every_port(log: PathBuf) {
         ("faces", &node.redis),
     ];
     let mut expect = BTreeMap::new();
-    for (cause, shown) in &cases {
+    for (cause, shown) in unusable(&node.authority, &other) {
         for (port, listen) in ports {
+            let what = format!("{cause} on {port}, {}", listen.address());
             for _ in 0..2 {
-                is_cut(
-                    listen,
-                    shown,
-                    &format!("{cause} on {port}, {}", listen.address()),
-                )
-                .await;
+                is_cut(listen, &shown, &what).await;
                 *expect
-                    .entry((port.to_owned(), (*cause).to_owned()))
+                    .entry((port.to_owned(), cause.to_owned()))
                     .or_default() += 1;
             }
         }
@@ -551,29 +521,63 @@ async fn refused_on_every_port(log: PathBuf) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    if tokio::time::timeout(Duration::from_secs(60), counted)
-        .await
-        .is_err()
-    {
+    let counted = tokio::time::timeout(Duration::from_secs(60), counted).await;
+    if counted.is_err() {
         assert_eq!(node.refusals(TLS_FAILURES).await, expect);
     }
-    let log = std::fs::read_to_string(log).unwrap();
     // A minute that ends meanwhile adds a line.
-    let most = 1 + usize::try_from(begun.elapsed().as_secs() / 60).unwrap();
-    for (port, cause) in expect.keys() {
+    let minutes = HostClock.now().since(begun).nanos() / 60_000_000_000;
+    are_logged(expect.keys(), 1 + minutes as usize, &log);
+}
+
+/// Returns what a node refuses, with the cause.
+fn unusable(ours: &Authority, other: &Authority) -> Vec<(&'static str, Shown)> {
+    let names = &["checkout.example"];
+    let early = |params: &mut CertificateParams| {
+        params.not_before = rcgen::date_time_ymd(4_000, 1, 1);
+    };
+    let of_server = |params: &mut CertificateParams| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    };
+    let (ca, other_ca) = (ours.path("ca.pem"), other.path("ca.pem"));
+    let signed = |certificate| Shown::Certificate(Some(certificate), ca.clone());
+    vec![
+        ("no_certificate", Shown::Certificate(None, ca.clone())),
+        ("unknown_authority", signed(other.sign(names))),
+        ("expired", signed(ours.sign_until(&["old.example"], 2_020))),
+        ("expired", signed(ours.sign_as(&["early.example"], early))),
+        (
+            "bad_certificate",
+            signed(ours.sign_as(&["server.example"], of_server)),
+        ),
+        (
+            "node_refused",
+            Shown::Certificate(Some(ours.sign(names)), other_ca),
+        ),
+        (
+            "plaintext",
+            Shown::Bytes("GET /v1/budgets HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ),
+        (
+            "other",
+            Shown::Bytes("\x16\x03\x01\x00\x05garbage that is no greeting"),
+        ),
+    ]
+}
+
+/// Asserts that the log has a warning for each port and cause, and no more than `most`.
+fn are_logged<'a>(causes: impl Iterator<Item = &'a (String, String)>, most: usize, log: &Path) {
+    let log = std::fs::read_to_string(log).unwrap();
+    for (port, cause) in causes {
         let setting = match port.as_str() {
             "clients" => "listen",
             "peers" => "peer_listen",
             faces => faces,
         };
-        let words = [
-            " WARN ".to_owned(),
-            format!("port=\"{setting}\""),
-            format!("cause=\"{cause}\""),
-        ];
-        let lines = log
-            .lines()
-            .filter(|line| words.iter().all(|word| line.contains(word)));
+        let port = format!("port=\"{setting}\"");
+        let words = [" WARN ", &port, &format!("cause=\"{cause}\"")];
+        let lines = log.lines();
+        let lines = lines.filter(|line| words.iter().all(|word| line.contains(word)));
         let count = lines.count();
         assert!(
             (1..=most).contains(&count),
@@ -583,7 +587,7 @@ async fn refused_on_every_port(log: PathBuf) {
 }
 
 /// Asserts that a port with TLS ends a connection without an answer to its request.
-async fn is_cut(port: &ReservedPort, shown: &Shown<'_>, what: &str) {
+async fn is_cut(port: &ReservedPort, shown: &Shown, what: &str) {
     let ended = async {
         match shown {
             Shown::Certificate(identity, ca) => {
@@ -593,7 +597,7 @@ async fn is_cut(port: &ReservedPort, shown: &Shown<'_>, what: &str) {
             }
             Shown::Bytes(bytes) => {
                 let mut stream = TcpStream::connect(port.address()).await.unwrap();
-                stream.write_all(bytes).await.unwrap();
+                stream.write_all(bytes.as_bytes()).await.unwrap();
                 stream.shutdown().await.unwrap();
                 let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
                 // What plaintext gets is the reason of its refusal.

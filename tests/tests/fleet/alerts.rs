@@ -133,12 +133,12 @@ const FIRED: &[(&str, &str, &str)] = &[
     ),
     (
         "rlqs_streams",
-        "faces.rs",
+        "quotas.rs",
         "streams_and_buckets_of_quotas_are_shown_up_to_their_bounds",
     ),
     (
         "rlqs_buckets",
-        "faces.rs",
+        "quotas.rs",
         "streams_and_buckets_of_quotas_are_shown_up_to_their_bounds",
     ),
     (

@@ -329,7 +329,7 @@ impl Readme {
     }
 }
 
-/// What a newcomer types works as it stands.
+/// Runs the commands of a newcomer as they stand, but for the ports.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_of_the_readme_work() {
     let _machine = together().await;
