@@ -60,10 +60,21 @@ impl Authority {
 
     /// Signs a certificate that is valid until a year.
     fn sign_until(&self, names: &[&str], year: i32) -> (PathBuf, PathBuf) {
+        self.sign_as(names, |params| {
+            params.not_after = rcgen::date_time_ymd(year, 1, 1)
+        })
+    }
+
+    /// Signs a certificate with other contents than usual.
+    fn sign_as(
+        &self,
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> (PathBuf, PathBuf) {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(names.clone()).unwrap();
-        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        change(&mut params);
         let cert = params.signed_by(&key, &self.issuer).unwrap();
         let files = (
             self.path(&format!("{}.pem", names[0])),

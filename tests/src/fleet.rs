@@ -19,7 +19,7 @@ mod service;
 mod wait;
 
 pub use answer::{Answer, ClusterView, Member, Operator};
-pub use http::get;
+pub use http::{figure, get};
 pub use load::{Judged, Load, Offer, Record, now};
 pub use net::{Net, Who};
 pub use node::{End, Node, WALL_CLOCK_AHEAD};
@@ -252,6 +252,15 @@ impl Fleet {
     /// If it does not run.
     pub fn signal(&self, index: usize, signal: Signal) {
         self.nodes[index].signal(signal);
+    }
+
+    /// Lets a node that runs have `most` open files from now on.
+    ///
+    /// # Panics
+    ///
+    /// If it does not run, or may not have as many.
+    pub fn allow_files(&self, index: usize, most: usize) {
+        self.nodes[index].allow_files(most);
     }
 
     /// Waits for a node to serve clients.

@@ -1,6 +1,8 @@
 //! Every call of every service, on each gRPC port of a real node, by every kind of caller.
 
 use super::{Auth, Authority};
+use aliquot_client::Clock;
+use aliquot_client::clock::HostClock;
 use aliquot_coordinator::api::auth::Role;
 use aliquot_coordinator::api::tls::TlsFiles;
 use aliquot_coordinator::config::{Config, Sources};
@@ -9,8 +11,10 @@ use aliquot_coordinator::serve::{self, Apart};
 use aliquot_wire::pb;
 use aliquot_wire::pb::limits_client::LimitsClient;
 use http::uri::PathAndQuery;
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,23 +80,29 @@ struct Node {
     face: ReservedPort,
     http: ReservedPort,
     redis: ReservedPort,
+    metrics: ReservedPort,
 }
 
 impl Node {
     async fn start() -> Self {
+        Self::start_with("tls.require_client_cert = false\n").await
+    }
+
+    async fn start_with(more: &str) -> Self {
         let authority = Authority::new();
         let tokens = authority.path("tokens");
         let text =
             format!("admin {ADMIN_TOKEN}\nclient {CLIENT_TOKEN}\nclient {JOBS_TOKEN} jobs\n");
         std::fs::write(&tokens, text).unwrap();
-        let [clients, peers, face, http, redis] =
-            [(); 5].map(|()| ReservedPort::reserve().unwrap());
+        let [clients, peers, face, http, redis, metrics] =
+            [(); 6].map(|()| ReservedPort::reserve().unwrap());
         let settings = format!(
-            "tls.clients = [\"checkout.example\", \"billing.example tenant/42\", \"mail.example mail\"]\ntls.peers = [\"127.0.0.1\"]\ntls.require_client_cert = false\n\
-             tokens = {tokens:?}\nlisten = \"{}\"\npeer_listen = \"{}\"\nmetrics_listen = \"off\"\n\
+            "tls.clients = [\"checkout.example\", \"billing.example tenant/42\", \"mail.example mail\"]\ntls.peers = [\"127.0.0.1\"]\n{more}\
+             tokens = {tokens:?}\nlisten = \"{}\"\npeer_listen = \"{}\"\nmetrics_listen = \"{}\"\n\
              faces.grpc_listen = \"{}\"\nfaces.http_listen = \"{}\"\nfaces.redis_listen = \"{}\"\ndata_dir = {:?}\n",
             clients.address(),
             peers.address(),
+            metrics.address(),
             face.address(),
             http.address(),
             redis.address(),
@@ -114,9 +124,11 @@ impl Node {
             face,
             http,
             redis,
+            metrics,
         };
+        let operator = node.authority.sign(&["ops.example"]);
         let ready = async {
-            while node.connect(&node.clients, None).await.is_none() {
+            while node.connect(&node.clients, Some(&operator)).await.is_none() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -141,31 +153,25 @@ impl Node {
 
     /// Sends bytes to a port, and returns all that comes back until the node closes the connection.
     async fn exchange(&self, port: &ReservedPort, caller: &Caller, bytes: &str) -> String {
-        let mut roots = RootCertStore::empty();
-        let ca = CertificateDer::from_pem_file(self.authority.path("ca.pem")).unwrap();
-        roots.add(ca).unwrap();
-        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider);
-        let config = config.with_safe_default_protocol_versions().unwrap();
-        let config = config.with_root_certificates(roots);
-        let config = match &caller.certificate {
-            None => config.with_no_client_auth(),
-            Some((cert, key)) => {
-                let chain = CertificateDer::pem_file_iter(cert).unwrap();
-                let chain = chain.map(Result::unwrap).collect();
-                let key = PrivateKeyDer::from_pem_file(key).unwrap();
-                config.with_client_auth_cert(chain, key).unwrap()
-            }
-        };
-        let socket = TcpStream::connect(port.address()).await.unwrap();
-        let name = "localhost".try_into().unwrap();
-        let connector = TlsConnector::from(Arc::new(config));
-        let mut stream = connector.connect(name, socket).await.unwrap();
-        stream.write_all(bytes.as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
-        // A close without the end of TLS is an error after all bytes.
-        let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8(answer).unwrap()
+        let ca = self.authority.path("ca.pem");
+        let answer = tls_exchange(port, &ca, caller.certificate.as_ref(), bytes).await;
+        String::from_utf8(answer.unwrap()).unwrap()
+    }
+
+    /// Returns the counts of a metric by port and cause, without zeros.
+    async fn refusals(&self, metric: &str) -> BTreeMap<(String, String), u64> {
+        let mut stream = TcpStream::connect(self.metrics.address()).await.unwrap();
+        let request = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        let counts = text.lines().filter_map(|line| {
+            let line = line.strip_prefix(metric)?.strip_prefix("{port=\"")?;
+            let (port, line) = line.split_once("\",cause=\"")?;
+            let (cause, count) = line.split_once("\"} ")?;
+            Some(((port.to_owned(), cause.to_owned()), count.parse().unwrap()))
+        });
+        counts.filter(|(_, count)| *count > 0).collect()
     }
 
     /// Asks for the keys of confined callers over HTTP.
@@ -246,6 +252,43 @@ impl Node {
             ),
         ]
     }
+}
+
+/// Sends bytes to a port over TLS, and returns all that comes back until the node closes the connection. Fails if the
+/// client ends the handshake.
+async fn tls_exchange(
+    port: &ReservedPort,
+    ca: &Path,
+    identity: Option<&(PathBuf, PathBuf)>,
+    bytes: &str,
+) -> std::io::Result<Vec<u8>> {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_file(ca).unwrap())
+        .unwrap();
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots);
+    let config = match identity {
+        None => config.with_no_client_auth(),
+        Some((cert, key)) => {
+            let chain = CertificateDer::pem_file_iter(cert).unwrap();
+            let chain = chain.map(Result::unwrap).collect();
+            let key = PrivateKeyDer::from_pem_file(key).unwrap();
+            config.with_client_auth_cert(chain, key).unwrap()
+        }
+    };
+    let socket = TcpStream::connect(port.address()).await.unwrap();
+    let name = "localhost".try_into().unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    let mut stream = connector.connect(name, socket).await?;
+    // The node may have closed the connection already.
+    let _ = stream.write_all(bytes.as_bytes()).await;
+    let mut answer = Vec::new();
+    // A close without the end of TLS is an error after all bytes.
+    let _ = stream.read_to_end(&mut answer).await;
+    Ok(answer)
 }
 
 /// Makes a call with an empty message.
@@ -414,4 +457,159 @@ fn without_tls_a_token_is_needed_for_the_clients_port_alone() {
     };
     let passed = [Role::Client, Role::Admin, Role::Peer].map(passes);
     assert_eq!(passed, [false, false, true]);
+}
+
+/// Behaviour of a caller at a port with TLS.
+enum Shown {
+    /// These bytes, which are no handshake.
+    Bytes(&'static str),
+    /// This certificate, if any. The second is the authority that it accepts of the node.
+    Certificate(Option<(PathBuf, PathBuf)>, PathBuf),
+}
+
+/// Every certificate that a node must refuse, on every port with TLS of a node as it runs. Each failure is counted, and
+/// those of a minute make one line of the log for each port and cause.
+#[test]
+fn a_certificate_that_cannot_be_used_is_refused_on_every_port() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let lines = tracing_subscriber::fmt().with_ansi(false);
+    let lines = lines.with_writer(Arc::new(std::fs::File::create(&log).unwrap()));
+    let lines = tracing::Dispatch::new(lines.finish());
+    // If there is only one, the thread that reaches a place first decides for all whether its lines are wanted, and
+    // that may be another test's.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // Other tests of this program have no part in the log.
+    runtime
+        .worker_threads(2)
+        .enable_all()
+        .on_thread_start(move || {
+            std::mem::forget(tracing::dispatcher::set_default(&lines));
+        });
+    let runtime = runtime.build().unwrap();
+    let refused = runtime.block_on(async { tokio::spawn(refused_on_every_port(log)).await });
+    refused.unwrap();
+}
+
+async fn refused_on_every_port(log: PathBuf) {
+    const TLS_FAILURES: &str = "aliquot_tls_failures_total";
+    let begun = HostClock.now();
+    let node = Node::start_with("").await;
+    let other = Authority::new();
+    let ports = [
+        ("clients", &node.clients),
+        ("peers", &node.peers),
+        ("faces", &node.face),
+        ("faces", &node.http),
+        ("faces", &node.redis),
+    ];
+    let mut expect = BTreeMap::new();
+    for (cause, shown) in unusable(&node.authority, &other) {
+        for (port, listen) in ports {
+            let what = format!("{cause} on {port}, {}", listen.address());
+            for _ in 0..2 {
+                is_cut(listen, &shown, &what).await;
+                *expect
+                    .entry((port.to_owned(), cause.to_owned()))
+                    .or_default() += 1;
+            }
+        }
+    }
+    let counted = async {
+        while node.refusals(TLS_FAILURES).await != expect {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let counted = tokio::time::timeout(Duration::from_secs(60), counted).await;
+    if counted.is_err() {
+        assert_eq!(node.refusals(TLS_FAILURES).await, expect);
+    }
+    // A minute that ends meanwhile adds a line.
+    let minutes = HostClock.now().since(begun).nanos() / 60_000_000_000;
+    are_logged(expect.keys(), 1 + minutes as usize, &log);
+}
+
+/// Returns what a node refuses, with the cause.
+fn unusable(ours: &Authority, other: &Authority) -> Vec<(&'static str, Shown)> {
+    let names = &["checkout.example"];
+    let early = |params: &mut CertificateParams| {
+        params.not_before = rcgen::date_time_ymd(4_000, 1, 1);
+    };
+    let of_server = |params: &mut CertificateParams| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    };
+    let (ca, other_ca) = (ours.path("ca.pem"), other.path("ca.pem"));
+    let signed = |certificate| Shown::Certificate(Some(certificate), ca.clone());
+    vec![
+        ("no_certificate", Shown::Certificate(None, ca.clone())),
+        ("unknown_authority", signed(other.sign(names))),
+        ("expired", signed(ours.sign_until(&["old.example"], 2_020))),
+        ("expired", signed(ours.sign_as(&["early.example"], early))),
+        (
+            "bad_certificate",
+            signed(ours.sign_as(&["server.example"], of_server)),
+        ),
+        (
+            "node_refused",
+            Shown::Certificate(Some(ours.sign(names)), other_ca),
+        ),
+        (
+            "plaintext",
+            Shown::Bytes("GET /v1/budgets HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ),
+        (
+            "other",
+            Shown::Bytes("\x16\x03\x01\x00\x05garbage that is no greeting"),
+        ),
+    ]
+}
+
+/// Asserts that the log has a warning for each port and cause, and no more than `most`.
+fn are_logged<'a>(causes: impl Iterator<Item = &'a (String, String)>, most: usize, log: &Path) {
+    let log = std::fs::read_to_string(log).unwrap();
+    for (port, cause) in causes {
+        let setting = match port.as_str() {
+            "clients" => "listen",
+            "peers" => "peer_listen",
+            faces => faces,
+        };
+        let port = format!("port=\"{setting}\"");
+        let words = [" WARN ", &port, &format!("cause=\"{cause}\"")];
+        let lines = log.lines();
+        let lines = lines.filter(|line| words.iter().all(|word| line.contains(word)));
+        let count = lines.count();
+        assert!(
+            (1..=most).contains(&count),
+            "{count} lines of {words:?} in {log}"
+        );
+    }
+}
+
+/// Asserts that a port with TLS ends a connection without an answer to its request.
+async fn is_cut(port: &ReservedPort, shown: &Shown, what: &str) {
+    let ended = async {
+        match shown {
+            Shown::Certificate(identity, ca) => {
+                let request = "GET /v1/budgets HTTP/1.1\r\nHost: localhost\r\n\r\n";
+                let answer = tls_exchange(port, ca, identity.as_ref(), request).await;
+                answer.unwrap_or_default()
+            }
+            Shown::Bytes(bytes) => {
+                let mut stream = TcpStream::connect(port.address()).await.unwrap();
+                stream.write_all(bytes.as_bytes()).await.unwrap();
+                stream.shutdown().await.unwrap();
+                let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+                // What plaintext gets is the reason of its refusal.
+                Vec::new()
+            }
+        }
+    };
+    let answer = tokio::time::timeout(Duration::from_secs(60), ended).await;
+    let answer = answer.unwrap_or_else(|_| panic!("{what}: the connection is left open"));
+    assert!(
+        answer.is_empty(),
+        "{what}: {}",
+        String::from_utf8_lossy(&answer)
+    );
 }

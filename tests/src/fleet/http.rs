@@ -13,6 +13,14 @@ pub async fn get(address: &str, path: &str) -> Option<(u16, String)> {
         .ok()?
 }
 
+/// Returns a figure of the metrics at an address; `None` if nothing answers or there is no such figure.
+pub async fn figure(address: &str, name: &str) -> Option<f64> {
+    let (_, text) = get(address, "/metrics").await?;
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    line.trim().parse().ok()
+}
+
 async fn ask(address: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");

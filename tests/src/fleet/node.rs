@@ -1,12 +1,13 @@
 //! One process of the cluster.
 
-use super::http::get;
+use super::http::{figure, get};
 use aliquot_coordinator::demo::supervisor::ReservedPort;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// The variable that sets the wall clock of the program under test ahead, in seconds.
 pub const WALL_CLOCK_AHEAD: &str = "UNDER_TEST_WALL_CLOCK_AHEAD";
@@ -157,10 +158,22 @@ impl Node {
         self.child.as_ref().map(Child::id)
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    fn process(&self) -> Pid {
         let pid = self.pid().and_then(|pid| i32::try_from(pid).ok());
-        let pid = pid.and_then(Pid::from_raw).expect("a node that runs");
-        kill_process(pid, signal).expect("a child can be signalled");
+        pid.and_then(Pid::from_raw).expect("a node that runs")
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        kill_process(self.process(), signal).expect("a child can be signalled");
+    }
+
+    pub(super) fn allow_files(&self, most: usize) {
+        let limit = Rlimit {
+            current: Some(most as u64),
+            maximum: getrlimit(Resource::Nofile).maximum,
+        };
+        let allowed = prlimit(Some(self.process()), Resource::Nofile, limit);
+        allowed.expect("a child can be limited");
     }
 
     pub(super) fn kill(&mut self) {
@@ -207,6 +220,19 @@ impl Node {
         Some(open.ok()?.count())
     }
 
+    /// Returns the processor time that it has used, where the system has it.
+    #[must_use]
+    pub fn processor_time(&self) -> Option<Duration> {
+        /// Part of a second in which Linux tells processor times.
+        const UNIT: Duration = Duration::from_millis(10);
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?)).ok()?;
+        // The name of the program, in parentheses, may have spaces. Eleven fields follow before the two times.
+        let (_, fields) = stat.rsplit_once(") ")?;
+        let times = fields.split(' ').skip(11).take(2);
+        let times = times.map(|units| units.parse::<u32>().ok());
+        Some(UNIT * times.sum::<Option<u32>>()?)
+    }
+
     /// Returns true if its probe says that it serves clients.
     pub async fn is_ready(&self) -> bool {
         let answer = get(&self.metrics_listen, "/readyz").await;
@@ -221,10 +247,7 @@ impl Node {
 
     /// Returns a figure of its metrics; `None` if it does not answer or has no such figure.
     pub async fn figure(&self, name: &str) -> Option<f64> {
-        let text = self.metrics().await?;
-        let mut lines = text.lines();
-        let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
-        line.trim().parse().ok()
+        figure(&self.metrics_listen, name).await
     }
 
     /// Prints the end of its log, for the reader of a failed test.

@@ -6,11 +6,214 @@ use aliquot_wire::pb;
 use aliquot_wire::pb::client_message::Kind;
 use aliquot_wire::pb::session_client::SessionClient;
 use rustix::process::Signal;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
+
+/// Where the figure of each alert in the table is looked at after its cause: a file of a test, and a function.
+const FIRED: &[(&str, &str, &str)] = &[
+    // Its cause is made by no test, as said there.
+    (
+        "build_info",
+        ALERTS,
+        "each_node_shows_the_version_that_it_runs",
+    ),
+    (
+        "ready",
+        ALERTS,
+        "the_last_of_three_nodes_shows_that_it_is_alone",
+    ),
+    (
+        "leader",
+        ALERTS,
+        "the_last_of_three_nodes_shows_that_it_is_alone",
+    ),
+    (
+        "lease_left_seconds",
+        ALERTS,
+        "the_last_of_three_nodes_shows_that_it_is_alone",
+    ),
+    (
+        "peers",
+        ALERTS,
+        "the_last_of_three_nodes_shows_that_it_is_alone",
+    ),
+    (
+        "peer_round_trip_seconds",
+        ALERTS,
+        "a_slow_line_to_a_peer_shows_in_its_round_trip",
+    ),
+    (
+        "leader_changes_total",
+        ALERTS,
+        "changes_of_leader_are_counted_and_a_node_that_falls_behind_shows_it",
+    ),
+    (
+        "term",
+        ALERTS,
+        "changes_of_leader_are_counted_and_a_node_that_falls_behind_shows_it",
+    ),
+    (
+        "applied_index",
+        ALERTS,
+        "changes_of_leader_are_counted_and_a_node_that_falls_behind_shows_it",
+    ),
+    (
+        "sessions",
+        ALERTS,
+        "a_client_beyond_the_maximum_of_sessions_is_counted",
+    ),
+    (
+        "streams",
+        ALERTS,
+        "a_client_beyond_the_maximum_of_sessions_is_counted",
+    ),
+    (
+        "sessions_refused_total",
+        ALERTS,
+        "a_client_beyond_the_maximum_of_sessions_is_counted",
+    ),
+    (
+        "budgets",
+        "clients.rs",
+        "a_template_takes_no_more_keys_than_it_may_have",
+    ),
+    (
+        "budgets_held",
+        "clients.rs",
+        "a_template_takes_no_more_keys_than_it_may_have",
+    ),
+    (
+        "loop_held_seconds_max",
+        ALERTS,
+        "a_loop_that_was_blocked_shows_for_how_long",
+    ),
+    (
+        "keys_waiting",
+        ALERTS,
+        "new_keys_beyond_those_that_can_wait_are_counted_as_shed",
+    ),
+    (
+        "keys_shed_total",
+        ALERTS,
+        "new_keys_beyond_those_that_can_wait_are_counted_as_shed",
+    ),
+    (
+        "connections",
+        "hostile.rs",
+        "silent_connections_keep_no_session_and_no_operator_out",
+    ),
+    (
+        "connections_refused_total",
+        "hostile.rs",
+        "silent_connections_keep_no_session_and_no_operator_out",
+    ),
+    (
+        "tls_failures_total",
+        "../../../coordinator/tests/roles/ports.rs",
+        "refused_on_every_port",
+    ),
+    (
+        "face_decisions_total",
+        "faces.rs",
+        "an_agent_whose_nodes_are_all_killed_shows_it",
+    ),
+    (
+        "face_keys",
+        "faces.rs",
+        "keys_of_a_face_are_shown_up_to_their_maximum",
+    ),
+    (
+        "reservations",
+        "faces.rs",
+        "the_first_use_of_a_key_is_answered_and_permits_are_shared",
+    ),
+    (
+        "rlqs_streams",
+        "quotas.rs",
+        "streams_and_buckets_of_quotas_are_shown_up_to_their_bounds",
+    ),
+    (
+        "rlqs_buckets",
+        "quotas.rs",
+        "streams_and_buckets_of_quotas_are_shown_up_to_their_bounds",
+    ),
+    (
+        "agent_ready",
+        "faces.rs",
+        "an_agent_whose_nodes_are_all_killed_shows_it",
+    ),
+    (
+        "file_descriptors",
+        "hostile.rs",
+        "silent_connections_keep_no_session_and_no_operator_out",
+    ),
+    (
+        "file_descriptors_allowed",
+        "hostile.rs",
+        "silent_connections_keep_no_session_and_no_operator_out",
+    ),
+    (
+        "wall_clock_ahead_seconds",
+        ALERTS,
+        "a_node_whose_wall_clock_is_an_hour_ahead_says_so_and_the_others_do_not",
+    ),
+    ("removed", "members.rs", "says_that_it_was_removed"),
+];
+
+const ALERTS: &str = "alerts.rs";
+
+/// Returns the metrics of the table in `docs/operations.md` that have an alert.
+fn documented(root: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(root.join("docs/operations.md")).unwrap();
+    let (_, text) = text.split_once("| worth an alert |").unwrap();
+    let rows = text
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    // A bar that belongs to a cell is written as `\|`.
+    let rows = rows.map(|row| row.replace("\\|", ""));
+    let mut names = Vec::new();
+    for row in rows {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, metrics, _, alert, _] = cells[..] else {
+            panic!("not three cells: {row}");
+        };
+        if !alert.starts_with('–') {
+            let metrics = metrics
+                .split('`')
+                .filter_map(|text| text.strip_prefix("aliquot_"));
+            names.extend(metrics.map(str::to_owned));
+        }
+    }
+    names
+}
+
+/// A new alert needs a test that makes its cause.
+#[test]
+fn each_documented_alert_has_a_test() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut documented = documented(&here.join(".."));
+    let mut fired: Vec<&str> = FIRED.iter().map(|(name, ..)| *name).collect();
+    documented.sort();
+    fired.sort_unstable();
+    assert_eq!(documented, fired, "docs/operations.md and FIRED");
+    for (name, file, function) in FIRED {
+        let text = std::fs::read_to_string(here.join("tests/fleet").join(file)).unwrap();
+        let found = text.split_once(&format!("fn {function}("));
+        let (_, body) = found.unwrap_or_else(|| panic!("{file} has no {function}"));
+        let (body, _) = body.split_once("\n}\n").unwrap();
+        let words = body.split(|char: char| !char.is_alphanumeric() && char != '_');
+        let names = |word: &str| word == *name || word.strip_prefix("aliquot_") == Some(name);
+        assert!(
+            words.into_iter().any(names),
+            "{function} of {file} does not look at {name}"
+        );
+    }
+}
 
 /// A session of a client of which the test sends each message.
 struct Session {
@@ -113,7 +316,7 @@ async fn a_client_beyond_the_maximum_of_sessions_is_counted() {
         per_second: 30,
     };
     let load = Load::begin(&fleet.addresses(), &offer);
-    shows(&fleet, 0, &[("sessions", 2.0)]).await;
+    shows(&fleet, 0, &[("sessions", 2.0), ("streams", 2.0)]).await;
     until("the third is counted", SOON, async || {
         let refused = fleet.nodes()[0].figure("aliquot_sessions_refused_total");
         (refused.await? >= 1.0).then_some(())
@@ -140,6 +343,7 @@ async fn changes_of_leader_are_counted_and_a_node_that_falls_behind_shows_it() {
         figure(leader, "applied_index").await - figure(node, "applied_index").await
     };
     let before = figure(leader, "leader_changes_total").await;
+    let term = figure(leader, "term").await;
     let others = [Who::Node(leader), Who::Node(third)];
     fleet.net().isolate(Who::Node(cut), &others);
     for writes in 1..=2 {
@@ -173,6 +377,7 @@ async fn changes_of_leader_are_counted_and_a_node_that_falls_behind_shows_it() {
         (changes > 3.0).then_some(())
     })
     .await;
+    assert!(figure(leader, "term").await > term + 3.0);
 }
 
 /// Its periods would begin an hour early if a quorum believed it.

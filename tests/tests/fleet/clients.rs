@@ -3,8 +3,10 @@
 use crate::support::{LEASE, alone, ask_for, millis, setup, together};
 use aliquot_client::clock::Span;
 use aliquot_client::{Client, Limiter, Reason};
-use aliquot_tests::fleet::{Fleet, Load, Offer, Record, SOON, hold, now, until};
+use aliquot_coordinator::demo::supervisor::ReservedPort;
+use aliquot_tests::fleet::{Fleet, Load, Offer, Record, SOON, get, hold, now, until};
 use rustix::process::Signal;
+use std::process::Command;
 use std::time::Duration;
 
 const FLOORED: &str = "{ key: shared, rate: 1000/s, burst: 200, \
@@ -186,6 +188,19 @@ async fn a_template_takes_no_more_keys_than_it_may_have() {
         (refused.reason == Reason::MaxKeys).then_some(())
     })
     .await;
+    let node = &fleet.nodes()[0];
+    until("the figure is at the maximum", SOON, async || {
+        (node.figure("aliquot_budgets").await? == 3.0).then_some(())
+    })
+    .await;
+    until("the nodes hold parts of all three", SOON, async || {
+        let mut held = 0.0;
+        for node in fleet.nodes() {
+            held += node.figure("aliquot_budgets_held").await?;
+        }
+        (held >= 3.0).then_some(())
+    })
+    .await;
     admits(0).await;
     fleet
         .apply("{ key: tenant/*, rate: 1000/s, max_keys: 4 }")
@@ -233,4 +248,128 @@ async fn the_clients_that_hold_a_key_are_shown_with_their_parts() {
         "{shown}"
     );
     record.keeps_to("1000/s", 200);
+}
+
+/// A process that is killed when it is dropped.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The shell blocks of the README under "Use it", with free ports instead of its own.
+struct Readme {
+    blocks: Vec<String>,
+    ports: Vec<(String, ReservedPort)>,
+    dir: tempfile::TempDir,
+}
+
+impl Readme {
+    fn read() -> Self {
+        let text = include_str!("../../../README.md");
+        let (_, text) = text.split_once("\n## Use it\n").unwrap();
+        let (text, _) = text.split_once("\n## ").unwrap();
+        let blocks = text.split("```sh\n").skip(1);
+        let blocks = blocks.map(|rest| rest.split("```").next().unwrap().to_owned());
+        let ports = (7_001..=7_003).chain(7_101..=7_103).chain(7_201..=7_203);
+        let ports = ports.map(|port| {
+            let free = ReservedPort::reserve().unwrap();
+            (format!("127.0.0.1:{port}"), free)
+        });
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(
+            env!("CARGO_BIN_EXE_aliquot-under-test"),
+            dir.path().join("aliquot"),
+        )
+        .unwrap();
+        Self {
+            blocks: blocks.collect(),
+            ports: ports.collect(),
+            dir,
+        }
+    }
+
+    /// Returns the block that has these words.
+    fn block(&self, words: &str) -> &str {
+        let mut blocks = self.blocks.iter().filter(|block| block.contains(words));
+        let (found, second) = (blocks.next(), blocks.next());
+        assert_eq!(second, None, "{words}");
+        found.unwrap_or_else(|| panic!("the README has no block with {words}"))
+    }
+
+    fn shell(&self, script: &str) -> Command {
+        let mut script = script.to_owned();
+        for (port, free) in &self.ports {
+            script = script.replace(port, &free.address().to_string());
+        }
+        let mut command = Command::new("sh");
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
+            command.env_remove(name);
+        }
+        let path = std::env::var("PATH").unwrap();
+        command
+            .args(["-ec", &script])
+            .current_dir(self.dir.path())
+            .env("PATH", format!("{}:{path}", self.dir.path().display()))
+            // The default of the program is the port of the README.
+            .env("ALIQUOT_ENDPOINTS", self.ports[0].1.address().to_string());
+        command
+    }
+
+    /// Runs a script to its end, and returns what it prints.
+    fn run(&self, script: &str) -> String {
+        let output = self.shell(script).output().unwrap();
+        let (printed, said) = (output.stdout, output.stderr);
+        let [printed, said] = [printed, said].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(output.status.success(), "{script}\n{printed}\n{said}");
+        printed
+    }
+}
+
+/// Runs the commands of a newcomer as they stand, but for the ports.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_of_the_readme_work() {
+    let _machine = together().await;
+    let readme = Readme::read();
+    let serve = readme.block("aliquot serve --listen");
+    let mut nodes = Vec::new();
+    for number in 1..=3 {
+        // "Run the same with" these ports and another directory.
+        let mut script = format!("exec {serve}");
+        for (flag, port) in [
+            ("--listen", 70),
+            ("--peer-listen", 71),
+            ("--metrics-listen", 72),
+        ] {
+            let own = format!("{flag} 127.0.0.1:{port}01");
+            assert!(script.contains(&own), "{own} in {script}");
+            script = script.replace(&own, &format!("{flag} 127.0.0.1:{port}0{number}"));
+        }
+        script = script.replace("node-1", &format!("node-{number}"));
+        let log = std::fs::File::create(readme.dir.path().join(format!("log-{number}")));
+        let node = readme.shell(&script).stderr(log.unwrap()).spawn();
+        nodes.push(Killed(node.unwrap()));
+    }
+    for (_, metrics) in &readme.ports[6..] {
+        until("a node is ready", SOON, async || {
+            let answer = get(&metrics.address().to_string(), "/readyz").await;
+            matches!(answer, Some((200, _))).then_some(())
+        })
+        .await;
+    }
+    let steps = readme.block("aliquot budget apply");
+    let printed = readme.run(steps);
+    assert!(printed.contains("tenant/42/reads"), "{printed}");
+    let check = steps
+        .lines()
+        .find(|line| line.starts_with("aliquot check "));
+    let (_, key) = check.unwrap().rsplit_once(' ').unwrap();
+    let top = steps.lines().find(|line| line.starts_with("aliquot top"));
+    let top = readme.run(&format!("{} --json", top.unwrap()));
+    let top: serde_json::Value = serde_json::from_str(&top).unwrap();
+    let keys = top["keys"].as_array().unwrap();
+    assert!(keys.iter().any(|shown| shown["key"] == key), "{top}");
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{alone, millis, setup, together};
 use aliquot_coordinator::demo::supervisor::ReservedPort;
-use aliquot_tests::fleet::{Fleet, SOON, now, until};
+use aliquot_tests::fleet::{Fleet, SOON, figure, now, until};
 use aliquot_wire::pb;
 use aliquot_wire::pb::limits_client::LimitsClient;
 use rustix::process::{Pid, Signal, kill_process};
@@ -325,7 +325,7 @@ async fn the_first_request_of_a_key_is_admitted_wherever_it_was_used_before() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_use_of_a_key_is_answered_and_permits_are_shared() {
     let _machine = together().await;
-    let (_fleet, paths, _sockets) = faced().await;
+    let (fleet, paths, _sockets) = faced().await;
     until("a cold key is decided", SOON, async || {
         let body = json!({ "key": "cold/1", "within_ms": 2_000 });
         let (status, response) = ask(&paths[0], "/v1/check", &body).await?;
@@ -337,6 +337,9 @@ async fn the_first_use_of_a_key_is_answered_and_permits_are_shared() {
         .await
         .unwrap();
     assert_eq!(response["outcome"], json!("no_budget"));
+    let figure = async |node: usize, name: &str| fleet.nodes()[node].figure(name).await;
+    let no_budget = "aliquot_face_decisions_total{face=\"http\",outcome=\"no_budget\"}";
+    assert_eq!(figure(1, no_budget).await, Some(1.0));
     let mut ids = Vec::new();
     until("two permits are taken", SOON, async || {
         let body = json!({ "key": "jobs", "within_ms": 2_000 });
@@ -345,6 +348,7 @@ async fn the_first_use_of_a_key_is_answered_and_permits_are_shared() {
         (ids.len() == 2).then_some(())
     })
     .await;
+    assert_eq!(figure(0, "aliquot_reservations").await, Some(2.0));
     let body = json!({ "key": "jobs", "within_ms": 500 });
     let (status, response) = ask(&paths[1], "/v1/reserve?status=429", &body)
         .await
@@ -354,6 +358,7 @@ async fn the_first_use_of_a_key_is_answered_and_permits_are_shared() {
         .await
         .unwrap();
     assert_eq!(status, 200);
+    assert_eq!(figure(0, "aliquot_reservations").await, Some(1.0));
     until("the permit is free for another node", SOON, async || {
         let (_, response) = ask(&paths[1], "/v1/reserve", &body).await?;
         response["id"].as_str().map(drop)
@@ -540,4 +545,61 @@ async fn an_agent_survives_a_leader_and_hands_back_when_it_stops() {
     kill_process(pid, Signal::TERM).unwrap();
     let status = until("the agent ends", SOON, async || agent.0.try_wait().unwrap()).await;
     assert_eq!(status.code(), Some(0));
+}
+
+/// Callers that make up keys fill the memory of a face for keys, three quarters of which may be used.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_a_face_are_shown_up_to_their_maximum() {
+    const MOST: f64 = 48.0;
+    let _machine = together().await;
+    let mut fleet = setup().nodes(1).flag("--session-keys=64").plan().await;
+    let socket = fleet.dir().join("http.sock");
+    fleet.node_mut(0).flag(Door::Http(socket.clone()).flag());
+    fleet.start(0);
+    fleet.serves().await;
+    fleet.apply(SHARED).await;
+    let held = async || fleet.nodes()[0].figure("aliquot_face_keys").await.unwrap();
+    assert_eq!(held().await, 0.0);
+    let mut caller = Caller::connect(&socket).await.unwrap();
+    let mut most: f64 = 0.0;
+    for number in 0..500 {
+        let body = json!({ "key": format!("cold/{number}") });
+        // A key that is asked for again is kept for longer.
+        for _ in 0..1 + u8::from(number % 3 == 0) {
+            caller.post("/v1/check", "", &body).await.unwrap();
+        }
+        most = most.max(held().await);
+    }
+    assert!(most > 0.6 * MOST && most <= MOST, "{most} of {MOST}");
+}
+
+/// Without nodes, an agent says so, and so do its faces.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_whose_nodes_are_all_killed_shows_it() {
+    let _machine = together().await;
+    let mut fleet = setup().start().await;
+    fleet.apply(SHARED).await;
+    let socket = fleet.dir().join("agent.sock");
+    let port = ReservedPort::reserve().unwrap();
+    let metrics = port.address().to_string();
+    let _agent = Agent::start(&fleet, &socket, &["--metrics-listen", &metrics]);
+    let shown = async |name: &str, value: f64| {
+        until(&format!("{name} is {value}"), SOON, async || {
+            (figure(&metrics, name).await? == value).then_some(())
+        })
+        .await;
+    };
+    let body = json!({ "key": "shared", "within_ms": 1_000 });
+    until("the agent admits", SOON, async || {
+        admitted(&socket, "", &body).await
+    })
+    .await;
+    shown("aliquot_agent_ready", 1.0).await;
+    let unavailable = "aliquot_face_decisions_total{face=\"http\",outcome=\"unavailable\"}";
+    let before = figure(&metrics, unavailable).await.unwrap();
+    (0..3).for_each(|node| fleet.kill(node));
+    shown("aliquot_agent_ready", 0.0).await;
+    let (_, said) = ask(&socket, "/v1/check", &body).await.unwrap();
+    assert_eq!(said["outcome"], json!("unavailable"), "{said}");
+    shown(unavailable, before + 1.0).await;
 }

@@ -1,12 +1,13 @@
 //! Ports that get invalid bytes, too many bytes, or none at all.
 
-use crate::support::{millis, setup, together};
+use crate::support::{millis, only_at, setup, together};
 use aliquot_client::Client;
-use aliquot_tests::fleet::{Fleet, SOON, until};
+use aliquot_tests::fleet::{Fleet, SOON, now, until};
 use aliquot_wire::pb;
 use aliquot_wire::pb::client_message::Kind;
 use aliquot_wire::pb::session_client::SessionClient;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::{Code, Status};
@@ -226,13 +227,25 @@ async fn ten_thousand_idle_connections_do_no_harm() {
     bears(10_000).await;
 }
 
+/// Returns the maximum of a port's connections, as a node says it that may open too few descriptors for those it wants.
+fn said_most(log: &str, port: &str) -> usize {
+    const SAID: &str = "the limit on open file descriptors is too low";
+    let line = log.lines().find(|line| line.contains(SAID)).unwrap();
+    let (_, rest) = line.split_once(&format!("{port}=")).unwrap();
+    let digits = rest.split(|char: char| !char.is_ascii_digit()).next();
+    digits.unwrap().parse().unwrap()
+}
+
 /// Silent connections on every port, more than the node has file descriptors, keep neither a session nor an
 /// operator out. They are counted, and logged once a minute.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_connections_keep_no_session_and_no_operator_out() {
+    /// Connections beyond the maximum of each port.
+    const BEYOND: usize = 100;
     let _machine = together().await;
+    assert!(raise_files() > 2_000, "raise `ulimit -Hn`");
     let mut fleet = setup().nodes(1).plan().await;
-    let limited = "ulimit -n 256; exec \"$0\" \"$@\"";
+    let limited = "ulimit -n 640; exec \"$0\" \"$@\"";
     fleet.node_mut(0).under(&["sh", "-c", limited]);
     fleet.start(0);
     fleet.serves().await;
@@ -248,31 +261,90 @@ async fn silent_connections_keep_no_session_and_no_operator_out() {
     let session = client.status().session;
     let node = &fleet.nodes()[0];
     let mut silent = Vec::new();
-    for address in [&node.listen, &node.peer_listen, &node.metrics_listen] {
-        for _ in 0..400 {
+    for (port, address) in [
+        ("clients", &node.listen),
+        ("peers", &node.peer_listen),
+        ("metrics", &node.metrics_listen),
+    ] {
+        let most = said_most(&node.log(), port);
+        for _ in 0..most + BEYOND {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
+        let (open, displaced) = (
+            format!("aliquot_connections{{port=\"{port}\"}}"),
+            format!("aliquot_connections_refused_total{{port=\"{port}\",cause=\"displaced\"}}"),
+        );
+        until(&format!("{port} has {most}"), SOON, async || {
+            let displaced = node.figure(&displaced).await?;
+            let open = node.figure(&open).await?;
+            (open == most as f64 && displaced >= BEYOND as f64).then_some(())
+        })
+        .await;
     }
+    let files = node.figure("aliquot_file_descriptors").await.unwrap();
+    let allowed = node.figure("aliquot_file_descriptors_allowed").await;
+    assert_eq!(allowed, Some(640.0));
+    assert!(files > 0.9 * 640.0 && files < 640.0, "{files} of 640");
     still_serves(&fleet).await;
     let status = client.status();
     assert!(limiter.acquire(1).await.is_ok() && !status.lease.is_zero());
     assert_eq!(status.session, session, "the session goes on");
-    let displaced = |port: &str| {
-        format!("aliquot_connections_refused_total{{port=\"{port}\",cause=\"displaced\"}}")
-    };
-    for port in ["clients", "peers", "metrics"] {
-        let count = node.figure(&displaced(port)).await.unwrap();
-        assert!(count >= 250.0, "{port}: {count}");
-    }
-    let files = node.figure("aliquot_file_descriptors").await.unwrap();
-    let allowed = node.figure("aliquot_file_descriptors_allowed").await;
-    assert!(
-        files < 256.0 && allowed == Some(256.0),
-        "{files} of {allowed:?}"
-    );
     let log = node.log();
     let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
     assert_eq!(lines("closed to make room"), 3, "one for each port: {log}");
     assert_eq!(lines("cannot be accepted"), 0, "{log}");
     client.close().await;
+}
+
+/// Sessions take the last descriptor, and more callers come. They stay in the queue of the port, where a node that tries
+/// to accept them at once again would use a whole processor and fill its log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_free_descriptors_stays_calm() {
+    const LEFT: usize = 6;
+    const WATCHED: Duration = Duration::from_secs(3);
+    let _machine = together().await;
+    let fleet = one_node().await;
+    let node = &fleet.nodes()[0];
+    let first = only_at(&node.client);
+    let limiter = first.limiter("shared").unwrap();
+    until("a client is served", SOON, async || {
+        limiter.acquire(1).await.ok()
+    })
+    .await;
+    let session = first.status().session;
+    fleet.allow_files(0, node.open_files().unwrap() + LEFT);
+    let mut others = Vec::new();
+    for _ in 0..3 * LEFT {
+        let other = only_at(&node.client);
+        let _ = other.limiter("shared").unwrap().try_acquire(1);
+        others.push(other);
+    }
+    const SAID: &str = "connections cannot be accepted";
+    let lines = || node.log().lines().filter(|it| it.contains(SAID)).count();
+    until("a connection cannot be accepted", SOON, async || {
+        (lines() > 0).then_some(())
+    })
+    .await;
+    let (begun, before) = (now(), node.processor_time().unwrap());
+    tokio::time::sleep(WATCHED).await;
+    let took = node.processor_time().unwrap() - before;
+    let watched = Duration::from_nanos(now().since(begun).nanos());
+    println!("{took:?} of the processor in {watched:?}");
+    assert!(took < watched / 5, "{took:?} in {watched:?}");
+    let minutes = usize::try_from(watched.as_secs() / 60).unwrap();
+    assert!(lines() <= 1 + minutes, "{}", node.log());
+    assert!(limiter.acquire(1).await.is_ok());
+    assert_eq!(first.status().session, session, "the session goes on");
+    // With descriptors again, those that wait are accepted.
+    fleet.allow_files(0, 1_000);
+    for other in &others {
+        let limiter = other.limiter("shared").unwrap();
+        until("a client that waited is served", SOON, async || {
+            limiter.acquire(1).await.ok()
+        })
+        .await;
+    }
+    let refused =
+        node.figure("aliquot_connections_refused_total{port=\"clients\",cause=\"not_accepted\"}");
+    assert!(refused.await.unwrap() > 0.0);
 }

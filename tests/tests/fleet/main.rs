@@ -16,6 +16,7 @@
 //! | `health` | nodes are watched by gRPC |
 //! | `envoy` | a leader is killed behind an Envoy |
 //! | `envoy_quotas` | a node is killed under four Envoys that share a limit |
+//! | `quotas` | quota streams reach their bounds |
 //! | `disk` | disks are full, or cannot be written |
 //! | `hostile` | ports get invalid bytes |
 //! | `members` | nodes are added, promoted, removed and replaced |
@@ -46,6 +47,7 @@ mod lost;
 mod members;
 mod openapi;
 mod periods;
+mod quotas;
 mod restart;
 mod spread;
 mod support;

@@ -1,7 +1,8 @@
 //! Nodes are added, promoted, removed and replaced, by the command line.
 
 use crate::support::{setup, together};
-use aliquot_tests::fleet::{Answer, Fleet, SOON, get, until};
+use aliquot_client::clock::Span;
+use aliquot_tests::fleet::{Answer, Fleet, SOON, get, now, until};
 
 /// Starts a fleet of which three form a cluster; two are not members yet.
 async fn three_and_two() -> Fleet {
@@ -133,6 +134,17 @@ async fn says_that_it_was_removed(fleet: &Fleet, index: usize) {
         assert_eq!(answer.code, 3, "{answer:?}");
         assert!(answer.message.contains(REMOVED), "{answer:?}");
     }
+    // It answers at once, and is passed over. Without an answer, the next endpoint would be asked as well, but late.
+    let live = fleet.running().into_iter().find(|other| *other != index);
+    let both = fleet.operator_at(live.unwrap());
+    let begun = now();
+    let list = both
+        .run(&["budget", "list", "--endpoint", &node.client], "")
+        .await;
+    let took = now().since(begun);
+    assert_eq!(list.code, 0, "{list:?}");
+    assert_eq!(list.json[0]["budget"]["key"], "shared", "{list:?}");
+    assert!(took < Span::from_secs(10), "{took:?}: {list:?}");
     let add = others.run(&["cluster", "add", &node.peer], "").await;
     assert_eq!(add.code, 1, "{add:?}");
     for message in ["its id can never join again", "move its data_dir away"] {
