@@ -445,9 +445,8 @@ fn write_budget(fleet: &mut impl Fleet, fault: &Fault) -> bool {
         return false;
     };
     let now = fleet.now();
-    for index in 0..fleet.observer().timeline.keys.len() {
-        let key = Key::try_from(fleet.observer().timeline.keys[index].key.as_str());
-        if !key.is_ok_and(|key| budget.key().matches(&key)) {
+    for index in 0..fleet.observer().keys().keys.len() {
+        if !budget.key().matches(&fleet.observer().keys().keys[index]) {
             continue;
         }
         fleet.observer().changed(now, index, &budget);
