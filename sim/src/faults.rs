@@ -22,7 +22,7 @@ use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::scenario::kinds::{End, FaultEffect, FaultKind, OnHost, OnLinks};
 use crate::scenario::{Fault, Target};
-use aliquot_core::budget::{Budget, Key};
+use aliquot_core::budget::Budget;
 use aliquot_core::command::Command;
 use aliquot_core::share::Share;
 use aliquot_core::state::State;
