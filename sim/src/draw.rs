@@ -30,6 +30,8 @@ pub enum Of {
     Hunt,
     /// The hold of a permit of the ideal limiter.
     IdealHold,
+    /// The key of a request.
+    Key,
 }
 
 /// A source of random numbers; the same name gives the same numbers on every machine.

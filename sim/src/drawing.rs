@@ -33,7 +33,10 @@ pub fn html(scenario: &Scenario, plan: &Plan, result: &RunResult) -> String {
     heading(&mut body, scenario, plan, result);
     for key in &timeline.keys {
         admitted(&mut body, key, timeline);
-        envelope(&mut body, key, timeline, drift);
+        // Several keys have an envelope each.
+        if !key.is_many() {
+            envelope(&mut body, key, timeline, drift);
+        }
         shares(&mut body, key, timeline, &plan.scenario);
     }
     events::draw(&mut body, timeline, plan.scenario.topology.nodes);

@@ -22,7 +22,7 @@ use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::scenario::kinds::{End, FaultEffect, FaultKind, OnHost, OnLinks};
 use crate::scenario::{Fault, Target};
-use aliquot_core::budget::{Budget, Key};
+use aliquot_core::budget::Budget;
 use aliquot_core::command::Command;
 use aliquot_core::share::Share;
 use aliquot_core::state::State;
@@ -445,9 +445,8 @@ fn write_budget(fleet: &mut impl Fleet, fault: &Fault) -> bool {
         return false;
     };
     let now = fleet.now();
-    for index in 0..fleet.observer().timeline.keys.len() {
-        let key = Key::try_from(fleet.observer().timeline.keys[index].key.as_str());
-        if !key.is_ok_and(|key| budget.key().matches(&key)) {
+    for index in 0..fleet.observer().keys().keys.len() {
+        if !budget.key().matches(&fleet.observer().keys().keys[index]) {
             continue;
         }
         fleet.observer().changed(now, index, &budget);

@@ -39,6 +39,7 @@ impl Figures<'_> {
     /// | `admitted` | tokens per second |
     /// | `utilisation` | fraction of the tokens that the limit produced; of a quota's whole periods; of permits, the time for which they were held |
     /// | `loss_against_ideal` | fraction by which the admissions fall short of those of one ideal limiter |
+    /// | `loss_of_worst_key` | of several keys that are recorded together: the greatest loss of a key of which one ideal limiter would have admitted 30 tokens or more, in whole seconds |
     /// | `availability` | least part of what one ideal limiter would have used that was used in any window without faults, of all keys, over the whole run |
     /// | `availability_through_faults` | the same over the whole run at once, with its faults |
     /// | `jain` | Jain's index over the clients' admissions, each divided by its max-min share, by weight and band |
@@ -74,6 +75,7 @@ impl Figures<'_> {
                 let ideal: f64 = bins.iter().map(|bin| bin.ideal).sum();
                 (ideal > 0.0).then(|| 1.0 - admitted() / ideal)
             }
+            "loss_of_worst_key" => worst_member(key, window).map(|(lost, _)| lost),
             "availability" => result.availability,
             "availability_through_faults" => result.availability_through_faults,
             "jain" => self.jain(key, window),
@@ -100,6 +102,11 @@ impl Figures<'_> {
             "ahead" => key.is_rate.then_some(key.ahead as f64),
             _ => None,
         }
+    }
+
+    /// Returns the greatest loss of a key among several that are recorded together, and that key.
+    pub(crate) fn worst_member(&self, window: Window<'_>) -> Option<(f64, &str)> {
+        worst_member(self.key(window)?, window)
     }
 
     /// Returns the limit that bounds such as `0.99 R` refer to: the limit of the key as first configured.
@@ -228,7 +235,8 @@ impl Figures<'_> {
 
     /// Returns weight and band of a client in the budget of a key.
     fn claim(&self, key: &KeyTimeline, client: usize) -> Claim {
-        let budget = Key::try_from(key.key.as_str()).ok();
+        let first = key.members.first();
+        let budget = first.and_then(|first| Key::try_from(first.key.as_str()).ok());
         let budget = budget.and_then(|key| self.scenario.budget_of(&key));
         let group = self.group(client);
         budget
@@ -268,6 +276,19 @@ impl Figures<'_> {
             .reduce(f64::max)?;
         (key.limit > 0.0 && span > 0.0).then(|| worst / span / key.limit)
     }
+}
+
+fn worst_member<'a>(key: &'a KeyTimeline, window: Window<'_>) -> Option<(f64, &'a str)> {
+    /// The least tokens of a key that is judged: below, chance decides more than the fleet.
+    const LEAST: f64 = 30.0;
+    if !key.is_many() {
+        return None;
+    }
+    let losses = key.members.iter().filter_map(|member| {
+        let (admitted, ideal) = member.admitted_and_ideal(window.from, window.to);
+        (ideal >= LEAST).then(|| (1.0 - admitted / ideal, member.key.as_str()))
+    });
+    losses.max_by(|one, other| one.0.total_cmp(&other.0))
 }
 
 /// Returns the recorded bins of a window.

@@ -6,6 +6,7 @@ use crate::observer::RunResult;
 use crate::plan::Plan;
 use crate::scenario::{Assert, Bound, Scenario, What, format::METRICS};
 use crate::tier::{self, Observe};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The verdict on a seed or on a scenario.
@@ -57,15 +58,29 @@ pub struct SeedResult {
     pub broke: Vec<String>,
 }
 
-/// The figures of one key, over the usual window.
+/// The figures of one key, or of the keys of a template that a group uses together, over the usual window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyFigures {
-    /// The key.
+    /// The key, or the pattern of the keys.
     pub key: String,
     /// The figure `utilisation`, if there is one.
     pub used: Option<f64>,
     /// The figure `loss_against_ideal`, if there is one.
     pub lost: Option<f64>,
+    /// Of several keys that are recorded together: the one of which most is lost, and the part of it.
+    pub worst: Option<(String, f64)>,
+}
+
+impl KeyFigures {
+    /// Returns the figures as JSON, with the worst key where several are recorded together.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut figures = json!({ "key": self.key, "used": self.used, "lost": self.lost });
+        if let Some((key, lost)) = &self.worst {
+            figures["worst"] = json!({ "key": key, "lost": lost });
+        }
+        figures
+    }
 }
 
 /// Returns the default window of figures: from 5 s, or a quarter of the duration if that is less, to its end.
@@ -169,6 +184,9 @@ pub fn judge_watched(
                 key: key.key.clone(),
                 used: figures.figure("utilisation", window),
                 lost: figures.figure("loss_against_ideal", window),
+                worst: figures
+                    .worst_member(window)
+                    .map(|(lost, key)| (key.to_owned(), lost)),
             }
         })
         .collect();

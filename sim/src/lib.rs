@@ -16,6 +16,7 @@ pub mod scenario;
 mod clock;
 mod hosts;
 mod ideal;
+mod keys;
 pub mod timeline;
 
 mod net;

@@ -125,6 +125,7 @@ library! {
     "swarm-rules"
     "template-forgotten"
     "templates"
+    "ten-thousand-keys"
     "waves"
     "weighted"
 }

@@ -15,6 +15,7 @@ use crate::clock::{Clock, SEC};
 use crate::draw::{Draw, Of};
 use crate::hosts::Hosts;
 use crate::ideal::Wanted;
+use crate::keys::Keys;
 use crate::mark::{Mark, Marks};
 use crate::oracle::{Admission, Breach, Flown, Health, Oracle, Right, availability};
 use crate::plan::Plan;
@@ -108,6 +109,12 @@ pub(crate) struct Observer {
     seed: u64,
     /// Number of requests for permits, which names the random holds of the ideal limiter.
     requests: u64,
+    /// The keys that clients use.
+    keys: Keys,
+    /// The only key of each client; `None` if it uses many.
+    only_key: Vec<Option<usize>>,
+    /// The index of each key.
+    index_of: BTreeMap<Key, usize>,
     /// The key of each budget that a generation was made for.
     key_of_budget: BTreeMap<BudgetId, usize>,
     pub(crate) oracle: Oracle,
@@ -133,31 +140,13 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// `keys` are the keys that clients use, `budgets` their budgets, and `key_of` has the index of each
-    /// client's key.
-    pub(crate) fn new(
-        plan: &Plan,
-        hosts: &Rc<Hosts>,
-        (keys, budgets, key_of): (&[Key], &[Budget], &[usize]),
-    ) -> Self {
+    pub(crate) fn new(plan: &Plan, hosts: &Rc<Hosts>, keys: Keys) -> Self {
         let scenario = &plan.scenario;
-        let groups = hosts
-            .clients
-            .iter()
-            .map(|&(group, _)| &scenario.clients[group]);
-        let groups: Vec<&Group> = groups.collect();
-        let queue = |key: usize| {
-            let all = key_of.iter().zip(&groups).filter(|(of, _)| **of == key);
-            all.map(|(_, group)| (group.flows.unwrap_or(group.waiting) * group.cost) as f64)
-                .sum::<f64>()
-        };
-        let named = keys.iter().zip(budgets).enumerate();
-        let named: Vec<(String, Budget, f64)> = named
-            .map(|(index, (key, budget))| (key.to_string(), budget.clone(), queue(index)))
-            .collect();
-        let judged = named
-            .iter()
-            .map(|(key, budget, queue)| (key.clone(), budget, *queue));
+        let groups = || hosts.clients.iter().map(|&(group, _)| group);
+        let queues = keys.queues(scenario, &hosts.clients);
+        let budgets = &keys.budgets;
+        let named = keys.keys.iter().zip(budgets).zip(&queues);
+        let judged = named.map(|((key, budget), queue)| (key.to_string(), budget, *queue));
         let bounds = (
             scenario.run.availability,
             scenario.run.availability_through_faults,
@@ -171,13 +160,22 @@ impl Observer {
             grains: budgets
                 .first()
                 .map_or(1, |budget| budget.scale().grains_per_token()),
-            wants: groups.into_iter().map(wanted_by).collect(),
+            wants: groups()
+                .map(|group| wanted_by(&scenario.clients[group]))
+                .collect(),
+            only_key: groups().map(|group| keys.only_key(group)).collect(),
             seed: plan.seed,
             requests: 0,
             key_of_budget: BTreeMap::new(),
             oracle: Oracle::new(scenario.lease.drift, plan.greatest(), availability),
             marks: Marks::default(),
-            timeline: Timeline::new(&named, key_of.to_vec()),
+            timeline: Timeline::new(
+                &keys,
+                &queues,
+                groups().map(|group| keys.row_of_group(group)).collect(),
+            ),
+            index_of: keys.keys.iter().cloned().zip(0..).collect(),
+            keys,
             tracer: None,
             reached: None,
             incarnations: BTreeMap::new(),
@@ -283,7 +281,7 @@ impl Observer {
         // Permits may have expired since the last inspection. They no longer count against a limit that this
         // entry lowers.
         self.land(now, over);
-        self.oracle.applied(now, index, state, effects);
+        self.oracle.applied(now, index, state, (command, effects));
         for effect in effects {
             if let Effect::Reclaimed(incarnation) = effect
                 && let Some(node) = self.node_of(*incarnation)
@@ -300,27 +298,26 @@ impl Observer {
             let (Effect::Created { budget, .. } | Effect::Stamped(budget, _)) = effect else {
                 continue;
             };
-            let name = state.budget(*budget).map(|of| of.key.as_str());
-            let mut keys = self.timeline.keys.iter();
-            let Some(key) = keys.position(|key| Some(key.key.as_str()) == name) else {
+            let found = state.budget(*budget);
+            let Some(&key) = found.and_then(|of| self.index_of.get(&of.key)) else {
                 continue;
             };
             self.key_of_budget.insert(*budget, key);
             if let Effect::Stamped(..) = effect {
-                self.timeline.keys[key].begin_period(now);
+                let (row, place) = self.keys.places[key];
+                self.timeline.keys[row].begin_period(now, place);
                 self.oracle.availability.begin_period(now, key);
             }
         }
     }
 
-    /// Takes a request of a client when it arrives first. Clones are not counted among the clients.
-    pub(crate) fn offered(&mut self, now: u64, client: usize) {
+    /// Takes a request of a client for a key when it arrives first. Clones are not counted among the clients.
+    pub(crate) fn offered(&mut self, now: u64, client: usize, key: usize) {
         let Some(&(mut wanted, _)) = self.wants.get(client) else {
             return;
         };
         self.timeline.offered(now, client, wanted.cost as u64);
-        let key = self.timeline.key_of[client];
-        if self.timeline.keys[key].is_permits {
+        if self.timeline.keys[self.keys.places[key].0].is_permits {
             self.requests += 1;
             let mut draw = Draw::of(self.seed, Of::IdealHold, client as u64, self.requests);
             wanted.hold = draw.exponential(wanted.hold as f64) as u64;
@@ -330,16 +327,22 @@ impl Observer {
 
     /// Takes note that callers of a closed loop have waited for `span`. Callers that are served at once ask again
     /// at their rate, so those that wait want as much.
-    pub(crate) fn waited(&mut self, now: u64, client: usize, (callers, span): (u64, u64)) {
+    pub(crate) fn waited(
+        &mut self,
+        now: u64,
+        (client, key): (usize, usize),
+        (callers, span): (u64, u64),
+    ) {
         if let Some(&(wanted, Some(rate))) = self.wants.get(client) {
             let requests = callers as f64 * rate * span as f64 / 1e9;
             let cost = wanted.cost * requests;
-            self.wanted(now, self.timeline.key_of[client], Wanted { cost, ..wanted });
+            self.wanted(now, key, Wanted { cost, ..wanted });
         }
     }
 
     fn wanted(&mut self, now: u64, key: usize, wanted: Wanted) {
-        self.timeline.keys[key].wanted(now, wanted);
+        let (row, place) = self.keys.places[key];
+        self.timeline.keys[row].wanted(now, place, wanted);
         self.oracle.availability.wanted(now, key, wanted);
     }
 
@@ -351,7 +354,7 @@ impl Observer {
         span: u64,
     ) {
         for (key, permits) in permits.filter(|(_, permits)| *permits > 0) {
-            self.timeline.keys[key].held(now, permits, span);
+            self.timeline.keys[self.keys.places[key].0].held(now, permits, span);
             let held = permits as f64 * span as f64 / 1e9;
             self.oracle.availability.held(key, held);
         }
@@ -359,7 +362,8 @@ impl Observer {
 
     /// Takes note of a changed limit of a key.
     pub(crate) fn changed(&mut self, now: u64, key: usize, budget: &Budget) {
-        self.timeline.keys[key].change(now, budget);
+        let (row, place) = self.keys.places[key];
+        self.timeline.keys[row].change(now, place, budget);
         self.oracle.availability.change(now, key, budget);
     }
 
@@ -369,9 +373,14 @@ impl Observer {
         self.oracle.availability.calmed(now);
     }
 
-    /// Returns the key of a client, or of a budget if the client is a clone or unknown.
+    /// Returns the keys that clients use.
+    pub(crate) const fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Returns the only key of a client, or the key of a budget if the client uses many, is a clone, or is unknown.
     fn key(&self, client: Option<usize>, budget: Option<BudgetId>) -> Option<usize> {
-        let of_client = client.and_then(|client| self.timeline.key_of.get(client).copied());
+        let of_client = client.and_then(|client| self.only_key.get(client).copied().flatten());
         of_client.or_else(|| self.key_of_budget.get(&budget?).copied())
     }
 
@@ -382,7 +391,8 @@ impl Observer {
         cost: u64,
     ) {
         if let Some(key) = self.key(client, budget) {
-            self.timeline.admitted(now, key, client, cost);
+            self.timeline
+                .admitted(now, self.keys.places[key], client, cost);
             self.oracle.availability.admitted(key, cost);
         }
     }
@@ -466,7 +476,7 @@ impl Observer {
         grains: Option<(BudgetId, Tokens)>,
     ) {
         if let Some(key) = self.key(client, grains.map(|(budget, _)| budget)) {
-            self.timeline.refused(now, key);
+            self.timeline.refused(now, self.keys.places[key].0);
         }
         if let Some((budget, grains)) = grains {
             self.oracle.refused(now, budget, grains);
@@ -495,13 +505,19 @@ impl Observer {
         }
     }
 
-    /// Takes the shares that all hosts believe they hold at this instant, in any order. `state` is the latest
-    /// replicated state.
-    pub(crate) fn believed(&mut self, now: u64, state: &State, mut parts: Vec<(BudgetId, Share)>) {
+    /// Takes the shares that all hosts believe they hold at this instant, in any order, of the budgets that are
+    /// `covered`. `state` is the latest replicated state.
+    pub(crate) fn believed(
+        &mut self,
+        now: u64,
+        state: &State,
+        mut parts: Vec<(BudgetId, Share)>,
+        covered: impl Fn(BudgetId) -> bool,
+    ) {
         parts.sort_by_key(|(budget, _)| *budget);
-        let rates = state
-            .budgets()
-            .filter(|(_, generation)| generation.budget.kind() == Kind::Rate);
+        let rates = state.budgets().filter(|(budget, generation)| {
+            covered(*budget) && generation.budget.kind() == Kind::Rate
+        });
         for (budget, _) in rates {
             let from = parts.partition_point(|(of, _)| *of < budget);
             let of = parts[from..].iter().take_while(|(of, _)| *of == budget);
@@ -612,7 +628,8 @@ impl Observer {
 
     /// Ends the run at `now`. The safety phase ended at `end`, unless the run did so earlier.
     pub(crate) fn finish(mut self, end: u64, now: u64, events: u64) -> RunResult {
-        let totals = self.timeline.keys.iter_mut().map(|key| key.totals(now));
+        let (places, rows) = (self.keys.places.iter(), &mut self.timeline.keys);
+        let totals = places.map(|&(row, place)| rows[row].totals(now, place));
         self.oracle.availability.finish(now, totals);
         let breaches = self.oracle.found().filter_map(|found| found.breach.clone());
         let (allowed, breaches) =

@@ -42,9 +42,11 @@ pub(crate) use healing::{Healing, Health};
 
 use aliquot_core::check::When;
 use aliquot_core::check::{Doubt, Verdict};
+use aliquot_core::command::Command;
 use aliquot_core::share::Kind;
-use aliquot_core::state::{Effect, State};
+use aliquot_core::state::{Effect, Generation, State};
 use aliquot_core::unit::{BudgetId, Drift, Tick, Tokens};
+use std::collections::BTreeSet;
 
 /// A breach of an invariant.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,20 +191,29 @@ impl Oracle {
     }
 
     /// Takes the effects of an entry from the first replica that applies it, and ignores the others.
-    pub(crate) fn applied(&mut self, now: u64, index: u64, state: &State, effects: &[Effect]) {
+    pub(crate) fn applied(
+        &mut self,
+        now: u64,
+        index: u64,
+        state: &State,
+        (command, effects): (Option<&Command>, &[Effect]),
+    ) {
         if index <= self.applied {
             return;
         }
         self.applied = index;
         self.disjoint.applied(now, state, effects);
         self.patience.applied(now, effects);
-        self.generations.applied(state);
-        for (id, generation) in state.budgets() {
-            match self.checkers.iter_mut().find(|(known, _)| *known == id) {
-                Some((_, checkers)) => checkers.follow(now, generation),
-                None => self
-                    .checkers
-                    .push((id, BudgetCheckers::new(now, generation, self.drift))),
+        self.generations.applied(state, effects);
+        match budgets_of(command, effects) {
+            Some(changed) => {
+                let changed = changed.into_iter();
+                let found = changed.filter_map(|id| Some((id, state.budget(id)?)));
+                found.for_each(|(id, generation)| self.follow(now, id, generation));
+            }
+            None => {
+                let all = state.budgets();
+                all.for_each(|(id, generation)| self.follow(now, id, generation));
             }
         }
         for effect in effects {
@@ -217,9 +228,21 @@ impl Oracle {
         }
     }
 
+    /// Follows the book of a budget after an entry.
+    fn follow(&mut self, now: u64, id: BudgetId, generation: &Generation) {
+        match self.checkers.binary_search_by_key(&id, |(known, _)| *known) {
+            Ok(found) => self.checkers[found].1.follow(now, generation),
+            Err(place) => {
+                let checkers = BudgetCheckers::new(now, generation, self.drift);
+                self.checkers.insert(place, (id, checkers));
+            }
+        }
+    }
+
     pub(crate) fn checkers(&mut self, budget: BudgetId) -> Option<&mut BudgetCheckers> {
-        let found = self.checkers.iter_mut().find(|(known, _)| *known == budget);
-        found.map(|(_, checkers)| checkers)
+        let checkers = &mut self.checkers;
+        let found = checkers.binary_search_by_key(&budget, |(known, _)| *known);
+        found.ok().map(|found| &mut checkers[found].1)
     }
 
     /// Iterates over the checkers of budgets of permits.
@@ -278,4 +301,22 @@ impl Oracle {
             .filter_map(|(_, checkers)| checkers.slack());
         all.reduce(f64::min)
     }
+}
+
+/// Returns the budgets whose books an entry may have changed; `None` if that may be all of them.
+fn budgets_of(command: Option<&Command>, effects: &[Effect]) -> Option<BTreeSet<BudgetId>> {
+    let mut changed: BTreeSet<BudgetId> = effects.iter().filter_map(Effect::budget).collect();
+    match command {
+        None | Some(Command::Instantiate { .. }) => {}
+        Some(Command::Round(round)) if round.reclaims.is_empty() => {
+            let movements = round.releases.iter().chain(&round.grants);
+            changed.extend(movements.map(|of| of.budget));
+            changed.extend(round.stamps.iter().map(|of| of.0));
+            changed.extend(round.floors.iter().map(|of| of.budget));
+            changed.extend(round.forgets.iter().map(|of| of.0));
+            changed.extend(round.endings.iter().map(|of| of.budget));
+        }
+        Some(_) => return None,
+    }
+    Some(changed)
 }

@@ -233,11 +233,9 @@ fn leave_out_groups(scenario: &mut Scenario, most: u64, draw: &mut Draw) {
     for group in &mut scenario.clients {
         group.key = group.key.take().or_else(|| first.clone());
     }
-    let keys = scenario
-        .clients
-        .iter()
-        .filter_map(|group| group.key.as_deref());
-    let keys: Vec<Key> = keys.filter_map(|key| Key::try_from(key).ok()).collect();
+    let groups = scenario.clients.iter();
+    let keys = groups.filter_map(|group| group.first_key(group.key.as_deref()?));
+    let keys: Vec<Key> = keys.collect();
     scenario
         .budgets
         .retain(|(_, budget)| keys.iter().any(|key| budget.key().matches(key)));
@@ -246,9 +244,9 @@ fn leave_out_groups(scenario: &mut Scenario, most: u64, draw: &mut Draw) {
 /// Scales a group so that all its clients together request from 0.2 to 1.6 times their limit.
 fn draw_size(group: &mut Group, budgets: &[(BudgetDraft, Budget)], draw: &mut Draw) {
     let wanted = 0.2 * 8_f64.powf(draw.unit());
-    let key = group.key.as_deref().map(Key::try_from);
+    let key = group.key.as_deref().map(|key| group.first_key(key));
     let falls = |budget: &Budget| match &key {
-        Some(key) => key.as_ref().is_ok_and(|key| budget.key().matches(key)),
+        Some(key) => key.as_ref().is_some_and(|key| budget.key().matches(key)),
         None => true,
     };
     let Some((_, budget)) = budgets.iter().find(|(_, budget)| falls(budget)) else {
@@ -262,6 +260,7 @@ fn draw_size(group: &mut Group, budgets: &[(BudgetDraft, Budget)], draw: &mut Dr
         // The rates written for a quota's clients already suit the length of its period.
         Kind::Quota => group.rate * group.count as f64,
     };
+    let limit = limit * group.keys.as_ref().map_or(1.0, |keys| keys.count as f64);
     // Rounded to three digits, so that a scenario file holds exactly this value.
     let times = wanted * limit / (group.rate * group.count as f64 * group.cost as f64);
     group.times = (times * 1e3).round() / 1e3;

@@ -37,6 +37,7 @@ pub(crate) mod path;
 mod problem;
 mod reader;
 mod sections;
+mod skew;
 
 pub use assert::{Assert, What};
 pub use fault::{Fault, Swarm, Target};
@@ -46,6 +47,7 @@ pub(crate) use load::KEYS as LOAD_KEYS;
 pub use load::{Group, Shape, Verb};
 pub use problem::{Problem, Problems};
 pub use sections::{ClockRule, Run, Spread, Tier, Topology};
+pub use skew::ManyKeys;
 
 use aliquot_budgets::draft_of;
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
@@ -159,6 +161,12 @@ impl Scenario {
         let budgets = || self.budgets.iter().map(|(_, budget)| budget);
         let exact = budgets().find(|budget| budget.key().as_str() == key.as_str());
         exact.or_else(|| budgets().find(|budget| budget.key().matches(key)))
+    }
+
+    /// Returns the key of a group, or the pattern of its keys: the first budget's if it names none.
+    pub(crate) fn key_of(&self, group: &Group) -> String {
+        let first = || self.budgets.first().map(|(draft, _)| draft.key.clone());
+        group.key.clone().or_else(first).unwrap_or_default()
     }
 
     /// Returns the number of clients in all groups.

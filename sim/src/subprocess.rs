@@ -149,7 +149,7 @@ pub fn written(result: &SeedResult) -> Value {
         "failures": result.failures,
         "doubts": result.doubts,
         "figures": result.figures,
-        "keys": result.keys.iter().map(|of| json!({ "key": of.key, "used": of.used, "lost": of.lost })).collect::<Vec<_>>(),
+        "keys": result.keys.iter().map(KeyFigures::to_json).collect::<Vec<_>>(),
         "marks": marks,
         "events": result.events,
         "lived": result.simulated,
@@ -180,6 +180,10 @@ fn read(text: &str, seed: u64) -> Option<SeedResult> {
             key: of.get("key")?.as_str()?.to_owned(),
             used: of.get("used").and_then(Value::as_f64),
             lost: of.get("lost").and_then(Value::as_f64),
+            worst: of.get("worst").and_then(|worst| {
+                let key = worst.get("key")?.as_str()?.to_owned();
+                Some((key, worst.get("lost")?.as_f64()?))
+            }),
         })
     };
     Some(SeedResult {
@@ -221,6 +225,7 @@ mod tests {
                 key: "reads".into(),
                 used: Some(0.7),
                 lost: None,
+                worst: Some(("reads/7".into(), 0.3)),
             }],
             marks,
             events: u64::MAX,

@@ -4,7 +4,8 @@
 //! are computed from these bins.
 
 use crate::ideal::{Ideal, Use, Wanted, amounts};
-use aliquot_core::budget::Budget;
+use crate::keys::Keys;
+use aliquot_core::budget::{Budget, Key};
 use aliquot_core::share::Kind;
 
 /// The width of a bin in nanoseconds.
@@ -30,13 +31,13 @@ pub struct Bin {
     pub burst: f64,
 }
 
-/// The recording of one key.
+/// The recording of one key, or of the keys of a template that a group uses together.
 #[derive(Clone, Debug)]
 pub struct KeyTimeline {
-    /// The key.
+    /// The key, or the pattern of the keys.
     pub key: String,
     /// Tokens per second of the limit as first configured. For a quota: its tokens divided by its period, or
-    /// 0 if the period's length varies. For permits: their number.
+    /// 0 if the period's length varies. For permits: their number. Of several keys: the sum.
     pub limit: f64,
     /// True if the budget is a rate.
     pub is_rate: bool,
@@ -44,15 +45,30 @@ pub struct KeyTimeline {
     pub is_permits: bool,
     /// The bins, from the start of the run.
     pub bins: Vec<Bin>,
-    /// Periods of a quota: their begin in nanoseconds of true time, and their tokens.
+    /// Periods of a quota: their begin in nanoseconds of true time, and their tokens. Not recorded of several keys,
+    /// whose periods begin at different times.
     pub periods: Vec<(u64, f64)>,
+    /// The limit in force: tokens per second and burst, see [`amounts`]. Of several keys: the sum.
+    amounts: (f64, f64),
+    /// The keys that are recorded here.
+    pub members: Vec<Member>,
+    /// Maximum number of tokens by which the fleet was ahead of the ideal bucket of any key.
+    pub ahead: i64,
+}
+
+/// One key of a recording.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The key.
+    pub key: String,
     ideal: Ideal,
     /// The limit in force: tokens per second and burst, see [`amounts`].
     amounts: (f64, f64),
     admitted: u64,
     ideally: f64,
-    /// Maximum number of tokens by which the fleet was ahead of the ideal bucket.
-    pub ahead: i64,
+    /// Tokens admitted, and those that one ideal limiter would have admitted, by second. Recorded only of a key that
+    /// shares its recording with others.
+    seconds: Vec<(f32, f32)>,
 }
 
 /// Traffic between hosts.
@@ -73,11 +89,11 @@ pub struct Traffic {
 /// The recording of a run.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// The keys.
+    /// The keys. Those that a group uses together are one recording.
     pub keys: Vec<KeyTimeline>,
     /// Tokens requested and admitted, by client and second.
     pub clients: Vec<Vec<(u32, u32)>>,
-    /// Index of each client's key in `keys`.
+    /// Index of each client's key, or keys, in `keys`.
     pub key_of: Vec<usize>,
     /// True times at which a node became the ready leader, with the node. A leader is ready once it has
     /// applied an entry of its own term.
@@ -102,12 +118,24 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Has the name, the budget and the most tokens waited for of each key.
-    pub(crate) fn new(keys: &[(String, Budget, f64)], key_of: Vec<usize>) -> Self {
-        let keys = keys
-            .iter()
-            .map(|(key, budget, queue)| KeyTimeline::new(key, budget, *queue))
-            .collect();
+    /// `queues` has the most tokens waited for of each key, `key_of` the recording of each client's keys.
+    pub(crate) fn new(keys: &Keys, queues: &[f64], key_of: Vec<usize>) -> Self {
+        let row = |name: &String| KeyTimeline {
+            key: name.clone(),
+            limit: 0.0,
+            is_rate: false,
+            is_permits: false,
+            bins: Vec::new(),
+            periods: Vec::new(),
+            amounts: (0.0, 0.0),
+            members: Vec::new(),
+            ahead: 0,
+        };
+        let mut rows: Vec<KeyTimeline> = keys.rows.iter().map(row).collect();
+        for (index, &(row, _)) in keys.places.iter().enumerate() {
+            rows[row].add(&keys.keys[index], &keys.budgets[index], queues[index]);
+        }
+        let keys = rows;
         Self {
             keys,
             clients: vec![Vec::new(); key_of.len()],
@@ -164,12 +192,18 @@ impl Timeline {
         self.slot(now, client).0 += cost as u32;
     }
 
-    /// Records an admission of a key; clones are not counted among the clients.
-    pub(crate) fn admitted(&mut self, now: u64, key: usize, client: Option<usize>, cost: u64) {
+    /// Records an admission of a key, by its recording and its place in it. Clones are not counted among the clients.
+    pub(crate) fn admitted(
+        &mut self,
+        now: u64,
+        (row, place): (usize, usize),
+        client: Option<usize>,
+        cost: u64,
+    ) {
         if let Some(client) = client.filter(|client| *client < self.clients.len()) {
             self.slot(now, client).1 += cost as u32;
         }
-        self.keys[key].admitted(now, cost);
+        self.keys[row].admitted(now, place, cost);
     }
 
     pub(crate) fn refused(&mut self, now: u64, key: usize) {
@@ -178,40 +212,56 @@ impl Timeline {
 }
 
 impl KeyTimeline {
-    fn new(key: &str, budget: &Budget, queue: f64) -> Self {
-        Self {
-            key: key.to_owned(),
-            limit: amounts(budget).0,
-            is_rate: budget.kind() == Kind::Rate,
-            is_permits: budget.kind() == Kind::Concurrency,
-            bins: Vec::new(),
-            periods: Vec::new(),
+    fn add(&mut self, key: &Key, budget: &Budget, queue: f64) {
+        let amounts = amounts(budget);
+        if self.members.is_empty() {
+            self.is_rate = budget.kind() == Kind::Rate;
+            self.is_permits = budget.kind() == Kind::Concurrency;
+        }
+        self.limit += amounts.0;
+        self.amounts = (self.amounts.0 + amounts.0, self.amounts.1 + amounts.1);
+        self.members.push(Member {
+            key: key.to_string(),
             ideal: Ideal::new(budget, queue),
-            amounts: amounts(budget),
+            amounts,
             admitted: 0,
             ideally: 0.0,
-            ahead: 0,
-        }
+            seconds: Vec::new(),
+        });
     }
 
-    /// Records what callers want. The ideal limiter decides it.
-    pub(crate) fn wanted(&mut self, now: u64, wanted: Wanted) {
-        self.ideal.offer(now, wanted);
-        self.note_ideal(now);
+    /// Returns true if several keys are recorded together.
+    #[must_use]
+    pub const fn is_many(&self) -> bool {
+        self.members.len() > 1
     }
 
-    /// Records that the configured limit was changed.
-    pub(crate) fn change(&mut self, now: u64, budget: &Budget) {
+    /// Records what callers want of a key. The ideal limiter decides it.
+    pub(crate) fn wanted(&mut self, now: u64, place: usize, wanted: Wanted) {
+        self.members[place].ideal.offer(now, wanted);
+        self.note_ideal(now, place);
+    }
+
+    /// Records that the configured limit of a key was changed.
+    pub(crate) fn change(&mut self, now: u64, place: usize, budget: &Budget) {
         self.bin(now);
-        self.ideal.change(now, budget);
-        self.amounts = amounts(budget);
+        let member = &mut self.members[place];
+        member.ideal.change(now, budget);
+        let (new, old) = (
+            amounts(budget),
+            std::mem::replace(&mut member.amounts, amounts(budget)),
+        );
+        self.amounts.0 += new.0 - old.0;
+        self.amounts.1 += new.1 - old.1;
     }
 
     /// Records that a period of a quota began.
-    pub(crate) fn begin_period(&mut self, now: u64) {
-        self.periods.push((now, self.amounts.1));
-        self.ideal.begin_period(now);
-        self.note_ideal(now);
+    pub(crate) fn begin_period(&mut self, now: u64, place: usize) {
+        if !self.is_many() {
+            self.periods.push((now, self.amounts.1));
+        }
+        self.members[place].ideal.begin_period(now);
+        self.note_ideal(now, place);
     }
 
     /// Records the permits in flight, for the `span` before `now`.
@@ -219,26 +269,38 @@ impl KeyTimeline {
         self.bin(now.saturating_sub(1)).held += permits as f64 * span as f64 / BIN as f64;
     }
 
-    /// Returns what the fleet used in the whole run, and what the ideal limiter did.
-    pub(crate) fn totals(&mut self, now: u64) -> (Use, Use) {
-        self.ideal.advance(now);
-        self.note_ideal(now);
-        let held: f64 = self.bins.iter().map(|bin| bin.held).sum();
+    /// Returns what the fleet used of a key in the whole run, and what the ideal limiter did.
+    pub(crate) fn totals(&mut self, now: u64, place: usize) -> (Use, Use) {
+        self.members[place].ideal.advance(now);
+        self.note_ideal(now, place);
+        // Of several keys, the time for which permits are held is not recorded one by one.
+        let held: f64 = match self.is_many() {
+            true => 0.0,
+            false => self.bins.iter().map(|bin| bin.held).sum(),
+        };
+        let many = self.is_many();
+        let member = &mut self.members[place];
         let used = Use {
-            tokens: self.admitted as f64,
+            tokens: member.admitted as f64,
             held: held * BIN as f64 / 1e9,
         };
+        let ideal_held = member.ideal.take_held();
         let ideal = Use {
-            tokens: self.ideally,
-            held: self.ideal.take_held(),
+            tokens: member.ideally,
+            held: if many { 0.0 } else { ideal_held },
         };
         (used, ideal)
     }
 
-    fn note_ideal(&mut self, now: u64) {
-        let used = self.ideal.take_used();
+    fn note_ideal(&mut self, now: u64, place: usize) {
+        let many = self.is_many();
+        let member = &mut self.members[place];
+        let used = member.ideal.take_used();
+        member.ideally += used;
+        if many && used > 0.0 {
+            member.second(now).1 += used as f32;
+        }
         self.bin(now).ideal += used;
-        self.ideally += used;
     }
 
     fn bin(&mut self, now: u64) -> &mut Bin {
@@ -258,11 +320,40 @@ impl KeyTimeline {
         &mut self.bins[index]
     }
 
-    fn admitted(&mut self, now: u64, cost: u64) {
-        self.ideal.advance(now);
-        self.note_ideal(now);
+    fn admitted(&mut self, now: u64, place: usize, cost: u64) {
+        self.members[place].ideal.advance(now);
+        self.note_ideal(now, place);
         self.bin(now).admitted += cost;
-        self.admitted += cost;
-        self.ahead = self.ahead.max(self.admitted as i64 - self.ideally as i64);
+        let many = self.is_many();
+        let member = &mut self.members[place];
+        member.admitted += cost;
+        if many {
+            member.second(now).0 += cost as f32;
+        }
+        let ahead = member.admitted as i64 - member.ideally as i64;
+        self.ahead = self.ahead.max(ahead);
+    }
+}
+
+impl Member {
+    fn second(&mut self, now: u64) -> &mut (f32, f32) {
+        let second = (now / SEC) as usize;
+        if self.seconds.len() <= second {
+            self.seconds.resize(second + 1, (0.0, 0.0));
+        }
+        &mut self.seconds[second]
+    }
+
+    /// Returns the tokens admitted in every second that overlaps a window, and those that one ideal limiter would
+    /// have admitted. Zero of a key with a recording of its own.
+    #[must_use]
+    pub fn admitted_and_ideal(&self, from: u64, to: u64) -> (f64, f64) {
+        let (from, to) = ((from / SEC) as usize, to.div_ceil(SEC) as usize);
+        let last = self.seconds.len();
+        let seconds = self.seconds.get(from.min(last)..to.min(last));
+        let seconds = seconds.unwrap_or_default().iter();
+        seconds.fold((0.0, 0.0), |sum, (admitted, ideal)| {
+            (sum.0 + f64::from(*admitted), sum.1 + f64::from(*ideal))
+        })
     }
 }

@@ -46,12 +46,12 @@ mod votes;
 use crate::clock::{self, MS};
 use crate::faults::{self, Lasting};
 use crate::hosts::Hosts;
+use crate::keys::Keys;
 use crate::mark::Mark;
 use crate::net::Net;
 use crate::observer::{Observer, RunResult};
 use crate::plan::Plan;
 use crate::trace::Tracer;
-use aliquot_core::budget::{Budget, Key};
 use aliquot_core::command::Command;
 use aliquot_core::unit::{Incarnation, RequestId};
 use event::{Due, Event, Message, Timer};
@@ -104,8 +104,7 @@ pub struct World {
     nodes: Vec<Coordinator>,
     services: Vec<Service>,
     /// The keys that clients use.
-    keys: Vec<Key>,
-    claims: Vec<Budget>,
+    keys: Keys,
     observer: Observer,
     operator: Operator,
     requests: Requests,
@@ -247,7 +246,7 @@ impl World {
         match timer {
             Timer::Arrival => self.arrive(of),
             Timer::Look => self.look_at_session(of),
-            Timer::Retry => self.retry(of),
+            Timer::Retry(key) => self.retry(of, key as usize),
             Timer::Done => self.release_permits(of),
             Timer::NodeTick | Timer::LogTick | Timer::Apply => {}
         }

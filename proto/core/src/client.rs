@@ -98,6 +98,12 @@ impl<D: Decider> Client<D> {
             .map(|(&budget, allotment)| (budget, allotment))
     }
 
+    /// Returns the allotment of a budget, if it is claimed.
+    #[must_use]
+    pub fn allotment(&self, budget: BudgetId) -> Option<&Allotment<D>> {
+        self.allotments.get(&budget)
+    }
+
     /// Returns the deciders, for settings that are not part of the protocol.
     pub fn deciders_mut(&mut self) -> impl Iterator<Item = &mut D> {
         self.allotments.values_mut().map(Allotment::decider_mut)

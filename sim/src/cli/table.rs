@@ -1,6 +1,6 @@
 //! The summary of a run, as a table and as JSON.
 
-use crate::judge::Verdict;
+use crate::judge::{KeyFigures, Verdict};
 use crate::mark::Mark;
 use crate::runner::Summary;
 use comfy_table::{CellAlignment, Table, presets};
@@ -114,7 +114,7 @@ pub(super) fn as_json(summary: &Summary) -> Value {
             "doubts": seed.doubts,
             "broke": seed.broke,
             "figures": seed.figures,
-            "keys": seed.keys.iter().map(|of| json!({ "key": of.key, "used": of.used, "lost": of.lost })).collect::<Vec<_>>(),
+            "keys": seed.keys.iter().map(KeyFigures::to_json).collect::<Vec<_>>(),
             "events": seed.events,
         })
     });

@@ -10,12 +10,13 @@ use super::reach::Reach;
 use super::service::{self, ClientHost, Session};
 use crate::faults::Lasting;
 use crate::hosts::Hosts;
+use crate::keys::Keys;
 use crate::net::Net;
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::scenario::{Scenario, cluster};
 use crate::trace::Tracer;
-use crate::world::begin::{clock_of, keys_of};
+use crate::world::begin::clock_of;
 use aliquot_coordinator::node::InitialContents;
 use aliquot_coordinator::raft;
 use aliquot_core::budget::{Budget, Key};
@@ -36,8 +37,8 @@ impl Network<'_> {
         host::begin();
         let (seed, scenario) = (plan.seed, plan.scenario.clone());
         let hosts = Rc::new(Hosts::new(&scenario, 0));
-        let (keys, claims, key_of) = keys_of(&scenario, &hosts);
-        let mut observer = Observer::new(&plan, &hosts, (&keys, &claims, &key_of));
+        let keys = Keys::new(&scenario);
+        let mut observer = Observer::new(&plan, &hosts, keys.clone());
         let traced = tracer.is_some();
         if let Some(tracer) = tracer {
             observer.trace_to(tracer);
@@ -53,15 +54,9 @@ impl Network<'_> {
         let net = Net::new(seed, scenario.topology.clone(), hosts.zones.clone());
         let fabric = Arc::new(Fabric::new(seed, hosts.nodes, all, net, traced));
         let event_log = EventLog::default();
-        let lasting = Lasting::new(&claims);
+        let lasting = Lasting::new(&keys.budgets);
         let node_hosts = node_hosts(&scenario, &hosts, &fabric, &event_log);
-        let client_hosts = client_hosts(
-            &scenario,
-            &hosts,
-            &fabric,
-            &event_log,
-            (&keys, &claims, &key_of),
-        );
+        let client_hosts = client_hosts(&scenario, &hosts, &fabric, &event_log, &keys);
         let sim = simulation(seed, &node_hosts, &client_hosts);
         let network = Self {
             observer,
@@ -144,19 +139,16 @@ fn node_hosts(
     (0..hosts.nodes).map(node_host).collect()
 }
 
-/// The keys, the budget of each, and the index of each client's key.
-type Keys<'a> = (&'a [Key], &'a [Budget], &'a [usize]);
-
 fn client_hosts(
     scenario: &Scenario,
     hosts: &Hosts,
     fabric: &Arc<Fabric>,
     event_log: &EventLog,
-    (keys, claims, key_of): Keys<'_>,
+    keys: &Keys,
 ) -> Vec<Arc<ClientHost>> {
     let client_host = |client: usize| {
         let (group, number) = hosts.clients[client];
-        let key = key_of[client];
+        let key = keys.only_key(group).unwrap_or(0);
         let group = scenario.clients[group].clone();
         Arc::new(ClientHost {
             number: client,
@@ -166,8 +158,9 @@ fn client_hosts(
             nodes: hosts.nodes,
             home: hosts.homes[client],
             seed: fabric.seed,
-            key: keys.get(key).map(Key::to_string).unwrap_or_default(),
-            kind: claims.get(key).map_or(Kind::Rate, Budget::kind),
+            key: keys.keys.get(key).map(Key::to_string).unwrap_or_default(),
+            index: key,
+            kind: keys.budgets.get(key).map_or(Kind::Rate, Budget::kind),
             group,
             event_log: event_log.clone(),
             inner: Mutex::default(),

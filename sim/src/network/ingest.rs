@@ -157,7 +157,9 @@ impl Network<'_> {
             Tokens::from_grains(grains.saturating_mul(cost))
         };
         match &decided.what {
-            What::Offered => self.observer.offered(now, client),
+            What::Offered => self
+                .observer
+                .offered(now, client, self.client_hosts[client].index),
             What::NotMade => self.observer.broke(now, || {
                 "a request could not be made: its process has no client".to_owned()
             }),

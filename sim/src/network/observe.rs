@@ -22,7 +22,7 @@ impl Network<'_> {
                 parts.extend(booked.map(|limiter| (budget, share_of(&limiter))));
             }
         }
-        self.observer.believed(now, &self.state, parts);
+        self.observer.believed(now, &self.state, parts, |_| true);
         self.look_at_edges();
         (0..self.client_hosts.len()).for_each(|client| self.follow_client(client));
         let is_cut = self.leader.is_some_and(|leader| self.is_cut_off(leader));
@@ -39,17 +39,19 @@ impl Network<'_> {
 
     /// Reports the permits in flight, and the callers of closed loops that wait.
     fn look_at_callers(&mut self) {
-        let (now, key_of) = (self.now, &self.observer.timeline.key_of);
-        let mut permits = vec![0; self.observer.timeline.keys.len()];
+        let now = self.now;
+        let mut permits = vec![0; self.observer.keys().keys.len()];
         for client in self.event_log.holders() {
-            permits[key_of[client]] += 1;
+            permits[self.client_hosts[client].index] += 1;
         }
         self.observer
             .held(now, permits.into_iter().enumerate(), LOOK_EVERY);
         for client in 0..self.client_hosts.len() {
             let waiting = self.client_hosts[client].waiting();
             if waiting > 0 {
-                self.observer.waited(now, client, (waiting, LOOK_EVERY));
+                let key = self.client_hosts[client].index;
+                self.observer
+                    .waited(now, (client, key), (waiting, LOOK_EVERY));
             }
         }
     }

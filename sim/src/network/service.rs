@@ -72,6 +72,8 @@ pub(super) struct ClientHost {
     pub(super) home: usize,
     pub(super) seed: u64,
     pub(super) key: String,
+    /// Index of the key among those that clients use.
+    pub(super) index: usize,
     pub(super) kind: Kind,
     pub(super) group: Group,
     pub(super) event_log: EventLog,

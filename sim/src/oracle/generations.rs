@@ -9,8 +9,9 @@ use super::{Found, tick};
 use aliquot_core::budget::{Budget, Key};
 use aliquot_core::check::{Envelope, Limit};
 use aliquot_core::share::Kind;
-use aliquot_core::state::State;
+use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{BudgetId, Drift, Rate, Scale, Tokens};
+use std::collections::BTreeMap;
 
 const NAME: (u8, &str) = (1, "envelope");
 
@@ -51,7 +52,6 @@ impl Greatest {
 /// The admissions of a key, in grains of its first budget.
 #[derive(Debug)]
 struct Whole {
-    key: Key,
     scale: Scale,
     envelope: Envelope,
 }
@@ -61,6 +61,7 @@ pub(crate) struct Check {
     drift: Drift,
     greatest: Vec<Greatest>,
     keys: Vec<Whole>,
+    index_of: BTreeMap<Key, usize>,
     /// The key and the scale of each budget. Ids are issued in rising order.
     budgets: Vec<(BudgetId, usize, Scale)>,
     pub(super) found: Found,
@@ -72,20 +73,27 @@ impl Check {
             drift,
             greatest,
             keys: Vec::new(),
+            index_of: BTreeMap::new(),
             budgets: Vec::new(),
             found: Found::default(),
         }
     }
 
     /// Takes the budgets that an entry created.
-    pub(super) fn applied(&mut self, state: &State) {
-        let latest = self.budgets.last().map(|(id, ..)| *id);
-        for (id, generation) in state.budgets() {
-            if generation.budget.kind() != Kind::Rate || Some(id) <= latest {
+    pub(super) fn applied(&mut self, state: &State, effects: &[Effect]) {
+        for effect in effects {
+            let Effect::Created { budget: id, .. } = *effect else {
                 continue;
-            }
+            };
+            let latest = self.budgets.last().map(|(id, ..)| *id);
+            let Some(generation) = state
+                .budget(id)
+                .filter(|of| of.budget.kind() == Kind::Rate && Some(id) > latest)
+            else {
+                continue;
+            };
             let (key, scale) = (&generation.key, generation.budget.scale());
-            let known = self.keys.iter().position(|whole| whole.key == *key);
+            let known = self.index_of.get(key).copied();
             let Some(index) = known.or_else(|| self.begin(key, scale)) else {
                 continue;
             };
@@ -99,12 +107,8 @@ impl Check {
         let all = || self.greatest.iter();
         let greatest = all().find(exact).or_else(|| all().find(covers))?;
         let envelope = Envelope::new(greatest.at(scale), self.drift);
-        let key = key.clone();
-        self.keys.push(Whole {
-            key,
-            scale,
-            envelope,
-        });
+        self.index_of.insert(key.clone(), self.keys.len());
+        self.keys.push(Whole { scale, envelope });
         Some(self.keys.len() - 1)
     }
 

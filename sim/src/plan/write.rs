@@ -85,6 +85,10 @@ fn load(table: &mut Table, group: &Group) {
     if let Some(key) = &group.key {
         put("key", word(key));
     }
+    if let Some(keys) = &group.keys {
+        put("keys", Value::Integer(keys.count as i64));
+        put("skew", word(&keys.skew));
+    }
     put("count", Value::Integer(group.count as i64));
     put("times", Value::Float(group.times));
     put(

@@ -174,6 +174,7 @@ pub const LOADS: &[&str] = &[
 pub(crate) const PARTS: &[&str] = &[
     "utilisation",
     "loss_against_ideal",
+    "loss_of_worst_key",
     "availability",
     "availability_through_faults",
     "jain",
@@ -198,6 +199,7 @@ pub const METRICS: &[&str] = &[
     "admitted",
     "utilisation",
     "loss_against_ideal",
+    "loss_of_worst_key",
     "availability",
     "availability_through_faults",
     "jain",

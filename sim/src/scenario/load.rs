@@ -2,7 +2,8 @@
 
 use super::fields::{Fields, rate};
 use super::format::LOADS;
-use aliquot_core::budget::Labels;
+use super::skew::ManyKeys;
+use aliquot_core::budget::{Key, Labels};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -126,8 +127,10 @@ pub struct Group {
     pub zone: Option<String>,
     /// The node that the clients connect to first, numbered from 0, if the file names one.
     pub home: Option<usize>,
-    /// The key that the clients use; the first budget's if `None`.
+    /// The key that the clients use, or the pattern of their keys; the first budget's if `None`.
     pub key: Option<String>,
+    /// The keys of that pattern, if the clients use many.
+    pub keys: Option<ManyKeys>,
     /// Labels of the clients, by which budgets give them weights and bands.
     pub labels: Labels,
     /// The shape of the load.
@@ -191,6 +194,7 @@ impl Group {
             zone: fields.maybe_word("zone"),
             home: number.flatten(),
             key: fields.maybe_word("key"),
+            keys: ManyKeys::read(fields),
             labels: fields.labels("labels"),
             shape: Shape::read(fields, beside),
             rate: fields.number("rate"),
@@ -212,6 +216,15 @@ impl Group {
 }
 
 impl Group {
+    /// Returns the first key of a group. `pattern` is its key, or the pattern of its keys.
+    pub(crate) fn first_key(&self, pattern: &str) -> Option<Key> {
+        let text = match self.keys {
+            Some(_) => pattern.replacen('*', "0", 1),
+            None => pattern.to_owned(),
+        };
+        Key::try_from(text.as_str()).ok()
+    }
+
     /// Returns the time until which the group sends no requests, if it is silent now and that time is known.
     pub(crate) const fn silent_until(&self, now: u64) -> Option<u64> {
         match self.shape {

@@ -277,6 +277,15 @@ impl Reader<'_> {
                 "must be \"boot\": the real code uses no other clock",
             );
         }
+        for (index, group) in scenario.clients.iter().enumerate() {
+            if let Some(keys) = &group.keys {
+                self.problems.borrow_mut().add(
+                    &format!("clients[{}].keys", index + 1),
+                    keys.count,
+                    "must be left out in the network tier: a client asks under one key there",
+                );
+            }
+        }
         for (index, assert) in scenario.asserts.iter().enumerate() {
             let What::Sometimes(name) = &assert.what else {
                 continue;
@@ -326,29 +335,37 @@ impl Reader<'_> {
                 ),
             );
         }
-        if let Some(key) = &group.key
-            && !budgets.is_empty()
-        {
-            let named = aliquot_core::budget::Key::try_from(key.as_str());
-            let falls =
-                named.is_ok_and(|key| budgets.iter().any(|(_, budget)| budget.key().matches(&key)));
-            if !falls {
-                fields.refuse("key", "must be a key that one of the budgets names");
-            }
-        } else if let Some((_, first)) = budgets.first()
-            && aliquot_core::budget::Key::try_from(first.key().as_str()).is_err()
-        {
-            fields.refuse(
+        // Of keys that are wrong themselves, nothing more can be said.
+        if budgets.is_empty() || (fields.has("keys") && group.keys.is_none()) {
+            return;
+        }
+        let Some(key) = group.key.as_deref().or(first_of(budgets)) else {
+            return;
+        };
+        let found = group.first_key(key);
+        let found = found.filter(|key| budgets.iter().any(|(_, budget)| budget.key().matches(key)));
+        match (found, &group.keys, &group.key) {
+            (_, Some(_), _) if key.matches('*').count() != 1 => fields.refuse(
                 "key",
-                "is missing: the first budget is a template, so name one of its keys",
-            );
+                "must have one `*`, which stands for the numbers of the `keys`, such as users/*",
+            ),
+            (None, _, None) => fields.refuse(
+                "key",
+                "is missing: the first budget is a template, so name one of its keys, or say how many `keys` are used",
+            ),
+            (None, Some(_), Some(_)) => {
+                fields.refuse("key", "must be a pattern whose keys one of the budgets covers")
+            }
+            (None, None, Some(_)) => {
+                fields.refuse("key", "must be a key that one of the budgets names")
+            }
+            (Some(_), ..) => {}
         }
     }
 
     /// Reports the keys that have no effect on the kind of the group's budget.
     fn check_kind(fields: &Fields<'_>, group: &Group, budgets: &[(BudgetDraft, Budget)]) {
-        let key = group.key.as_deref();
-        let key = key.and_then(|key| aliquot_core::budget::Key::try_from(key).ok());
+        let key = group.key.as_deref().and_then(|key| group.first_key(key));
         let found = match &key {
             Some(key) => budgets.iter().find(|(_, of)| of.key().matches(key)),
             None => budgets.first(),
@@ -453,6 +470,12 @@ impl Reader<'_> {
         }
     }
 }
+
+/// Returns the key or the pattern of the first budget.
+fn first_of(budgets: &[(BudgetDraft, Budget)]) -> Option<&str> {
+    budgets.first().map(|(draft, _)| draft.key.as_str())
+}
+
 /// Refuses the name of something that the scenario does not have.
 fn check_known(fields: &Fields<'_>, field: &str, name: Option<&str>, known: &[&str]) {
     let Some(name) = name.filter(|name| !known.contains(name)) else {

@@ -14,8 +14,14 @@ use std::num::NonZeroU64;
 
 impl World {
     /// Asks the node to decide on the client's behalf. Returns false if the request could not be sent.
-    pub(super) fn ask_node(&mut self, of: usize, budget: BudgetId, kind: Kind, cost: u64) -> bool {
-        const ASKED_MOST: u64 = 32;
+    pub(super) fn ask_node(
+        &mut self,
+        (of, key): (usize, usize),
+        budget: BudgetId,
+        kind: Kind,
+        cost: u64,
+    ) -> bool {
+        const ASKED_MOST: usize = 32;
         let group = &self.plan.scenario.clients[self.services[of].group];
         let waits = group.flows.is_some() || group.waiting > 0;
         let service = &mut self.services[of];
@@ -23,7 +29,7 @@ impl World {
         let (Some(holder), Some(node)) = (service.client.holder(), service.link()) else {
             return false;
         };
-        if service.callers.asked >= ASKED_MOST {
+        if service.callers.asked.len() >= ASKED_MOST {
             self.observer.marks.hit(Mark::QuestionsTooMany);
             return false;
         }
@@ -41,7 +47,7 @@ impl World {
         let Ok(ask) = service.requests.ask(new_request, edge, lease, now) else {
             return false;
         };
-        service.callers.asked += 1;
+        service.callers.asked.push((ask.request, key));
         self.observer.marks.hit(Mark::NodeAsked);
         self.send(self.hosts.nodes + of, node, Message::DecisionRequest(ask));
         true
@@ -49,54 +55,65 @@ impl World {
 
     /// Ends requests that will not be answered. Their callers give up, or try again in a closed loop.
     pub(super) fn questions_void(&mut self, of: usize, void: &[RequestId]) {
-        for _ in void {
+        for &request in void {
             self.observer.marks.hit(Mark::QuestionVoid);
-            self.question_over(of, false, 50 * MS);
+            self.question_over(of, request, false, 50 * MS);
         }
     }
 
     /// Drops the requests of a session that is over. None of them will be answered.
     pub(super) fn end_questions(&mut self, of: usize) {
-        let requests = &mut self.services[of].requests;
-        let pending = requests.pending();
-        requests.end_session();
-        for _ in 0..pending {
+        let service = &mut self.services[of];
+        service.requests.end_session();
+        let asked = service.callers.asked.clone();
+        for (request, _) in asked {
             self.observer.marks.hit(Mark::QuestionVoid);
-            self.question_over(of, false, 50 * MS);
+            self.question_over(of, request, false, 50 * MS);
         }
     }
 
-    pub(super) fn question_over(&mut self, of: usize, served: bool, again: u64) {
+    /// Ends a request that a node was asked for. Its caller may wait if it was not served.
+    fn question_over(&mut self, of: usize, request: RequestId, served: bool, again: u64) {
         let group = &self.plan.scenario.clients[self.services[of].group];
         let closed = group.flows.is_some();
         let callers = &mut self.services[of].callers;
-        callers.asked = callers.asked.saturating_sub(1);
+        let place = callers.asked.iter().position(|(id, _)| *id == request);
+        let Some((_, key)) = place.map(|place| callers.asked.remove(place)) else {
+            return;
+        };
         if served {
             self.served(of, closed);
-        } else if closed || callers.waiting < group.waiting {
-            callers.waiting += 1;
-            self.try_later(of, again);
+        } else if closed || callers.queue(key).callers < group.waiting {
+            callers.queue(key).callers += 1;
+            self.try_later((of, key), again);
         }
+    }
+
+    /// Returns the key of a request that a node was asked for.
+    fn asked_key(&self, of: usize, request: RequestId) -> Option<usize> {
+        let asked = &self.services[of].callers.asked;
+        let found = asked.iter().find(|(id, _)| *id == request);
+        found.map(|(_, key)| *key)
     }
 
     pub(super) fn service_is_told(&mut self, of: usize, told: &DecisionReply, now: Tick) {
         let service = &mut self.services[of];
         match service.requests.handle(told, now) {
             Verdict::Counts(request, Outcome::Admitted { hold, .. }) => {
-                if !hold.is_zero() {
-                    self.fly(of, Flight::Central(request));
+                if let Some(key) = self.asked_key(of, request).filter(|_| !hold.is_zero()) {
+                    self.fly(of, key, Flight::Central(request));
                 }
                 self.observer.marks.hit(Mark::AdmittedCentrally);
-                self.question_over(of, true, 0);
+                self.question_over(of, request, true, 0);
             }
-            Verdict::Counts(_, Outcome::Refused { retry_after, .. }) => {
+            Verdict::Counts(request, Outcome::Refused { retry_after, .. }) => {
                 self.observer.marks.hit(Mark::QuestionRefused);
                 let again = retry_after.map_or(50 * MS, |span| span.nanos());
-                self.question_over(of, false, again);
+                self.question_over(of, request, false, again);
             }
-            Verdict::Counts(_, Outcome::Moved { .. }) => {
+            Verdict::Counts(request, Outcome::Moved { .. }) => {
                 self.observer.marks.hit(Mark::HomeMoved);
-                self.question_over(of, false, 10 * MS);
+                self.question_over(of, request, false, 10 * MS);
             }
             Verdict::Ignored => self.observer.marks.hit(Mark::VerdictLate),
             Verdict::Undo(release) => {
@@ -109,15 +126,15 @@ impl World {
     }
 
     /// Holds a permit for a random, exponentially distributed time.
-    pub(super) fn fly(&mut self, of: usize, flight: Flight) {
+    pub(super) fn fly(&mut self, of: usize, key: usize, flight: Flight) {
         let group = &self.plan.scenario.clients[self.services[of].group];
         let mean = group.hold as f64;
         let callers = &mut self.services[of].callers;
         callers.count += 1;
         let span = Draw::of(self.seed, Of::Hold, of as u64, callers.count).exponential(mean);
         let span = quantised(span as u64 + MS / 10);
-        callers.flights.push((self.now + span, flight));
-        self.permit_taken(of, flight);
+        callers.flights.push((self.now + span, key, flight));
+        self.permit_taken(of, key, flight);
         self.set(self.hosts.nodes + of, span, Timer::Done);
     }
 
@@ -127,19 +144,19 @@ impl World {
         let true_now = self.now;
         let service = &mut self.services[of];
         let now = service.clock.read(true_now);
-        let over = |flight: &(u64, Flight)| flight.0 <= true_now;
+        let over = |flight: &(u64, usize, Flight)| flight.0 <= true_now;
         let done: Vec<Flight> = service
             .callers
             .flights
             .extract_if(.., |f| over(f))
-            .map(|f| f.1)
+            .map(|f| f.2)
             .collect();
         for flight in done {
             let service = &mut self.services[of];
             let over = match flight {
                 Flight::Own(budget, permit) => {
-                    let mut of_budget = service.client.allotments().filter(|(id, _)| *id == budget);
-                    !of_budget.any(|(_, allotment)| allotment.permits().is_valid(permit, now))
+                    let found = service.client.allotment(budget);
+                    !found.is_some_and(|found| found.permits().is_valid(permit, now))
                 }
                 Flight::Central(request) => !service.requests.is_valid(request, now),
             };
@@ -157,6 +174,9 @@ impl World {
             }
         }
         self.land();
-        self.retry(of);
+        let keys: Vec<usize> = self.services[of].callers.queues.keys().copied().collect();
+        for key in keys {
+            self.retry(of, key);
+        }
     }
 }

@@ -9,11 +9,11 @@ use crate::clock::{self, Clock, SEC};
 use crate::draw::{Draw, Of};
 use crate::faults::Lasting;
 use crate::hosts::Hosts;
+use crate::keys::Keys;
 use crate::net::Net;
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::scenario::{Scenario, Target};
-use aliquot_core::budget::{Budget, Key};
 use aliquot_core::leader::Pace;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -29,11 +29,11 @@ impl World {
             .filter(|fault| fault.kind == "clone_client")
             .count();
         let hosts = Rc::new(Hosts::new(&scenario, clones));
-        let (keys, claims, key_of) = keys_of(&scenario, &hosts);
-        let observer = Observer::new(&plan, &hosts, (&keys, &claims, &key_of));
+        let keys = Keys::new(&scenario);
+        let observer = Observer::new(&plan, &hosts, keys.clone());
         let (nodes, services) = (
             nodes_of(&scenario, &hosts, seed),
-            services_of(&scenario, &hosts, &key_of, seed),
+            services_of(&scenario, &hosts, &keys, seed),
         );
         let net = Net::new(seed, scenario.topology.clone(), hosts.zones.clone());
         let mut world = Self {
@@ -44,9 +44,8 @@ impl World {
             net,
             nodes,
             services,
+            lasting: Lasting::new(&keys.budgets),
             keys,
-            lasting: Lasting::new(&claims),
-            claims,
             observer,
             operator: Operator::default(),
             requests: Requests::default(),
@@ -105,39 +104,6 @@ impl World {
     }
 }
 
-/// Returns the keys that clients use, the budget of each, and the index of each client's key.
-pub(crate) fn keys_of(scenario: &Scenario, hosts: &Hosts) -> (Vec<Key>, Vec<Budget>, Vec<usize>) {
-    let first = scenario
-        .budgets
-        .first()
-        .map(|(_, budget)| budget.key().as_str().to_owned());
-    let (mut keys, mut claims, mut of_group): (Vec<Key>, Vec<Budget>, Vec<usize>) =
-        Default::default();
-    for group in &scenario.clients {
-        let text = group
-            .key
-            .clone()
-            .or_else(|| first.clone())
-            .unwrap_or_default();
-        let Ok(key) = Key::try_from(text.as_str()) else {
-            of_group.push(0);
-            continue;
-        };
-        let known = keys.iter().position(|known| known.as_str() == key.as_str());
-        of_group.push(known.unwrap_or(keys.len()));
-        if let (None, Some(budget)) = (known, scenario.budget_of(&key)) {
-            keys.push(key);
-            claims.push(budget.clone());
-        }
-    }
-    let key_of = hosts
-        .clients
-        .iter()
-        .map(|&(group, _)| of_group[group])
-        .collect();
-    (keys, claims, key_of)
-}
-
 /// Returns a host's clocks: as the narrowest rule says, otherwise drawn.
 pub(crate) fn clock_of(scenario: &Scenario, hosts: &Hosts, host: usize, seed: u64) -> Clock {
     let mut draw = Draw::of(seed, Of::Clock, host as u64, 0);
@@ -169,10 +135,10 @@ fn nodes_of(scenario: &Scenario, hosts: &Hosts, seed: u64) -> Vec<Coordinator> {
 }
 
 /// Returns the services, followed by placeholders for the clones that the plan may create.
-fn services_of(scenario: &Scenario, hosts: &Hosts, key_of: &[usize], seed: u64) -> Vec<Service> {
+fn services_of(scenario: &Scenario, hosts: &Hosts, keys: &Keys, seed: u64) -> Vec<Service> {
     let service = |of: usize| {
         let group = hosts.clients.get(of).map_or(0, |&(group, _)| group);
-        let key = key_of.get(of).copied().unwrap_or(0);
+        let key = keys.only_key(group);
         let clock = clock_of(scenario, hosts, hosts.nodes + of, seed);
         Service::new(clock, group, key, &scenario.lease, Callers::default())
     };

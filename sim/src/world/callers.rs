@@ -143,12 +143,29 @@ impl World {
 
     /// Decides one request at its client. If it is refused, a caller of a closed loop waits.
     fn decide(&mut self, of: usize, closed: bool) {
-        self.observer.offered(self.now, of);
-        if self.try_once(of) {
+        let Some(key) = self.pick_key(of) else { return };
+        self.observer.offered(self.now, of, key);
+        if self.try_once(of, key) {
             self.served(of, closed);
-        } else if self.services[of].callers.asked == 0 || !self.just_asked {
-            self.not_served(of, closed);
+        } else if self.services[of].callers.asked.is_empty() || !self.just_asked {
+            self.not_served(of, key, closed);
         }
+    }
+
+    /// Returns the key of the next request: the client's only one, or one drawn from its many.
+    fn pick_key(&mut self, of: usize) -> Option<usize> {
+        let service = &mut self.services[of];
+        let group = &self.plan.scenario.clients[service.group];
+        let keys = &self.keys.of_group[service.group];
+        let number = match &group.keys {
+            Some(many) => {
+                service.callers.drawn += 1;
+                let mut draw = Draw::of(self.seed, Of::Key, of as u64, service.callers.drawn);
+                many.pick(draw.unit())
+            }
+            None => 0,
+        };
+        keys.get(number).copied()
     }
 
     fn cost_of(&self, of: usize) -> u64 {
@@ -167,84 +184,91 @@ impl World {
         }
     }
 
-    fn not_served(&mut self, of: usize, closed: bool) {
+    fn not_served(&mut self, of: usize, key: usize, closed: bool) {
         let most = self.plan.scenario.clients[self.services[of].group].waiting;
-        let callers = &mut self.services[of].callers;
-        if closed || callers.waiting < most {
-            callers.waiting += 1;
+        let queue = self.services[of].callers.queue(key);
+        if closed || queue.callers < most {
+            queue.callers += 1;
             self.observer.marks.hit(Mark::CallerWaited);
-            self.try_later(of, self.retry_after);
-        } else if self.may_come && self.waits_once(of) {
+            self.try_later((of, key), self.retry_after);
+        } else if self.may_come && self.waits_once(of, key) {
             let gives_up = self.now + Self::ONCE_WAIT;
-            self.services[of].callers.once.push_back(gives_up);
+            self.services[of]
+                .callers
+                .queue(key)
+                .once
+                .push_back(gives_up);
             self.observer.marks.hit(Mark::CallerWaited);
-            self.try_later(of, self.retry_after);
+            self.try_later((of, key), self.retry_after);
         } else {
             self.observer.marks.hit_if(most > 0, Mark::QueueFull);
         }
     }
 
-    /// Retries the waiting callers one after the other, until one is refused.
-    pub(super) fn retry(&mut self, of: usize) {
-        self.services[of].callers.retrying = false;
-        self.retry_once(of);
+    /// Retries the callers that wait for a key one after the other, until one is refused.
+    pub(super) fn retry(&mut self, of: usize, key: usize) {
+        self.services[of].callers.queue(key).retrying = false;
+        self.retry_once(of, key);
         let closed = self.plan.scenario.clients[self.services[of].group]
             .flows
             .is_some();
-        while self.services[of].callers.waiting > 0 {
-            if !self.try_once(of) {
+        while self.services[of].callers.queue(key).callers > 0 {
+            if !self.try_once(of, key) {
                 if self.just_asked {
-                    self.services[of].callers.waiting -= 1;
+                    self.services[of].callers.queue(key).callers -= 1;
                 }
-                self.try_later(of, self.retry_after);
+                self.try_later((of, key), self.retry_after);
                 return;
             }
-            self.services[of].callers.waiting -= 1;
+            self.services[of].callers.queue(key).callers -= 1;
             self.observer.marks.hit(Mark::WaiterServed);
             self.served(of, closed);
         }
     }
 
-    pub(super) fn try_later(&mut self, of: usize, local: u64) {
+    pub(super) fn try_later(&mut self, (of, key): (usize, usize), local: u64) {
         let service = &mut self.services[of];
-        let waits = service.callers.waiting > 0 || !service.callers.once.is_empty();
-        if waits && !service.callers.retrying {
-            service.callers.retrying = true;
+        let queue = service.callers.queue(key);
+        let waits = queue.callers > 0 || !queue.once.is_empty();
+        if waits && !queue.retrying {
+            queue.retrying = true;
             let wait = service.clock.true_span(local).clamp(MS / 10, 250 * MS);
-            self.set(self.hosts.nodes + of, wait, Timer::Retry);
+            self.set(self.hosts.nodes + of, wait, Timer::Retry(key as u32));
         }
     }
 
     /// Tries to decide one request. After a refusal, `retry_after` says when to try again, and `just_asked`
     /// whether a node decides instead.
-    fn try_once(&mut self, of: usize) -> bool {
-        self.attempt(of, Client::try_acquire_at)
+    fn try_once(&mut self, of: usize, key: usize) -> bool {
+        self.attempt(of, key, Client::try_acquire_at)
     }
 
     /// Tries again to decide the request of a caller who asked once. Its demand was counted when it came.
-    fn try_again(&mut self, of: usize) -> bool {
-        self.attempt(of, Client::retry_acquire_at)
+    fn try_again(&mut self, of: usize, key: usize) -> bool {
+        self.attempt(of, key, Client::retry_acquire_at)
     }
 
-    fn attempt(&mut self, of: usize, decide: Decide) -> bool {
+    fn attempt(&mut self, of: usize, key: usize, decide: Decide) -> bool {
         self.events += 1;
         (self.just_asked, self.may_come, self.retry_after) = (false, false, 50 * MS);
         let cost = self.cost_of(of);
         let service = &mut self.services[of];
-        let Some((budget, scale)) = service.budget.filter(|_| !service.leaving) else {
+        let known = service.budget(key).filter(|_| !service.leaving);
+        let Some((budget, scale)) = known else {
             self.observer.marks.hit(Mark::RefusedUnnamed);
             self.refused(of, None, cost);
+            self.first_use(of, key);
             return false;
         };
         let now = service.clock.read(self.now);
-        let kind = self.claims[service.key].kind();
+        let kind = self.keys.budgets[key].kind();
         if kind == Kind::Concurrency {
             return match service.client.try_permit_at(budget, now) {
                 Ok(permit) => {
-                    self.fly(of, Flight::Own(budget, permit));
+                    self.fly(of, key, Flight::Own(budget, permit));
                     true
                 }
-                Err(denial) => self.denied(of, budget, kind, denial, cost),
+                Err(denial) => self.denied((of, key), budget, kind, denial, cost),
             };
         }
         let grains = Tokens::from_grains(scale.grains_per_token().saturating_mul(cost));
@@ -258,13 +282,26 @@ impl World {
                 self.admitted(of, admission, cost);
                 true
             }
-            Err(denial) => self.denied(of, budget, kind, denial, cost),
+            Err(denial) => self.denied((of, key), budget, kind, denial, cost),
         }
+    }
+
+    /// Asks for the budget of a key that a client with many keys uses first. A caller that asks once waits for it.
+    fn first_use(&mut self, of: usize, key: usize) {
+        let service = &mut self.services[of];
+        if service.key.is_some() || service.leaving {
+            return;
+        }
+        let group = &self.plan.scenario.clients[service.group];
+        self.may_come = group.verb == Verb::Check;
+        service.unnamed.entry(key).or_insert(Tick::from_nanos(0));
+        let now = service.clock.read(self.now);
+        self.name_keys(of, now);
     }
 
     fn denied(
         &mut self,
-        of: usize,
+        (of, key): (usize, usize),
         budget: BudgetId,
         kind: Kind,
         denial: Denial,
@@ -277,14 +314,14 @@ impl World {
             Denial::NoShare | Denial::Bucket(Refusal::ExceedsBurst { .. })
         );
         let waits = group.flows.is_some() || group.waiting > 0;
-        self.may_come = self.may_come(of, budget, kind, denial, cost);
+        self.may_come = self.may_come((of, key), budget, kind, denial, cost);
         if large && cost > 1 && (waits || self.may_come) {
             // A caller waits for more tokens than this client's part holds. The next report says how many, so
             // that the leader can assign a larger part.
             let service = &mut self.services[of];
             let now = service.clock.read(self.now);
             let grains = service
-                .budget
+                .budget(key)
                 .map_or(1, |(_, scale)| scale.grains_per_token());
             let grains = Tokens::from_grains(grains.saturating_mul(cost));
             service.client.waits(budget, grains, now);
@@ -292,7 +329,7 @@ impl World {
         let waits = match denial {
             Denial::Bucket(Refusal::NotYet { retry_after }) => {
                 self.retry_after = retry_after.nanos();
-                !self.has_small_part(of, budget)
+                !self.has_small_part((of, key), budget)
             }
             Denial::Unknown | Denial::Lapsed => true,
             _ => false,
@@ -301,7 +338,7 @@ impl World {
         let asks = self.plan.scenario.clients[self.services[of].group].verb != Verb::TryAcquire;
         let here = matches!(denial, Denial::Escrow | Denial::Permits)
             && !self.is_decided_elsewhere(of, budget);
-        if waits || here || !asks || !self.ask_node(of, budget, kind, cost) {
+        if waits || here || !asks || !self.ask_node((of, key), budget, kind, cost) {
             self.refused(of, Some(budget), cost);
         } else {
             self.just_asked = true;
@@ -324,15 +361,21 @@ impl World {
     fn is_decided_elsewhere(&self, of: usize, budget: BudgetId) -> bool {
         let client = &self.services[of].client;
         let held = client.holder().map(|holder| holder.holding(budget));
-        let mut allotments = client.allotments();
-        let found = allotments.find(|&(id, _)| id == budget);
-        let terms = found.and_then(|(_, allotment)| allotment.terms());
+        let found = client.allotment(budget);
+        let terms = found.and_then(|allotment| allotment.terms());
         held.is_none_or(|held| held.is_zero()) || terms.is_some_and(|terms| terms.central_mode)
     }
 
     /// Returns true if more of the budget may be moved to this client, so that a caller who asks once waits, as the
     /// client library's `check` does.
-    fn may_come(&self, of: usize, budget: BudgetId, kind: Kind, denial: Denial, cost: u64) -> bool {
+    fn may_come(
+        &self,
+        (of, key): (usize, usize),
+        budget: BudgetId,
+        kind: Kind,
+        denial: Denial,
+        cost: u64,
+    ) -> bool {
         let service = &self.services[of];
         let group = &self.plan.scenario.clients[service.group];
         if group.verb != Verb::Check {
@@ -347,9 +390,8 @@ impl World {
             Denial::Permits | Denial::Bucket(Refusal::NotYet { .. }) => {}
             _ => return true,
         }
-        let mut allotments = service.client.allotments();
-        let found = allotments.find(|&(id, _)| id == budget);
-        let Some(((_, allotment), (_, scale))) = found.zip(service.budget) else {
+        let found = service.client.allotment(budget);
+        let Some((allotment, (_, scale))) = found.zip(service.budget(key)) else {
             return false;
         };
         let share = Decider::share_at(allotment.decider(), now);
@@ -362,7 +404,8 @@ impl World {
         };
         let largest = allotment.terms().map_or(Tokens::ZERO, |of| of.largest);
         let elsewhere = scale.whole(largest).saturating_sub(scale.whole(held));
-        let waiting = cost * service.callers.once.len() as u64;
+        let queue = service.callers.queues.get(&key);
+        let waiting = cost * queue.map_or(0, |queue| queue.once.len()) as u64;
         match kind {
             Kind::Concurrency => elsewhere > 0,
             _ => matches!(allotment.mode(), Mode::Leased) && waiting + cost <= elsewhere,
@@ -371,9 +414,9 @@ impl World {
 
     /// Returns true if a caller who asks once waits now: not soon after another one waited in vain. Then one waits
     /// again, and the others do once tokens have come.
-    fn waits_once(&mut self, of: usize) -> bool {
+    fn waits_once(&mut self, of: usize, key: usize) -> bool {
         let now = self.now;
-        let in_vain = &mut self.services[of].callers.in_vain;
+        let in_vain = &mut self.services[of].callers.queue(key).in_vain;
         match *in_vain {
             Some(until) if now < until => false,
             Some(until) if now < until + Self::IN_VAIN => {
@@ -388,35 +431,34 @@ impl World {
     }
 
     /// Retries the callers who asked once, until one is refused, and lets those go who have waited for too long.
-    fn retry_once(&mut self, of: usize) {
-        while let Some(&gives_up) = self.services[of].callers.once.front() {
+    fn retry_once(&mut self, of: usize, key: usize) {
+        while let Some(&gives_up) = self.services[of].callers.queue(key).once.front() {
             let over = gives_up <= self.now;
             // The wait was reported when it began.
             let wanted = std::mem::replace(&mut self.services[of].wanted, true);
-            let served = self.try_again(of);
+            let served = self.try_again(of, key);
             self.services[of].wanted = wanted;
-            let callers = &mut self.services[of].callers;
+            let queue = self.services[of].callers.queue(key);
             if !served && !over && !self.just_asked {
-                return self.try_later(of, self.retry_after);
+                return self.try_later((of, key), self.retry_after);
             }
-            callers.once.pop_front();
+            queue.once.pop_front();
             if served {
-                callers.in_vain = None;
+                queue.in_vain = None;
                 self.observer.marks.hit(Mark::WaiterServed);
             } else if over {
-                callers.in_vain = Some(self.now + Self::IN_VAIN);
+                queue.in_vain = Some(self.now + Self::IN_VAIN);
             }
         }
     }
 
     /// Returns true if the client's part is so small that a caller who may wait asks a node.
-    fn has_small_part(&self, of: usize, budget: BudgetId) -> bool {
+    fn has_small_part(&self, (of, key): (usize, usize), budget: BudgetId) -> bool {
         let service = &self.services[of];
-        let mut allotments = service.client.allotments();
-        let found = allotments.find(|&(id, _)| id == budget);
+        let found = service.client.allotment(budget);
         found
-            .zip(service.budget)
-            .is_some_and(|((_, allotment), (_, scale))| {
+            .zip(service.budget(key))
+            .is_some_and(|(allotment, (_, scale))| {
                 let share = Decider::share_at(allotment.decider(), service.clock.read(self.now));
                 allotment.terms().is_some_and(|of| of.kind == Kind::Rate)
                     && scale.whole(share.burst) < SMALL_BURST
@@ -443,8 +485,8 @@ fn admission(
     period: PeriodId,
     now: Tick,
 ) -> Admission {
-    let found = service.client.allotments().find(|&(id, _)| id == budget);
-    let mode = found.map(|(_, allotment)| *allotment.mode());
+    let found = service.client.allotment(budget);
+    let mode = found.map(|allotment| *allotment.mode());
     let right = match mode {
         Some(Mode::LastShare | Mode::FormerShare) => Right::Kept,
         Some(Mode::Local) => Right::Local,
@@ -453,7 +495,7 @@ fn admission(
     };
     let share = match (right, found) {
         (Right::Booked, _) | (_, None) => Share::EMPTY,
-        (_, Some((_, allotment))) => Decider::share_at(allotment.decider(), now),
+        (_, Some(allotment)) => Decider::share_at(allotment.decider(), now),
     };
     // A floor of an earlier edge does not belong to the present edge. It remains in use until the present
     // edge grants something.

@@ -95,7 +95,7 @@ impl World {
                 self.set(node, span, Timer::NodeTick);
             }
             Timer::Apply => self.apply(node),
-            Timer::Look | Timer::Arrival | Timer::Retry | Timer::Done => {}
+            Timer::Look | Timer::Arrival | Timer::Retry(_) | Timer::Done => {}
         }
         self.settle(node);
     }
@@ -148,7 +148,7 @@ impl World {
     pub(super) fn instantiate(&mut self, node: usize, key: usize) {
         let host = &self.nodes[node];
         let creator = host.node.as_ref().map(Node::incarnation);
-        let keys = vec![self.keys[key].to_string()];
+        let keys = vec![self.keys.keys[key].to_string()];
         self.propose(node, Command::Instantiate { keys, creator });
     }
 
@@ -213,7 +213,7 @@ impl World {
             }
             Message::ClientReport(report) => {
                 self.mark_client_report(node, &report);
-                self.rename(from, node);
+                self.rename(from, node, &report);
                 let host = &mut self.nodes[node];
                 if let Some(machine) = &mut host.node {
                     let ended = |budget| host.state.has_ended(budget);

@@ -118,8 +118,8 @@ pub(crate) enum Timer {
     /// A client's session checks what is due.
     Look,
     Arrival,
-    /// A waiting caller tries again.
-    Retry,
+    /// The callers that wait for a key try again, by its index.
+    Retry(u32),
     /// A caller is done with its permit.
     Done,
 }

@@ -210,7 +210,9 @@ impl Fleet for World {
         let clone = self.hosts.clients.len() + earlier;
         let original = original.filter(|_| clone < self.services.len())?;
         let mut copy = self.services[original - self.hosts.nodes].clone();
+        let asked = std::mem::take(&mut copy.callers.asked);
         copy.callers = copy.callers.reborn();
+        copy.callers.asked = asked;
         copy.process = Process::DOWN;
         copy.process.start();
         self.services[clone] = copy;

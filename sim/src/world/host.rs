@@ -180,16 +180,19 @@ pub(crate) struct Service {
     pub(crate) client: Client,
     pub(crate) requests: DecisionRequests,
     pub(crate) group: usize,
-    /// Index of its key in `World::keys`.
-    pub(crate) key: usize,
-    /// The budget of the key and its scale, once a node has sent them.
-    pub(crate) budget: Option<(BudgetId, Scale)>,
+    /// Index of its only key; `None` if it uses many.
+    pub(crate) key: Option<usize>,
+    /// The budgets that nodes have named, and their scales, by key.
+    pub(crate) budgets: BTreeMap<usize, (BudgetId, Scale)>,
+    /// The keys of these budgets.
+    pub(crate) keys: BTreeMap<BudgetId, usize>,
+    /// Keys whose budgets are not known yet, and when a node was last asked for each.
+    pub(super) unnamed: BTreeMap<usize, Tick>,
     pub(super) selection: NodeSelection<Dialled>,
     /// Time at which the client moves even if the old node has not taken what was handed back.
     pub(super) moves_at: Option<Tick>,
     pub(super) reported: Tick,
     pub(super) report_at: Tick,
-    pub(super) named: Tick,
     /// Set if a request was refused since the last report.
     pub(crate) wanted: bool,
     /// True time of the valid look. Timers of other looks are ignored.
@@ -211,7 +214,7 @@ impl Service {
     pub(crate) fn new(
         clock: Clock,
         group: usize,
-        key: usize,
+        key: Option<usize>,
         lease: &Lease,
         callers: Callers,
     ) -> Self {
@@ -224,12 +227,13 @@ impl Service {
             requests: DecisionRequests::new(drift),
             group,
             key,
-            budget: None,
+            budgets: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            unnamed: key.into_iter().map(|key| (key, zero)).collect(),
             selection: NodeSelection::new(times, zero),
             moves_at: None,
             reported: zero,
             report_at: zero,
-            named: zero,
             wanted: false,
             look_at: 0,
             clocks: None,
@@ -241,6 +245,11 @@ impl Service {
             answered: None,
             callers,
         }
+    }
+
+    /// Returns the budget of a key and its scale, once a node has named it.
+    pub(crate) fn budget(&self, key: usize) -> Option<(BudgetId, Scale)> {
+        self.budgets.get(&key).copied()
     }
 
     /// Returns the node that the client is connected to.
@@ -269,6 +278,8 @@ impl Connection for Dialled {
 pub(crate) struct Callers {
     /// Number of arrivals so far, which names their random numbers.
     pub(super) count: u64,
+    /// Number of keys drawn so far, of clients that use many.
+    pub(super) drawn: u64,
     /// Time of the next arrival, in nanoseconds of true time, not rounded to the quantum.
     pub(super) next: f64,
     /// The factor that a random walk has reached, and the time of its next step.
@@ -278,17 +289,24 @@ pub(crate) struct Callers {
     pub(super) rechecks: bool,
     /// The part of a regular gap that has passed at that event.
     pub(super) passed: f64,
+    /// Callers that wait, by key.
+    pub(crate) queues: BTreeMap<usize, Waiting>,
+    /// Permits in flight, each with the true time of its release and its key.
+    pub(crate) flights: Vec<(u64, usize, Flight)>,
+    /// Requests that wait for a node's answer, each with its key.
+    pub(super) asked: Vec<(RequestId, usize)>,
+}
+
+/// The callers of a service that wait for one key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiting {
     /// Number of callers that wait for tokens.
-    pub(crate) waiting: u64,
+    pub(crate) callers: u64,
     pub(super) retrying: bool,
     /// Callers that asked once and wait for what may be moved here: the true time at which each gives up.
     pub(super) once: VecDeque<u64>,
     /// Set after one of them waited in vain: true time until which no other waits for as much.
     pub(super) in_vain: Option<u64>,
-    /// Permits in flight, each with the true time of its release.
-    pub(crate) flights: Vec<(u64, Flight)>,
-    /// Number of requests that wait for a node's answer.
-    pub(super) asked: u64,
 }
 
 impl Callers {
@@ -299,10 +317,16 @@ impl Callers {
         self.count
     }
 
+    /// Returns the callers that wait for a key.
+    pub(super) fn queue(&mut self, key: usize) -> &mut Waiting {
+        self.queues.entry(key).or_default()
+    }
+
     /// Returns the callers of a restarted process: the load continues, and no caller waits.
     pub(crate) fn reborn(&self) -> Self {
         Self {
             count: self.count,
+            drawn: self.drawn,
             walked: self.walked,
             steps: self.steps,
             ..Self::default()

@@ -171,7 +171,7 @@ impl World {
             machine.set_lease(host.state.lease());
         }
         if let Some(Command::Instantiate { keys: made, .. }) = command {
-            let keys = &self.keys;
+            let keys = &self.keys.keys;
             host.wanted
                 .retain(|&wanted| made.iter().all(|key| keys[wanted].as_str() != key));
         }

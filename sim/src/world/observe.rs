@@ -28,8 +28,13 @@ impl World {
     }
 
     pub(super) fn refused(&mut self, of: usize, budget: Option<BudgetId>, cost: u64) {
-        let scale = self.services[of].budget.map(|(_, scale)| scale);
-        let grains = budget.zip(scale).map(|(budget, scale)| {
+        let service = &self.services[of];
+        let scale = |budget| {
+            let key = service.keys.get(&budget)?;
+            service.budget(*key).map(|(_, scale)| scale)
+        };
+        let grains = budget.and_then(|budget| Some((budget, scale(budget)?)));
+        let grains = grains.map(|(budget, scale)| {
             let grains = scale.grains_per_token().saturating_mul(cost);
             (budget, Tokens::from_grains(grains))
         });
@@ -89,9 +94,9 @@ impl World {
         }
     }
 
-    pub(super) fn permit_taken(&mut self, of: usize, flight: Flight) {
+    pub(super) fn permit_taken(&mut self, of: usize, key: usize, flight: Flight) {
         let service = &self.services[of];
-        let Some((budget, _)) = service.budget else {
+        let Some((budget, _)) = service.budget(key) else {
             return;
         };
         let (now, flown) = (self.now, (of, service.process.number, flight));
@@ -143,10 +148,14 @@ impl World {
     pub(super) fn look(&mut self) {
         let (now, best) = (self.now, self.most_applied());
         self.look_at_callers();
-        let parts = self.parts(best);
-        self.observer.believed(now, &self.nodes[best].state, parts);
+        let budgets = self.nodes[best].state.budgets().len();
+        let slice = Slice::new(budgets, now / Self::INSPECT_EVERY);
+        let parts = self.parts(best, slice);
+        let state = &self.nodes[best].state;
+        self.observer
+            .believed(now, state, parts, |budget| slice.has(budget));
         if now.is_multiple_of(200 * MS) {
-            self.look_at_edges(best);
+            self.look_at_edges(best, Slice::new(budgets, now / (200 * MS)));
         }
         let leader = self.leader();
         let is_cut = leader.is_some_and(|leader| self.is_cut_off(leader));
@@ -164,35 +173,42 @@ impl World {
         let (now, span) = (self.now, Self::INSPECT_EVERY);
         let up = |service: &&Service| service.process.up;
         let over = permit_over(&self.services, now);
-        let flights = self.services.iter().enumerate().filter(|(_, of)| up(of));
-        let flights = flights.map(|(of, service)| {
-            let flights = service.callers.flights.iter();
-            let flown = flights.map(|(_, flight)| (of, service.process.number, *flight));
-            (service.key, flown.filter(|flown| !over(flown)).count())
-        });
-        let flights: Vec<(usize, usize)> = flights.collect();
-        self.observer.held(now, flights.into_iter(), span);
+        let mut held: Vec<(usize, usize)> = Vec::new();
         for (of, service) in self.services.iter().enumerate().filter(|(_, of)| up(of)) {
-            let waiting = service.callers.waiting;
-            if waiting > 0 {
-                self.observer.waited(now, of, (waiting, span));
+            let from = held.len();
+            for &(_, key, flight) in &service.callers.flights {
+                if over(&(of, service.process.number, flight)) {
+                    continue;
+                }
+                match held[from..].iter_mut().find(|(held, _)| *held == key) {
+                    Some((_, count)) => *count += 1,
+                    None => held.push((key, 1)),
+                }
+            }
+        }
+        self.observer.held(now, held.into_iter(), span);
+        for (of, service) in self.services.iter().enumerate().filter(|(_, of)| up(of)) {
+            for (&key, queue) in &service.callers.queues {
+                if queue.callers > 0 {
+                    self.observer.waited(now, (of, key), (queue.callers, span));
+                }
             }
         }
     }
 
     /// Returns the shares that all hosts believe they hold at this instant.
-    fn parts(&self, best: usize) -> Vec<(BudgetId, Share)> {
+    fn parts(&self, best: usize, slice: Slice) -> Vec<(BudgetId, Share)> {
         let now = self.now;
         let mut parts: Vec<(BudgetId, Share)> = Vec::with_capacity(self.services.len());
         for service in self.services.iter().filter(|service| service.process.up) {
-            parts.extend(usable(service, service.clock.read(now)));
+            parts.extend(usable(service, service.clock.read(now), slice));
         }
         let pools = self.pools(best).map(|node| &self.nodes[node]);
         let up = self.nodes.iter().filter(|host| host.process.up);
         let up = up.filter_map(|host| Some((host.node.as_ref()?, host.clock.read(now))));
         let leased: Vec<(&Node, Tick)> = up.filter(|(node, now)| node.is_leased(*now)).collect();
         for (budget, generation) in self.nodes[best].state.budgets() {
-            if generation.budget.kind() != Kind::Rate {
+            if generation.budget.kind() != Kind::Rate || !slice.has(budget) {
                 continue;
             }
             let pool = pools.and_then(|host| {
@@ -214,20 +230,21 @@ impl World {
         leader.filter(|&node| self.nodes[node].state.applied() == latest)
     }
 
-    fn look_at_edges(&mut self, best: usize) {
+    fn look_at_edges(&mut self, best: usize, slice: Slice) {
         let (now, state) = (self.now, &self.nodes[best].state);
         for node in self.nodes.iter().filter_map(|host| host.node.as_ref()) {
             let (holder, committed) = (node.holder(), Some((node.incarnation(), state)));
+            let counters = holder.counters().filter(|(budget, _)| slice.has(*budget));
             self.observer
-                .counted(now, holder.edge(), committed, holder.counters());
+                .counted(now, holder.edge(), committed, counters);
         }
         let originals = &self.services[..self.services.len() - self.clones];
         for holder in originals
             .iter()
             .filter_map(|service| service.client.holder())
         {
-            self.observer
-                .counted(now, holder.edge(), None, holder.counters());
+            let counters = holder.counters().filter(|(budget, _)| slice.has(*budget));
+            self.observer.counted(now, holder.edge(), None, counters);
         }
     }
 
@@ -304,6 +321,31 @@ impl World {
     }
 }
 
+/// The budgets that an inspection covers: all of them if they are few, otherwise a part, another one at each turn.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    parts: u64,
+    turn: u64,
+}
+
+impl Slice {
+    /// Number of budgets up to which every inspection covers all of them.
+    const FEW: usize = 512;
+
+    const fn new(budgets: usize, turn: u64) -> Self {
+        let parts = budgets.div_ceil(Self::FEW) as u64;
+        let parts = if parts == 0 { 1 } else { parts };
+        Self {
+            parts,
+            turn: turn % parts,
+        }
+    }
+
+    const fn has(self, budget: BudgetId) -> bool {
+        budget.get() % self.parts == self.turn
+    }
+}
+
 /// Returns a function that says whether a permit is over, by its client's own clock.
 fn permit_over(services: &[Service], now: u64) -> impl Fn(&Flown) -> bool {
     move |&(of, process, flight): &Flown| {
@@ -312,8 +354,8 @@ fn permit_over(services: &[Service], now: u64) -> impl Fn(&Flown) -> bool {
         let flies = match flight {
             Flight::Own(budget, permit) => service
                 .client
-                .allotments()
-                .any(|(id, allotment)| id == budget && allotment.permits().is_valid(permit, local)),
+                .allotment(budget)
+                .is_some_and(|allotment| allotment.permits().is_valid(permit, local)),
             Flight::Central(request) => service.requests.is_valid(request, local),
         };
         !flies || service.process.number != process || !service.process.up
@@ -321,7 +363,7 @@ fn permit_over(services: &[Service], now: u64) -> impl Fn(&Flown) -> bool {
 }
 
 /// Returns the shares by which a client would admit at this instant, where a lease or a floor covers them.
-fn usable(service: &Service, now: Tick) -> impl Iterator<Item = (BudgetId, Share)> {
+fn usable(service: &Service, now: Tick, slice: Slice) -> impl Iterator<Item = (BudgetId, Share)> {
     let leased = service.client.is_leased(now);
     let usable = move |mode: &Mode| match mode {
         Mode::Leased => leased,
@@ -329,7 +371,7 @@ fn usable(service: &Service, now: Tick) -> impl Iterator<Item = (BudgetId, Share
         _ => false,
     };
     let all = service.client.allotments();
-    all.filter(move |(_, allotment)| usable(allotment.mode()))
+    all.filter(move |(budget, allotment)| slice.has(*budget) && usable(allotment.mode()))
         .map(move |(budget, allotment)| (budget, allotment.share_at(now)))
 }
 

@@ -95,7 +95,7 @@ impl World {
         self.events += 1;
         let now = self.look_at_clocks(of);
         self.roam(of, now);
-        self.name_key(of, now);
+        self.name_keys(of, now);
         self.report_session_if_due(of, now);
         self.repeat_questions(of, now);
         let service = &mut self.services[of];
@@ -111,7 +111,7 @@ impl World {
                 );
             }
         }
-        if service.budget.is_none() && service.link().is_some() {
+        if !service.unnamed.is_empty() && service.link().is_some() {
             at = at.min(now.after(Self::NAME_AGAIN));
         }
         if let Some(due) = service.selection.due() {
@@ -170,14 +170,21 @@ impl World {
         now
     }
 
-    fn name_key(&mut self, of: usize, now: Tick) {
+    /// Asks the node for the budgets of keys that are not known yet.
+    pub(super) fn name_keys(&mut self, of: usize, now: Tick) {
         let service = &mut self.services[of];
-        let Some(node) = service.link().filter(|_| service.budget.is_none()) else {
+        let Some(node) = service.link().filter(|_| !service.unnamed.is_empty()) else {
             return;
         };
-        if now.since(service.named) >= Self::NAME_AGAIN {
-            service.named = now;
-            let key = service.key;
+        let unnamed = service.unnamed.iter_mut();
+        let due = unnamed.filter(|(_, named)| now.since(**named) >= Self::NAME_AGAIN);
+        let due: Vec<usize> = due
+            .map(|(&key, named)| {
+                *named = now;
+                key
+            })
+            .collect();
+        for key in due {
             self.send(self.hosts.nodes + of, node, Message::Name { key });
         }
     }
@@ -235,12 +242,15 @@ impl World {
                 self.session_opened((from, of), (nonce, edge), now);
             }
             Message::Named { key, budget, scale }
-                if key == service.key
-                    && service.budget.is_none_or(|(known, _)| known != budget) =>
+                if service.budget(key).is_none_or(|(known, _)| known != budget) =>
             {
-                service.budget = Some((budget, scale));
+                service.unnamed.remove(&key);
+                if let Some((former, _)) = service.budgets.insert(key, (budget, scale)) {
+                    service.keys.remove(&former);
+                }
+                service.keys.insert(budget, key);
                 let labels = &self.plan.scenario.clients[service.group].labels;
-                let claim = self.claims[service.key].claim(labels);
+                let claim = self.keys.budgets[key].claim(labels);
                 service.client.claim(budget, claim, now);
                 self.go_on(of);
             }

@@ -5,6 +5,7 @@ use super::World;
 use super::event::Message;
 use crate::mark::Mark;
 use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome};
+use aliquot_core::message::Report;
 use aliquot_core::node::{Released, RequestAction};
 use aliquot_core::unit::{Edge, Span, Tick, Tokens};
 
@@ -66,26 +67,39 @@ impl World {
     /// used.
     fn name(&mut self, from: usize, node: usize, key: usize) {
         let state = &self.nodes[node].state;
-        if let Some(budget) = state.budget_of(&self.keys[key])
+        if let Some(budget) = state.budget_of(&self.keys.keys[key])
             && let Some(generation) = state.budget(budget)
         {
             let scale = generation.budget.scale();
             self.send(node, from, Message::Named { key, budget, scale });
-        } else if state.rule_of(&self.keys[key]).is_some() && self.nodes[node].wanted.insert(key) {
+        } else if state.rule_of(&self.keys.keys[key]).is_some()
+            && self.nodes[node].wanted.insert(key)
+        {
             self.instantiate(node, key);
         }
     }
 
-    /// Tells a client the budget of its key if it knows only an earlier one, and requests one if there is none any
-    /// more. Ids are issued in rising order.
+    /// Tells a client the budget of a key if it knows only an earlier one, and requests one if there is none any
+    /// more. Ids are issued in rising order. Of a client with many keys, those are checked that it reports of.
     ///
     /// A budget that was deleted and written again may end all the same, by a round that was proposed in between.
-    pub(super) fn rename(&mut self, from: usize, node: usize) {
+    pub(super) fn rename(&mut self, from: usize, node: usize, report: &Report) {
         let service = &self.services[from - self.hosts.nodes];
-        let (key, known) = (service.key, service.budget);
-        let present = self.nodes[node].state.budget_of(&self.keys[key]);
-        if known.is_some_and(|(known, _)| present.is_none_or(|present| present > known)) {
-            self.name(from, node, key);
+        let keys: Vec<usize> = match service.key {
+            Some(key) => vec![key],
+            None => {
+                let lines = report.lines.iter();
+                lines
+                    .filter_map(|line| service.keys.get(&line.budget).copied())
+                    .collect()
+            }
+        };
+        for key in keys {
+            let known = self.services[from - self.hosts.nodes].budget(key);
+            let present = self.nodes[node].state.budget_of(&self.keys.keys[key]);
+            if known.is_some_and(|(known, _)| present.is_none_or(|present| present > known)) {
+                self.name(from, node, key);
+            }
         }
     }
 
