@@ -18,6 +18,7 @@ const LONG: &[&str] = &[
     "escrow/n5",
     "escrow/n512",
     "escrow/n64",
+    "ten-thousand-keys",
 ];
 
 fn scenario(name: &str) -> Scenario {
