@@ -5,7 +5,8 @@ mod settling;
 
 use aliquot_client::adaptive::{Adaptive, Aimd, Bounds, Controller, Gradient, Sample, Vegas};
 use aliquot_client::clock::{Span, Tick};
-use aliquot_client::{Limit, LimitError, Limiter, ManualClock};
+use aliquot_client::{Limit, LimitError, Limiter, ManualClock, Reason};
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,6 +128,25 @@ fn every_handle_of_an_adaptive_limiter_sees_its_limit() {
         calls.into_iter().for_each(|call| call.success());
     }
     assert!(limiter.peek().burst > 2, "{:?}", limiter.peek());
+}
+
+#[test]
+fn a_call_that_waits_is_begun_before_a_later_one() {
+    let clock = Arc::new(ManualClock::new());
+    let permits = Limiter::local_permits_with(1, clock).expect("permits");
+    let aimd = Aimd::new(bounds().start(1));
+    let adaptive = Adaptive::over(permits.clone(), aimd).expect("permits of one's own");
+    let first = adaptive.try_call().expect("one may be in flight");
+    let mut waits = Box::pin(adaptive.call());
+    assert!(waits.as_mut().now_or_never().is_none());
+    first.success();
+    // It is free, and the waiting caller has not run yet.
+    assert!(permits.peek().level > 0);
+    let refused = adaptive.try_call().expect_err("another caller waits");
+    assert_eq!(refused.reason, Reason::Permits);
+    let second = waits.as_mut().now_or_never().expect("it is free");
+    second.expect("a call").success();
+    assert!(adaptive.try_call().is_ok(), "no caller waits any more");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod outage;
 mod shares;
 mod silence;
 mod steady;
+mod steps;
 
 use aliquot_client::limiter::{Kind, LimiterState};
 use aliquot_client::observe::SessionId;
