@@ -160,7 +160,7 @@ fn asserts_that_make_no_sense_are_told() {
         "[run]",
         &assert("metric = \"utilization\"\nat_least = 1"),
         &expect![[
-            r#"assert[1].metric = "utilization": must be one of admitted, utilisation, loss_against_ideal, availability, availability_through_faults, jain, deviation, seconds_over, seconds_unsaved, refused, worst_second, back_after, settled, excess, slack, recovery, messages, bytes, entries, requests, faults, ahead, breaches"#
+            r#"assert[1].metric = "utilization": must be one of admitted, utilisation, loss_against_ideal, loss_of_worst_key, availability, availability_through_faults, jain, deviation, seconds_over, seconds_unsaved, refused, worst_second, back_after, settled, excess, slack, recovery, messages, bytes, entries, requests, faults, ahead, breaches"#
         ]],
     );
     instead(
