@@ -20,15 +20,14 @@ fn too_many_requests(after: Option<Duration>) -> Response {
 
 #[rustfmt::skip]
 async fn a_service(request: u8) -> Result<Response, Box<dyn Error>> {
-    let client = aliquot_client::Client::connect(["127.0.0.1:7001", "127.0.0.1:7002", "127.0.0.1:7003"])?;
-    let reads = client.limiter("tenant/42/reads")?;
-    let response =
-    match reads.acquire(1).await {
-        Ok(_) => serve(request).await,
-        Err(refused) => too_many_requests(refused.retry_after),
-    }
-    ;
-    Ok(response)
+    Ok({
+        let client = aliquot_client::Client::connect(["127.0.0.1:7001", "127.0.0.1:7002", "127.0.0.1:7003"])?;
+        let reads = client.limiter("tenant/42/reads")?;
+        match reads.acquire(1).await {
+            Ok(_) => serve(request).await,
+            Err(refused) => too_many_requests(refused.retry_after),
+        }
+    })
 }
 
 #[rustfmt::skip]

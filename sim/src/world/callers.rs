@@ -294,7 +294,7 @@ impl World {
         }
         let group = &self.plan.scenario.clients[service.group];
         self.may_come = group.verb == Verb::Check;
-        service.unnamed.entry(key).or_insert(Tick::from_nanos(0));
+        service.unnamed.entry(key).or_insert(Tick::ZERO);
         let now = service.clock.read(self.now);
         self.name_keys(of, now);
     }

@@ -32,10 +32,8 @@ async fn send(decider: &Decider, path: &str, body: Value) -> Reply {
 }
 
 fn field<'a>(reply: &'a Reply, name: &str) -> &'a str {
-    reply
-        .headers
-        .get(name)
-        .map_or("", |value| value.to_str().expect("ASCII"))
+    let value = reply.headers.get(name);
+    value.map_or("", |value| value.to_str().expect("ASCII"))
 }
 
 #[tokio::test]
