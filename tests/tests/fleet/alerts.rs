@@ -377,7 +377,10 @@ async fn changes_of_leader_are_counted_and_a_node_that_falls_behind_shows_it() {
         (changes > 3.0).then_some(())
     })
     .await;
-    assert!(figure(leader, "term").await > term + 3.0);
+    until("the term shows them", SOON, async || {
+        (figure(leader, "term").await > term + 3.0).then_some(())
+    })
+    .await;
 }
 
 /// Its periods would begin an hour early if a quorum believed it.
