@@ -600,7 +600,7 @@ async fn is_cut(port: &ReservedPort, shown: &Shown, what: &str) {
                 stream.write_all(bytes.as_bytes()).await.unwrap();
                 stream.shutdown().await.unwrap();
                 let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
-                // What plaintext gets is the reason of its refusal.
+                // The node answers plaintext with the reason of the refusal alone, which is no answer to a request.
                 Vec::new()
             }
         }
