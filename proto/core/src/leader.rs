@@ -151,6 +151,9 @@ pub struct Leader {
     wall: Option<(WallTime, Tick)>,
     /// Quotas of whose period everything is given away, and nothing comes back, as the last plan left it.
     exhausted: BTreeSet<BudgetId>,
+    /// Quotas of whose period the last plan grants everything that is free. They are exhausted once its grants are
+    /// applied, so that the answer that carries the last grant says so as well.
+    granting_all: BTreeSet<BudgetId>,
     /// Maximum number of changes in a round.
     most: usize,
     /// Number of budgets to plan before the next paced round. A budget that is changed again after each plan
@@ -193,6 +196,7 @@ impl Leader {
             periods: Courses::default(),
             wall: None,
             exhausted: BTreeSet::new(),
+            granting_all: BTreeSet::new(),
             most: Changes::ITEMS_MAX,
             unplanned: 0,
             left_over: false,

@@ -7,8 +7,8 @@ use crate::command::{Changes, Command, Movement};
 use crate::planted::{self, Bug};
 use crate::pool::Pool;
 use crate::share::Kind;
-use crate::state::{Effect, Phase, Silenced, State};
-use crate::unit::{BudgetId, Incarnation, Term, Tick};
+use crate::state::{Effect, Generation, Phase, Silenced, State};
+use crate::unit::{BudgetId, Incarnation, Term, Tick, Tokens};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -141,6 +141,20 @@ impl Leader {
         self.ledger.fence(incarnation);
     }
 
+    /// Tells all claimants of a quota that it is exhausted, if the last grant of a plan that grants everything was
+    /// applied.
+    fn follow_last_grant(&mut self, budget: BudgetId, state: &State) {
+        let free = |of: &Generation| of.account.free().tokens;
+        if self.granting_all.contains(&budget)
+            && state.budget(budget).map(free) == Some(Tokens::ZERO)
+        {
+            self.granting_all.remove(&budget);
+            if self.exhausted.insert(budget) {
+                self.ledger.tell(budget);
+            }
+        }
+    }
+
     fn follow(&mut self, effect: &Effect, state: &State, now: Tick) {
         match effect {
             Effect::Joined { incarnation, .. } => {
@@ -176,6 +190,7 @@ impl Leader {
             }
             Effect::Granted(budget, incarnation)
             | Effect::MovementRefused(budget, incarnation, _) => {
+                self.follow_last_grant(*budget, state);
                 self.notify_set.insert(*incarnation);
                 self.begin_anew(*budget);
                 self.ledger.tell_child(*incarnation, *budget);
@@ -184,6 +199,7 @@ impl Leader {
             // Every holder needs the new period before it can use anything of it.
             Effect::Stamped(budget, _) => {
                 self.exhausted.remove(budget);
+                self.granting_all.remove(budget);
                 self.ledger.tell(*budget);
                 self.ledger.mark_urgent(*budget);
             }
@@ -194,6 +210,7 @@ impl Leader {
             Effect::Ended(budget) => {
                 self.pools.remove(budget);
                 self.exhausted.remove(budget);
+                self.granting_all.remove(budget);
                 self.ledger.forget(*budget);
             }
             Effect::Configured => {

@@ -247,11 +247,15 @@ impl Leader {
             sum.plus(more.tokens).unwrap_or(Tokens::MAX)
         });
         let free = account.free().tokens;
+        self.granting_all.remove(&budget);
         let changed = if free > more || returning {
             self.exhausted.remove(&budget)
+        } else if free.is_zero() {
+            self.exhausted.insert(budget)
         } else {
-            // Grants of this plan are not in the account before they are applied, so the quota is not exhausted yet.
-            free.is_zero() && self.exhausted.insert(budget)
+            // The grants of this plan are not in the account before they are applied.
+            self.granting_all.insert(budget);
+            false
         };
         if changed {
             self.ledger.tell(budget);

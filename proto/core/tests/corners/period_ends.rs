@@ -205,8 +205,8 @@ struct Leading {
 }
 
 impl Leading {
-    /// Returns the line that the first node is told in the next half second, if any, and when.
-    fn next(&mut self) -> Option<(u64, AnswerLine)> {
+    /// Returns the lines that the first node receives in the next half second, each with its time.
+    fn next(&mut self) -> Vec<(u64, AnswerLine)> {
         self.reports += 1;
         let time = self.reports * 500;
         for incarnation in 1..=3 {
@@ -226,26 +226,30 @@ impl Leading {
             let LeaderHost { state, leader, .. } = &mut self.host;
             leader.handle_report(&report, state, at(time));
         }
-        let mut receive = None;
+        let mut lines = Vec::new();
         for time in (0..5).map(|part| time + part * 100) {
             let now = at(time);
+            let mut answers = Vec::new();
             for output in self.host.leader.tick(&self.host.state, now) {
                 match output {
                     LeaderOutput::Barrier(barrier) => {
                         let LeaderHost { state, leader, .. } = &mut self.host;
-                        for answer in leader.acknowledged(barrier, state, now) {
-                            let child = answer.edge.child.get();
-                            self.heard.insert(child, answer.number);
-                            let line = answer.lines.first().filter(|_| child == 1);
-                            receive = line.map(|line| (time, *line)).or(receive);
-                            self.receive = line.copied().or(self.receive);
-                        }
+                        answers.extend(leader.acknowledged(barrier, state, now));
                     }
                     LeaderOutput::Propose(command) => self.host.apply(Some(&command), now),
                 }
             }
+            let LeaderHost { state, leader, .. } = &mut self.host;
+            answers.extend(leader.poll_answers(state, now));
+            for answer in answers {
+                let child = answer.edge.child.get();
+                self.heard.insert(child, answer.number);
+                let line = answer.lines.first().filter(|_| child == 1);
+                lines.extend(line.map(|line| (time, *line)));
+                self.receive = line.copied().or(self.receive);
+            }
         }
-        receive
+        lines
     }
 }
 
@@ -258,7 +262,7 @@ fn a_leader_tells_the_rest_of_a_period_by_the_clocks_of_a_quorum() {
         receive: None,
     };
     receive.host.put(quota());
-    let lines: Vec<_> = (0..150).filter_map(|_| receive.next()).collect();
+    let lines: Vec<_> = (0..150).flat_map(|_| receive.next()).collect();
     let begun = lines
         .iter()
         .filter(|(_, line)| line.period > PeriodId::new(0));
@@ -282,5 +286,8 @@ fn a_leader_tells_the_rest_of_a_period_by_the_clocks_of_a_quorum() {
         assert!(begun.iter().filter(of).any(|(_, line)| exhausted(line)));
         let early = |(_, line): &&(u64, AnswerLine)| exhausted(line) && line.given.tokens < whole;
         assert!(!begun.iter().filter(of).any(early));
+        // The line that gives the last of it says so, too: a client that spends it at once knows when more comes.
+        let late = |(_, line): &&(u64, AnswerLine)| !exhausted(line) && line.given.tokens == whole;
+        assert!(!begun.iter().filter(of).any(late));
     }
 }
