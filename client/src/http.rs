@@ -19,8 +19,8 @@ mod proxies;
 mod retry;
 
 pub use layer::{
-    Answers, Fields, LimitFields, Misconfigured, NoKey, PermitBody, PermitLayer, PermitService,
-    Plain, Problems, RateLimitService, RequestLimits, RequestLimitsError, Reset,
+    Fields, LimitFields, Misconfigured, NoKey, PermitBody, PermitLayer, PermitService, Plain,
+    Problems, RateLimitService, RefusalBody, RequestLimits, RequestLimitsError, Reset,
 };
 pub use outgoing::{Answered, Outgoing, OutgoingError, RetryAfterLayer, RetryAfterService};
 pub use proxies::{CidrError, Proxies};

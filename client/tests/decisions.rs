@@ -234,7 +234,7 @@ fn figures(decision: &Decision<Receipt>) -> (u64, u64) {
 
 /// Four threads take all tokens of a limit that makes none. If each admission has the figures of its own swap, each
 /// number of remaining tokens occurs once.
-fn each_remaining_is_told_once(tokens: u64, decide: impl Fn() -> Decision<()> + Sync) {
+fn each_remaining_is_reported_once(tokens: u64, decide: impl Fn() -> Decision<()> + Sync) {
     let state = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|_| {
@@ -268,12 +268,12 @@ fn each_remaining_is_told_once(tokens: u64, decide: impl Fn() -> Decision<()> + 
 fn each_decision_has_the_figures_that_it_left_itself() {
     const TOKENS: u64 = 20_000;
     let limiter = Limiter::local_with(Limit::ZERO, TOKENS, clock()).expect("a limit");
-    each_remaining_is_told_once(TOKENS, || limiter.decide(1).map(|_| ()));
+    each_remaining_is_reported_once(TOKENS, || limiter.decide(1).map(|_| ()));
     // Permits that are not released.
     let permits = Limiter::local_permits(TOKENS).expect("permits");
-    each_remaining_is_told_once(TOKENS, || permits.decide_permit().map(std::mem::forget));
+    each_remaining_is_reported_once(TOKENS, || permits.decide_permit().map(std::mem::forget));
     let permits = Limiter::local_permits(TOKENS).expect("permits");
-    each_remaining_is_told_once(TOKENS, || {
+    each_remaining_is_reported_once(TOKENS, || {
         let at_once = permits.decide_permit_within(Duration::ZERO);
         let at_once = at_once.now_or_never().expect("nothing is waited for");
         at_once.map(std::mem::forget)
@@ -281,15 +281,15 @@ fn each_decision_has_the_figures_that_it_left_itself() {
     let store = Keyed::builder(Limit::ZERO, TOKENS, 16).clock(clock());
     let store = store.seed(7).build().expect("a store");
     let key = store.bucket("user/7");
-    each_remaining_is_told_once(TOKENS, || key.decide_at(1, START).map(|_| ()));
+    each_remaining_is_reported_once(TOKENS, || key.decide_at(1, START).map(|_| ()));
     let window = FixedWindow::with_clock(TOKENS, Duration::from_secs(1), clock());
     let window = window.expect("a window");
-    each_remaining_is_told_once(TOKENS, || window.decide_at(1, START).map(|_| ()));
+    each_remaining_is_reported_once(TOKENS, || window.decide_at(1, START).map(|_| ()));
     let counter = SlidingCounter::with_clock(TOKENS, Duration::from_secs(1), clock());
     let counter = counter.expect("a counter");
-    each_remaining_is_told_once(TOKENS, || counter.decide_at(1, START).map(|_| ()));
+    each_remaining_is_reported_once(TOKENS, || counter.decide_at(1, START).map(|_| ()));
     let log = SlidingLog::with_clock(TOKENS, Duration::from_secs(1), clock()).expect("a log");
-    each_remaining_is_told_once(TOKENS, || log.decide_at(1, START).map(|_| ()));
+    each_remaining_is_reported_once(TOKENS, || log.decide_at(1, START).map(|_| ()));
 }
 
 /// Permits in flight and those that remain are all there are, and a refusal finds none.

@@ -177,7 +177,7 @@ fn a_settlement_for_more_is_owed_however_old_the_base() {
 }
 
 #[test]
-fn a_burst_that_is_too_great_is_told_the_greatest_that_is_not() {
+fn a_burst_that_is_too_great_is_reported_the_greatest_that_is_not() {
     let day = Duration::from_secs(86_400);
     let rates = [
         Limit::per(1, 10 * day),

@@ -62,10 +62,10 @@ const HAND_OVER: Duration = Duration::from_secs(3);
 /// what they returned.
 const LEAVE: Duration = Duration::from_secs(6);
 
-/// Runtimes apart from the current one, which serves clients' streams and operators. The tasks on
+/// Runtimes separate from the current one, which serves clients' streams and operators. The tasks on
 /// them must not wait behind thousands of streams.
 #[derive(Clone, Debug)]
-pub struct Apart {
+pub struct Runtimes {
     /// Requests between nodes, above all those of the log. A leader whose heartbeats are delayed
     /// by thousands of reporting sessions would be deposed.
     pub peers: Handle,
@@ -82,7 +82,7 @@ pub struct Apart {
 pub async fn run(
     config: Config,
     budgets: Vec<Budget>,
-    apart: &Apart,
+    runtimes: &Runtimes,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let listeners = Listeners::bind(&config).await?;
@@ -108,11 +108,11 @@ pub async fn run(
     let fleet = skips.cluster(&config.cluster.id);
     let options = actor_options(&config, &fleet, node, budgets, &connector, actor_seed);
     let spawned = {
-        let _actor = apart.actor.enter();
+        let _actor = runtimes.actor.enter();
         node::spawn(options)
     };
     let options = raft_options(&config, &fleet, skips, node, raft_seed);
-    let raft = apart.peers.spawn(Raft::start(
+    let raft = runtimes.peers.spawn(Raft::start(
         options,
         disk,
         spawned.machine,
@@ -135,7 +135,7 @@ pub async fn run(
             listeners,
             tls.as_ref(),
             auth,
-            &apart.peers,
+            &runtimes.peers,
             shutdown,
         )
         .await

@@ -135,7 +135,7 @@ fn an_unknown_key_is_refused_with_its_line_and_what_was_meant() {
 
 /// The setting decides, and not the types of TOML.
 #[test]
-fn a_value_of_another_type_is_told_with_what_its_setting_allows() {
+fn a_value_of_another_type_is_reported_with_what_its_setting_allows() {
     check_refused(
         "lease = 1e3\nlog.format = true\ninsecure = 1\nsnapshot_every = 99_999_999_999_999_999_999\n\
          session.max = 1979-05-27\ndata_dir = [\"a\", \"b\"]\ncluster.peers = [[\"a:1\"]]",
@@ -193,7 +193,7 @@ fn an_empty_item_of_a_list_is_refused_and_an_empty_list_is_not() {
 }
 
 #[test]
-fn every_wrong_value_is_told_at_once() {
+fn every_wrong_value_is_reported_at_once() {
     check_refused(
         "listen = \"nowhere\"\nlease = \"3 parsecs\"\ndrift_ppm = -1\ninsecure = \"maybe\"\n\
          snapshot_every = 3.5\ncluster.peers = [\"a:0\", \"127.0.0.1:7101\"]\nlog.format = \"xml\"\nlog.filter = \"a=loud\"",
@@ -411,7 +411,7 @@ fn every_setting_has_a_flag_and_a_variable_of_its_own() {
 }
 
 #[test]
-fn an_agent_serves_no_metrics_unless_it_is_told_to() {
+fn an_agent_serves_no_metrics_unless_it_is_reported_to() {
     let listen = |variables: &[(&str, &str)]| {
         let mut sources = Sources::default();
         for (key, text) in FaceFlags::DEFAULTS {

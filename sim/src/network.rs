@@ -157,8 +157,8 @@ impl Network<'_> {
         let counts = self.fabric.counts();
         for (count, mark) in [
             (counts.cut, Mark::MessageCut),
-            (counts.twice, Mark::MessageTwice),
-            (counts.late, Mark::MessageLate),
+            (counts.twice, Mark::MessageDuplicated),
+            (counts.late, Mark::MessageDelayed),
             (counts.lost, Mark::MessageLost),
             (counts.reset, Mark::ConnectionReset),
         ] {

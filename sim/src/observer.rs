@@ -405,11 +405,12 @@ impl Observer {
                 let node = node.get() as usize - 1;
                 let again = self.incarnations.values().any(|known| *known == node);
                 let new = self.incarnations.insert(*incarnation, node).is_none();
-                self.marks.hit_if(again && new, Mark::NodeBornAgain);
+                self.marks.hit_if(again && new, Mark::IncarnationBegan);
             }
             Effect::Reclaimed(incarnation) => {
                 self.marks.hit(Mark::ReclaimApplied);
-                self.marks.hit_if(runs(*incarnation), Mark::ReclaimedAlive);
+                self.marks
+                    .hit_if(runs(*incarnation), Mark::ReclaimedWhileRunning);
             }
             Effect::Stamped(..) => self.marks.hit(Mark::Stamped),
             Effect::MovementRefused(..) => self.marks.hit(Mark::MovementRefused),
@@ -435,7 +436,7 @@ impl Observer {
 
     fn mark_admission(&mut self, client: usize, right: Right, basis: Option<Basis>) {
         let marks = &mut self.marks;
-        marks.hit_if(client >= self.hosts.clients.len(), Mark::ForkedAlive);
+        marks.hit_if(client >= self.hosts.clients.len(), Mark::CloneAdmitted);
         marks.hit_if(self.vacant.is_some(), Mark::AdmittedWithoutLeader);
         let unleased = match right {
             Right::Booked => None,
@@ -458,7 +459,7 @@ impl Observer {
                 let soon = left < Span::from_millis(50);
                 let home = self.hosts.homes.get(client).copied();
                 marks.hit_if(soon, Mark::AdmittedAtTheEnd);
-                marks.hit_if(home != Some(node), Mark::AdmittedAway);
+                marks.hit_if(home != Some(node), Mark::AdmittedByOtherNode);
                 marks.hit_if(!node_is_up, Mark::AdmittedWhileNodeDown);
                 marks.hit_if(is_cut, Mark::AdmittedWhileCut);
             }

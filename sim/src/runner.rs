@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_value_is_told_with_its_first_seed() {
+    fn the_worst_value_is_reported_with_its_first_seed() {
         let of = summary(&[0.5, 0.2, 0.7, 0.2, 0.7]);
         assert_eq!(of.worst("jain", false), Some((0.2, 1)));
         assert_eq!(of.worst("jain", true), Some((0.7, 2)));

@@ -317,12 +317,12 @@ impl World {
             .hit_if(fate.overtaken, Mark::MessageOvertaken);
         let [first, second] = fate.copies.map(|copy| copy.map(|delay| delay + slow));
         if fate.late {
-            self.observer.marks.hit(Mark::MessageLate);
+            self.observer.marks.hit(Mark::MessageDelayed);
             self.lasts = self.lasts.max(self.now + first.unwrap_or(0));
         }
         let (from, to) = (from as u32, to as u32);
         if let Some(delay) = second {
-            self.observer.marks.hit(Mark::MessageTwice);
+            self.observer.marks.hit(Mark::MessageDuplicated);
             self.lasts = self.lasts.max(self.now + delay);
             let message = Box::new(message.clone());
             self.after(delay, Event::Deliver { from, to, message });

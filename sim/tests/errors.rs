@@ -210,7 +210,7 @@ fn a_fault_that_never_happens_is_told() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn everything_that_is_wrong_is_reported_at_once() {
     let text = WHOLE
         .replace("\"10s\"", "\"0s\"")
         .replace("count = 3", "count = \"many\"");

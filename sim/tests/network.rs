@@ -322,7 +322,7 @@ fn lost_data_is_late_and_a_lost_message_is_gone() {
             .expect("JSON");
         let printed: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
         let mark = |name: &str| printed[0]["marks"][name].as_u64().expect("a number");
-        (mark("message-lost"), mark("message-late"))
+        (mark("message-lost"), mark("message-delayed"))
     };
     let (lost, late) = marks("loss");
     assert!(lost == 0 && late > 0, "{lost} lost, {late} late");

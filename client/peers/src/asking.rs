@@ -31,7 +31,7 @@ pub enum Way {
 
 /// The answers to a load.
 #[derive(Default)]
-pub struct Answers {
+pub struct LoadAnswers {
     pub count: u64,
     /// Time of each answer in microseconds, where one request was in flight on a connection.
     pub micros: Vec<u32>,
@@ -43,7 +43,7 @@ pub async fn ask(
     connections: u64,
     in_flight: u64,
     during: Duration,
-) -> Result<Answers, String> {
+) -> Result<LoadAnswers, String> {
     let until = HostClock
         .now()
         .after(Span::from_nanos(during.as_nanos() as u64));
@@ -52,7 +52,7 @@ pub async fn ask(
         let way = way.clone();
         tasks.spawn(async move { one(&way, connection, in_flight, until).await });
     }
-    let mut all = Answers::default();
+    let mut all = LoadAnswers::default();
     while let Some(answers) = tasks.join_next().await {
         let answers = answers.map_err(|error| error.to_string())??;
         all.count += answers.count;
@@ -61,7 +61,7 @@ pub async fn ask(
     Ok(all)
 }
 
-async fn one(way: &Way, connection: u64, in_flight: u64, until: Tick) -> Result<Answers, String> {
+async fn one(way: &Way, connection: u64, in_flight: u64, until: Tick) -> Result<LoadAnswers, String> {
     let failed = |error: std::io::Error| error.to_string();
     match way {
         Way::Resp(port, request, lines) => {
@@ -99,7 +99,7 @@ async fn one(way: &Way, connection: u64, in_flight: u64, until: Tick) -> Result<
                 let first = connection * in_flight + stream;
                 tasks.spawn(async move { calls(channel, path, message, first, until).await });
             }
-            let mut all = Answers::default();
+            let mut all = LoadAnswers::default();
             while let Some(answers) = tasks.join_next().await {
                 let answers = answers.map_err(|error| error.to_string())??;
                 all.count += answers.count;
@@ -156,8 +156,8 @@ async fn exchange(
     request: impl Fn(u64) -> Vec<u8>,
     whole: impl Fn(&[u8]) -> Option<usize>,
     (connection, in_flight, until): (u64, u64, Tick),
-) -> std::io::Result<Answers> {
-    let (mut number, mut answers) = (connection * 37, Answers::default());
+) -> std::io::Result<LoadAnswers> {
+    let (mut number, mut answers) = (connection * 37, LoadAnswers::default());
     let mut input = Vec::with_capacity(1 << 16);
     while HostClock.now() < until {
         let mut output = Vec::new();
@@ -191,8 +191,8 @@ async fn calls(
     message: fn(u64) -> Vec<u8>,
     first: u64,
     until: Tick,
-) -> Result<Answers, String> {
-    let (mut number, mut answers) = (first * 37, Answers::default());
+) -> Result<LoadAnswers, String> {
+    let (mut number, mut answers) = (first * 37, LoadAnswers::default());
     let mut grpc = Grpc::new(channel);
     while HostClock.now() < until {
         let began = HostClock.now();

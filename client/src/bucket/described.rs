@@ -174,7 +174,7 @@ mod tests {
 
     /// A share knows its rate in grains alone.
     #[test]
-    fn a_share_is_told_by_what_its_rate_makes() {
+    fn a_share_is_reported_by_what_its_rate_makes() {
         for (tokens, secs, burst, expect) in [
             (20, 1, 20, (20, 1)),
             (100, 60, 100, (100, 60)),

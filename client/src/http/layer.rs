@@ -23,7 +23,7 @@ mod outcome;
 mod permits;
 mod request_limits;
 
-pub use answer::{Answers, Plain, Problems};
+pub use answer::{Plain, Problems, RefusalBody};
 pub use body::PermitBody;
 pub use fields::{Fields, LimitFields, Reset};
 pub use options::{Misconfigured, NoKey};
@@ -326,7 +326,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Send,
-    A: Answers<R> + 'static,
+    A: RefusalBody<R> + 'static,
     B: Send + 'static,
     R: Send,
 {

@@ -63,13 +63,13 @@ struct Worker {
 }
 
 /// A leased part of a budget that makes nothing, and threads that decide on it.
-struct Bed {
+struct TestBed {
     shared: Arc<Shared>,
     decider: BucketDecider,
     workers: Vec<Worker>,
 }
 
-impl Bed {
+impl TestBed {
     fn new() -> Self {
         let draft = BudgetDraft {
             key: "a".into(),
@@ -177,7 +177,7 @@ enum Cause {
 
 /// Withdraws a part while threads hold tokens, and checks that each token is in one place.
 fn check(cause: Cause) {
-    let mut bed = Bed::new();
+    let mut bed = TestBed::new();
     let mut admitted = bed.ask(150);
     assert_eq!(admitted, 600, "{cause:?}");
     let cached = bed.shared.key_state.bucket.cached_tokens();
@@ -248,7 +248,7 @@ fn tokens_that_outlive_the_withdrawal_of_their_part_are_noticed() {
 /// A cache does not outlive the lease, even before the state machine knows of its end.
 #[test]
 fn a_thread_spends_nothing_it_holds_after_the_lease() {
-    let bed = Bed::new();
+    let bed = TestBed::new();
     assert_eq!(bed.ask(150), 600);
     assert!(bed.shared.key_state.bucket.cached_tokens() > 0);
     let now = bed.now().nanos();
@@ -264,7 +264,7 @@ fn a_thread_spends_nothing_it_holds_after_the_lease() {
 fn nothing_is_admitted_and_given_back_while_parts_are_withdrawn() {
     const PIECES: u64 = 16;
     for _ in 0..20 {
-        let mut bed = Bed::new();
+        let mut bed = TestBed::new();
         bed.begin(1_500);
         let mut given = 0;
         for _ in 0..PIECES {

@@ -69,7 +69,7 @@ async fn a_spent_slow_rate_tells_when_it_makes_a_token() {
 /// A client's share makes a token in twice the time that the budget needs. But what the budget makes comes to
 /// where callers are refused.
 #[tokio::test]
-async fn a_second_client_is_told_the_time_of_the_whole_rate() {
+async fn a_second_client_is_reported_the_time_of_the_whole_rate() {
     let node = FakeNode::start(1, vec![slow("2 per 10s", 2)]).await;
     let clients = [client(&[&node]), client(&[&node])];
     let mut taken = 0;

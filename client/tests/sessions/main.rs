@@ -133,7 +133,7 @@ async fn invalid_settings_are_named() {
 }
 
 #[tokio::test]
-async fn a_throttled_caller_is_told_when_and_is_then_admitted() {
+async fn a_throttled_caller_is_reported_when_and_is_then_admitted() {
     let node = FakeNode::start(1, vec![rate("a", 100)]).await;
     let client = client(&[&node]);
     let limiter = client.limiter("a").expect("a key");

@@ -2,7 +2,7 @@
 
 use super::one;
 use aliquot_client::http::{
-    Answers, Fields, Misconfigured, NoKey, PermitBody, RequestLimits, Reset, key, retry_after,
+    Fields, Misconfigured, NoKey, PermitBody, RefusalBody, RequestLimits, Reset, key, retry_after,
 };
 use aliquot_client::shape::{FixedWindow, Meter};
 use aliquot_client::{Client, Keyed, Limit, Limiter, ManualClock, RateLimitLayer};
@@ -14,7 +14,7 @@ use tower::{Layer, ServiceExt, service_fn};
 
 pub(crate) type Answer = Response<String>;
 
-pub(crate) async fn asked<A: Answers<String> + 'static>(
+pub(crate) async fn asked<A: RefusalBody<String> + 'static>(
     layer: &RateLimitLayer<A>,
     head: http::request::Builder,
 ) -> Answer {

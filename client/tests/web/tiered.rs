@@ -2,7 +2,7 @@
 
 use super::answers::{Answer, asked};
 use aliquot_client::clock::{SharedClock, Tick};
-use aliquot_client::http::{Answers, NoKey, Proxies, RequestLimits, RequestLimitsError, key};
+use aliquot_client::http::{NoKey, Proxies, RefusalBody, RequestLimits, RequestLimitsError, key};
 use aliquot_client::observe::{Mode, Switched};
 use aliquot_client::shape::{FixedWindow, Meter, Pacer, SlidingCounter, SlidingLog};
 use aliquot_client::{Admission, Combined, Keyed, Limit, Limiter, ManualClock, RateLimitLayer};
@@ -61,7 +61,7 @@ impl Limits {
     }
 }
 
-async fn from<A: Answers<String> + 'static>(
+async fn from<A: RefusalBody<String> + 'static>(
     layer: &RateLimitLayer<A>,
     ip: &str,
     user: &str,

@@ -1,9 +1,9 @@
 //! Time from a key's first use to its first admission, for a client whose session is open: 300 keys,
 //! one after the other.
 
-use crate::bed::{Bed, now, rate};
 use crate::raw::Raw;
 use crate::table::{Samples, Table, ms, tenths};
+use crate::test_bed::{TestBed, now, rate};
 use crate::{Failed, Outcome};
 use aliquot_coordinator::demo::cluster::NODES;
 
@@ -19,7 +19,7 @@ pub(crate) async fn run() -> Outcome {
     };
     let mut budgets = vec![rate("template/*/*", 1_000, 100)];
     budgets.extend(PLACES.iter().flat_map(|place| exact(place)));
-    let bed = Bed::start(&budgets).await?;
+    let bed = TestBed::start(&budgets).await?;
     let leader = bed.leader().await?;
     let mut table = Table::new(&[
         "key of",
@@ -47,7 +47,7 @@ pub(crate) async fn run() -> Outcome {
     steps(&bed, (leader + 1) % NODES).await
 }
 
-async fn measure(bed: &Bed, index: usize, prefix: &str) -> Result<Samples, Failed> {
+async fn measure(bed: &TestBed, index: usize, prefix: &str) -> Result<Samples, Failed> {
     let client = bed.client([bed.address(index)]).await?;
     let mut samples = Samples::default();
     for number in 0..SAMPLES {
@@ -62,7 +62,7 @@ async fn measure(bed: &Bed, index: usize, prefix: &str) -> Result<Samples, Faile
 }
 
 /// Measures the same for keys of a template, message by message and without the client.
-async fn steps(bed: &Bed, index: usize) -> Outcome {
+async fn steps(bed: &TestBed, index: usize) -> Outcome {
     let channel = Raw::connect(&bed.address(index)).await?;
     let mut raw = Raw::open(channel).await?;
     let mut parts = [const { Samples::new() }; 3];

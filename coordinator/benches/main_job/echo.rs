@@ -1,7 +1,7 @@
 //! A server that does nothing, to measure the cost of gRPC alone with the same messages.
 
 use crate::Outcome;
-use crate::bed::until;
+use crate::test_bed::until;
 use aliquot_coordinator::demo::supervisor::ReservedPort;
 use aliquot_core::unit::{Drift, Edge, Incarnation, Span};
 use aliquot_wire::Wire;

@@ -2,9 +2,9 @@
 //! follower in turn.
 
 use crate::Outcome;
-use crate::bed::{Bed, now, pass, rate};
 use crate::load::{Load, slack};
 use crate::table::{Samples, Table, load_average};
+use crate::test_bed::{TestBed, now, pass, rate};
 use aliquot_client::clock::{Span, Tick};
 use aliquot_coordinator::demo::cluster::NODES;
 use aliquot_coordinator::demo::verdict::Admissions;
@@ -24,7 +24,7 @@ struct Kill {
 
 pub(crate) async fn run() -> Outcome {
     let budget = rate("shared", PER_SECOND, BURST);
-    let mut bed = Bed::start(std::slice::from_ref(&budget)).await?;
+    let mut bed = TestBed::start(std::slice::from_ref(&budget)).await?;
     let load = Load::begin(&bed.addresses(), "shared", &OFFERED)?;
     pass(4_000).await;
     let mut kills = Vec::new();

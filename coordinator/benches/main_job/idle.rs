@@ -1,8 +1,8 @@
 //! Cost of an idle cluster, and the log entries that steady demand causes.
 
-use crate::bed::{Bed, Used, now, pass, rate};
 use crate::load::Load;
 use crate::table::{Table, tenths};
+use crate::test_bed::{TestBed, Used, now, pass, rate};
 use crate::{Failed, Outcome};
 use aliquot_client::Client;
 use aliquot_coordinator::demo::cluster::NODES;
@@ -25,7 +25,7 @@ struct Watched {
     reports_per_s: f64,
 }
 
-async fn watch(bed: &Bed, millis: u64) -> io::Result<Watched> {
+async fn watch(bed: &TestBed, millis: u64) -> io::Result<Watched> {
     let used = |index| bed.used(index);
     let before: Vec<Used> = (0..NODES).map(used).collect::<io::Result<_>>()?;
     let (entries, reports, begun) = (bed.entries(0).await, reports(bed).await, now());
@@ -43,7 +43,7 @@ async fn watch(bed: &Bed, millis: u64) -> io::Result<Watched> {
     })
 }
 
-async fn reports(bed: &Bed) -> f64 {
+async fn reports(bed: &TestBed) -> f64 {
     let mut sum = 0.0;
     for index in 0..NODES {
         let reports = bed.figure(index, "aliquot_reports_total").await;
@@ -81,7 +81,7 @@ pub(crate) async fn run() -> Outcome {
 }
 
 async fn idle() -> Outcome {
-    let bed = Bed::start(&[rate("idle/*", PER_SECOND, 100)]).await?;
+    let bed = TestBed::start(&[rate("idle/*", PER_SECOND, 100)]).await?;
     let leader = bed.leader().await?;
     let mut table = Table::new(&COLUMNS);
     pass(SETTLE_MS).await;
@@ -107,7 +107,7 @@ async fn idle() -> Outcome {
 type Holder = (Client, Vec<aliquot_client::Limiter>);
 
 /// Opens a client at each node. Together they hold a part of every key.
-async fn hold(bed: &Bed) -> Result<Vec<Holder>, Failed> {
+async fn hold(bed: &TestBed) -> Result<Vec<Holder>, Failed> {
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
         let client = bed.client([bed.address(number % NODES)]).await?;
@@ -126,7 +126,7 @@ async fn hold(bed: &Bed) -> Result<Vec<Holder>, Failed> {
 }
 
 async fn steady() -> Outcome {
-    let bed = Bed::start(&[rate("steady", PER_SECOND, 200)]).await?;
+    let bed = TestBed::start(&[rate("steady", PER_SECOND, 200)]).await?;
     let leader = bed.leader().await?;
     let mut table = Table::new(&COLUMNS);
     for clients in [10, 50, 200] {

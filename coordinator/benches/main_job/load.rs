@@ -1,7 +1,7 @@
 //! Clients that request more than the limit, and a record of their admissions.
 
 use crate::Failed;
-use crate::bed::now;
+use crate::test_bed::now;
 use aliquot_client::Client;
 use aliquot_client::clock::Tick;
 use aliquot_core::budget::BudgetDraft;

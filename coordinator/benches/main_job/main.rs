@@ -24,8 +24,6 @@
     reason = "a benchmark shows its tables there, and nothing else does"
 )]
 
-#[expect(dead_code, reason = "`many_keys` needs more of it")]
-mod bed;
 mod cold;
 mod echo;
 mod failover;
@@ -37,6 +35,8 @@ mod sessions;
 mod shift;
 #[expect(dead_code, reason = "`many_keys` needs more of it")]
 mod table;
+#[expect(dead_code, reason = "`many_keys` needs more of it")]
+mod test_bed;
 
 use std::io;
 

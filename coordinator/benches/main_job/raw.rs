@@ -2,7 +2,7 @@
 //! fit beside the measured node.
 
 use crate::Failed;
-use crate::bed::now;
+use crate::test_bed::now;
 use aliquot_core::budget::{BudgetDraft, Claim, Key};
 use aliquot_core::client::Client;
 use aliquot_core::demand::DemandCurve;

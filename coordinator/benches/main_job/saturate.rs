@@ -1,10 +1,10 @@
 //! Throughput of reports with 1,000 keys at one node, compared with an echo of the same messages in the
 //! same run.
 
-use crate::bed::{Bed, now, own_use, rate};
 use crate::echo::{Echo, RetryPolicy};
 use crate::raw::{Raw, grains};
 use crate::table::{Samples, Table, tenths};
+use crate::test_bed::{TestBed, now, own_use, rate};
 use crate::{Failed, Outcome};
 use aliquot_coordinator::demo::cluster::NODES;
 use aliquot_core::unit::{Span, Tick};
@@ -80,7 +80,7 @@ struct Echoed {
 
 pub(crate) async fn run() -> Outcome {
     let budget = rate("full/*", 1_000, 1_000);
-    let bed = Bed::start(std::slice::from_ref(&budget)).await?;
+    let bed = TestBed::start(std::slice::from_ref(&budget)).await?;
     let follower = (bed.leader().await? + 1) % NODES;
     let echoes = [
         Echo::start(RetryPolicy::Bytes).await?,

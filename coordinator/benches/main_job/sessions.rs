@@ -1,9 +1,9 @@
 //! Cost of 5,000 sessions for the node that serves them: processor time while each reports 20 keys a
 //! second, and memory.
 
-use crate::bed::{Bed, now, own_use, pass, rate};
 use crate::raw::{Raw, grains};
 use crate::table::Table;
+use crate::test_bed::{TestBed, now, own_use, pass, rate};
 use crate::{Failed, Outcome};
 use aliquot_coordinator::demo::cluster::NODES;
 use aliquot_wire::Wire;
@@ -44,7 +44,7 @@ enum Activity {
 pub(crate) async fn run() -> Outcome {
     let budget = rate("pool/*", 1_000, 1_000);
     let token = grains(&budget, 1);
-    let bed = Bed::start(std::slice::from_ref(&budget)).await?;
+    let bed = TestBed::start(std::slice::from_ref(&budget)).await?;
     let leader = bed.leader().await?;
     let node = (leader + 1) % NODES;
     pass(2_000).await;
@@ -105,7 +105,7 @@ pub(crate) async fn run() -> Outcome {
 }
 
 async fn watch_nodes(
-    bed: &Bed,
+    bed: &TestBed,
     node: usize,
     leader: usize,
     what: &str,

@@ -1,7 +1,7 @@
 //! All demand moves from one client to another: time until the other one holds the limit.
 
-use crate::bed::{Bed, now, rate};
 use crate::table::{Samples, Table, ms, tenths};
+use crate::test_bed::{TestBed, now, rate};
 use crate::{Failed, Outcome};
 use aliquot_client::clock::{Span, Tick};
 use aliquot_client::{Client, Limiter};
@@ -26,7 +26,8 @@ struct Found {
 }
 
 pub(crate) async fn run() -> Outcome {
-    let bed = Bed::start(&[rate("near", PER_SECOND, 200), rate("far", PER_SECOND, 200)]).await?;
+    let bed =
+        TestBed::start(&[rate("near", PER_SECOND, 200), rate("far", PER_SECOND, 200)]).await?;
     let leader = bed.leader().await?;
     let follower = (leader + 1) % NODES;
     let columns = [

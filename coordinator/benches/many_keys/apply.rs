@@ -1,10 +1,10 @@
 //! Exact budgets, by the program as operators run it.
 
-use crate::bed::{Bed, now};
 use crate::fleet::{NodeWatch, Usage, resident, secs_since};
 use crate::options::Options;
 use crate::rows::Rows;
-use crate::{Failed, bed};
+use crate::test_bed::{TestBed, now};
+use crate::{Failed, test_bed};
 use std::path::Path;
 
 const FULL: [u64; 6] = [1_000, 5_000, 10_000, 50_000, 100_000, 1_000_000];
@@ -31,8 +31,8 @@ pub(crate) fn rows() -> Rows {
 /// A cluster of its own for each size.
 pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed> {
     for size in options.sizes(&QUICK, &FULL) {
-        let bed = Bed::start(&[]).await?;
-        bed::pass(1_000).await;
+        let bed = TestBed::start(&[]).await?;
+        test_bed::pass(1_000).await;
         let empty = resident(&bed)?;
         let watch = NodeWatch::begin(&bed);
         let file = bed.dir().join("budgets.yaml");
@@ -44,9 +44,9 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         let memory = (resident(&bed)? - empty) / size as f64;
         write(&file, size, 200)?;
         let changed = timed(&bed, &["apply", &path]).await?;
-        bed::pass(options.pick(2_000, 10_000)).await;
+        test_bed::pass(options.pick(2_000, 10_000)).await;
         let usage = Usage::now(&bed);
-        bed::pass(options.pick(3_000, 10_000)).await;
+        test_bed::pass(options.pick(3_000, 10_000)).await;
         rows.row(
             size.to_string(),
             [
@@ -70,7 +70,7 @@ fn write(file: &Path, budgets: u64, per_second: u64) -> Result<(), Failed> {
 }
 
 /// Seconds that `aliquot budget …` takes.
-async fn timed(bed: &Bed, arguments: &[&str]) -> Result<f64, Failed> {
+async fn timed(bed: &TestBed, arguments: &[&str]) -> Result<f64, Failed> {
     let begun = now();
     let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_aliquot"))
         .arg("budget")

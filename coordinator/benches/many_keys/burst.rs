@@ -1,10 +1,10 @@
 //! New keys of 30 sessions, all at once.
 
-use crate::bed::{Bed, now};
 use crate::fleet::{Fleet, NodeWatch, Usage, held, secs_since, template, until_all_admit};
 use crate::options::Options;
 use crate::rows::Rows;
-use crate::{Failed, bed};
+use crate::test_bed::{TestBed, now};
+use crate::{Failed, test_bed};
 
 const FULL: [u64; 3] = [10_000, 30_000, 100_000];
 const QUICK: [u64; 1] = [3_000];
@@ -30,7 +30,7 @@ pub(crate) fn rows() -> Rows {
 /// A cluster of its own for each size.
 pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed> {
     for size in options.sizes(&QUICK, &FULL) {
-        let bed = Bed::start(&[template("many/*", 1_000, 1_000)]).await?;
+        let bed = TestBed::start(&[template("many/*", 1_000, 1_000)]).await?;
         let watch = NodeWatch::begin(&bed);
         let mut fleet = Fleet::default();
         fleet.grow(&bed, usize::try_from(SESSIONS)?).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         }
         let times = until_all_admit(&limiters, options.pick(30, 120)).await;
         let spent = usage.mean_cores(&bed) * secs_since(begun) * 1e3;
-        bed::pass(3_000).await;
+        test_bed::pass(3_000).await;
         let spent = spent / limiters.len() as f64;
         let rest = [held(&limiters), spent, fleet.lost(), watch.lost()];
         rows.row(size.to_string(), times.into_iter().chain(rest));

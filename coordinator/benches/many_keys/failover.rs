@@ -1,11 +1,11 @@
 //! A killed leader, with keys in use.
 
-use crate::bed::{Bed, now, pass, rate};
 use crate::fleet::{Fleet, NodeWatch, held, print_progress, template, use_first};
 use crate::load::Load;
 use crate::options::Options;
 use crate::rows::Rows;
 use crate::table::ms;
+use crate::test_bed::{TestBed, now, pass, rate};
 use crate::{Failed, fleet};
 use aliquot_client::Limiter;
 use aliquot_client::clock::{Span, Tick};
@@ -50,7 +50,7 @@ pub(crate) fn rows() -> Rows {
 pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed> {
     for size in options.sizes(&QUICK, &FULL) {
         let shared = rate("shared", PER_SECOND, 200);
-        let mut bed = Bed::start(&[template("many/*", 1_000, 1_000), shared]).await?;
+        let mut bed = TestBed::start(&[template("many/*", 1_000, 1_000), shared]).await?;
         let mut fleet = Fleet::default();
         let clients = usize::try_from(size / KEYS_A_CLIENT)?.max(CLIENTS);
         fleet.grow(&bed, clients).await?;

@@ -1,8 +1,8 @@
 //! Clients with keys, and a look-out for leases that are lost.
 
 use crate::Failed;
-use crate::bed::{Bed, Used, figure_at, now, pass};
 use crate::table::{Samples, ms};
+use crate::test_bed::{TestBed, Used, figure_at, now, pass};
 use aliquot_client::clock::Tick;
 use aliquot_client::{Client, Limiter};
 use aliquot_coordinator::demo::cluster::NODES;
@@ -26,7 +26,7 @@ pub(crate) fn template(key: &str, per_second: u64, burst: u64) -> BudgetDraft {
     BudgetDraft {
         max_keys: Some(Written::Whole(10_000_000)),
         forget_after: Some("1s".into()),
-        ..crate::bed::rate(key, per_second, burst)
+        ..crate::test_bed::rate(key, per_second, burst)
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// As many clients as that, evenly over the nodes.
-    pub(crate) async fn grow(&mut self, bed: &Bed, clients: usize) -> Result<(), Failed> {
+    pub(crate) async fn grow(&mut self, bed: &TestBed, clients: usize) -> Result<(), Failed> {
         let mut opening = JoinSet::new();
         for number in self.clients.len()..clients {
             let mut addresses = bed.addresses();
@@ -51,7 +51,7 @@ impl Fleet {
         while let Some(client) = opening.join_next().await {
             opened.push(client??);
         }
-        crate::bed::until("the clients have leases", async || {
+        crate::test_bed::until("the clients have leases", async || {
             opened.iter().all(|it| !it.status().lease.is_zero())
         })
         .await?;
@@ -118,7 +118,7 @@ pub(crate) struct NodeWatch {
 
 impl NodeWatch {
     /// Begins to look.
-    pub(crate) fn begin(bed: &Bed) -> Self {
+    pub(crate) fn begin(bed: &TestBed) -> Self {
         let losses = Arc::new(AtomicU64::new(0));
         let mut tasks = JoinSet::new();
         for node in bed.nodes.list() {
@@ -152,12 +152,12 @@ pub(crate) struct Usage(Vec<Option<Used>>);
 
 impl Usage {
     /// As it is now; of a node that does not run, nothing.
-    pub(crate) fn now(bed: &Bed) -> Self {
+    pub(crate) fn now(bed: &TestBed) -> Self {
         Self((0..NODES).map(|index| bed.used(index).ok()).collect())
     }
 
     /// Cores in use since then, of each node that runs.
-    pub(crate) fn cores(&self, bed: &Bed) -> Vec<f64> {
+    pub(crate) fn cores(&self, bed: &TestBed) -> Vec<f64> {
         let later = Self::now(bed);
         let pairs = self.0.iter().zip(&later.0);
         let cores = pairs.filter_map(|(then, now)| Some((*then)?.cores_until((*now)?)));
@@ -165,7 +165,7 @@ impl Usage {
     }
 
     /// Their mean.
-    pub(crate) fn mean_cores(&self, bed: &Bed) -> f64 {
+    pub(crate) fn mean_cores(&self, bed: &TestBed) -> f64 {
         mean(&self.cores(bed))
     }
 }
@@ -176,7 +176,7 @@ pub(crate) fn mean(figures: &[f64]) -> f64 {
 }
 
 /// The mean resident memory of the nodes, in bytes.
-pub(crate) fn resident(bed: &Bed) -> io::Result<f64> {
+pub(crate) fn resident(bed: &TestBed) -> io::Result<f64> {
     let all: io::Result<Vec<f64>> = (0..NODES).map(|index| bed.resident(index)).collect();
     Ok(mean(&all?))
 }

@@ -1,12 +1,12 @@
 //! Cost of keys at rest, and the part of it that stays after they were forgotten.
 
 use crate::Failed;
-use crate::bed::{Bed, now, pass};
 use crate::fleet::{
     Fleet, NodeWatch, Usage, held, print_progress, resident, secs_since, template, use_first,
 };
 use crate::options::Options;
 use crate::rows::Rows;
+use crate::test_bed::{TestBed, now, pass};
 use aliquot_coordinator::demo::cluster::NODES;
 use std::process::Command;
 
@@ -38,7 +38,7 @@ pub(crate) fn rows() -> Rows {
 /// A cluster of its own for each size.
 pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed> {
     for size in options.sizes(&QUICK, &FULL) {
-        let bed = Bed::start(&[template("many/*", 1_000, 1_000)]).await?;
+        let bed = TestBed::start(&[template("many/*", 1_000, 1_000)]).await?;
         pass(2_000).await;
         let empty = resident(&bed)?;
         let watch = NodeWatch::begin(&bed);
@@ -97,7 +97,7 @@ struct Rest {
 }
 
 /// Percents of a core, and kilobytes a second between the nodes.
-async fn at_rest(bed: &Bed, options: &Options) -> Rest {
+async fn at_rest(bed: &TestBed, options: &Options) -> Rest {
     let (usage, bytes, begun) = (Usage::now(bed), peer_bytes(bed), now());
     pass(options.pick(4_000, 20_000)).await;
     let cores = usage.cores(bed);
@@ -111,7 +111,7 @@ async fn at_rest(bed: &Bed, options: &Options) -> Rest {
 
 /// Bytes that connections between the nodes have carried, both ways, as `ss` tells it; not a number
 /// where there is no `ss`.
-fn peer_bytes(bed: &Bed) -> f64 {
+fn peer_bytes(bed: &TestBed) -> f64 {
     let ports = bed.nodes.list().iter().map(|node| node.peer_listen.port());
     let mut all = 0.0;
     for port in ports {

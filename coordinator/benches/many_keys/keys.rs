@@ -1,10 +1,10 @@
 //! Template keys in use at a time: what the next ones take, as their number grows.
 
-use crate::bed::{Bed, pass};
 use crate::fleet::{Fleet, NodeWatch, Usage, held, resident, secs_since, template, use_first};
 use crate::options::Options;
 use crate::rows::Rows;
-use crate::{Failed, bed};
+use crate::test_bed::{TestBed, pass};
+use crate::{Failed, test_bed};
 
 const FULL: [u64; 7] = [1_000, 4_000, 16_000, 40_000, 100_000, 400_000, 1_000_000];
 const QUICK: [u64; 2] = [1_000, 4_000];
@@ -40,7 +40,7 @@ pub(crate) fn rows() -> Rows {
 
 /// The sizes are reached one after the other on one cluster; it ends with the first that is not.
 pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed> {
-    let bed = Bed::start(&[template("many/*", 1_000, 1_000)]).await?;
+    let bed = TestBed::start(&[template("many/*", 1_000, 1_000)]).await?;
     let watch = NodeWatch::begin(&bed);
     let (mut fleet, mut limiters) = (Fleet::default(), Vec::new());
     let mut from = 0;
@@ -54,7 +54,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         pass(1_000).await;
         let grown = resident(&bed)? - before;
         without_keys += if from == 0 { before + grown } else { grown };
-        let (usage, begun) = (Usage::now(&bed), bed::now());
+        let (usage, begun) = (Usage::now(&bed), test_bed::now());
         let used = use_first(&fleet, from..size, AT_ONCE, within).await?;
         let spent = usage.mean_cores(&bed) * secs_since(begun) * 1e3;
         let count = used.limiters.len() as f64;

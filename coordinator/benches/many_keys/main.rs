@@ -32,9 +32,6 @@
 )]
 
 mod apply;
-#[path = "../main_job/bed.rs"]
-#[expect(dead_code, reason = "`main_job` needs more of it")]
-mod bed;
 mod burst;
 mod failover;
 mod fleet;
@@ -51,6 +48,9 @@ mod shared;
 #[path = "../main_job/table.rs"]
 #[expect(dead_code, reason = "`main_job` needs more of it")]
 mod table;
+#[path = "../main_job/test_bed.rs"]
+#[expect(dead_code, reason = "`main_job` needs more of it")]
+mod test_bed;
 
 use options::Options;
 use rows::{Rows, median};

@@ -1,10 +1,10 @@
 //! Growth of the nodes' resident memory per session, per key, and per key of a session.
 
 use crate::Failed;
-use crate::bed::{Bed, pass};
 use crate::fleet::{Fleet, resident, template, until_all_admit, use_first};
 use crate::options::Options;
 use crate::rows::Rows;
+use crate::test_bed::{TestBed, pass};
 use aliquot_coordinator::demo::cluster::NODES;
 
 const AT_ONCE: usize = 64;
@@ -21,7 +21,7 @@ pub(crate) fn rows() -> Rows {
 /// One cluster, on which one after the other is added.
 pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed> {
     let settle = options.pick(3_000, 10_000);
-    let bed = Bed::start(&[template("many/*", 1_000, 1_000)]).await?;
+    let bed = TestBed::start(&[template("many/*", 1_000, 1_000)]).await?;
     pass(settle).await;
     let idle = resident(&bed)?;
     rows.row("an idle node, B", [idle, idle / 1e6]);

@@ -1,10 +1,10 @@
 //! A node that is killed and starts again from its snapshot and its log.
 
 use crate::Failed;
-use crate::bed::{Bed, now, pass, until};
 use crate::fleet::{Fleet, NodeWatch, held, print_progress, secs_since, template, use_first};
 use crate::options::Options;
 use crate::rows::Rows;
+use crate::test_bed::{TestBed, now, pass, until};
 use aliquot_coordinator::demo::cluster::NODES;
 use std::path::Path;
 
@@ -39,7 +39,7 @@ pub(crate) fn rows() -> Rows {
 pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed> {
     for size in options.sizes(&QUICK, &FULL) {
         let budgets = [template("many/*", 1_000, 1_000)];
-        let mut bed = Bed::start_with(&budgets, &FLAGS).await?;
+        let mut bed = TestBed::start_with(&budgets, &FLAGS).await?;
         let watch = NodeWatch::begin(&bed);
         let mut fleet = Fleet::default();
         let clients = usize::try_from(size / KEYS_A_CLIENT)?.max(CLIENTS);

@@ -1,11 +1,11 @@
 //! Keys that many clients share, and moves of their demand.
 
 use crate::Failed;
-use crate::bed::{Bed, now, pass};
 use crate::fleet::{Fleet, NodeWatch, Usage, secs_since, template, until_all_admit};
 use crate::options::Options;
 use crate::rows::Rows;
 use crate::table::{Samples, ms};
+use crate::test_bed::{TestBed, now, pass};
 use aliquot_client::Limiter;
 use aliquot_client::clock::Span;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub(crate) fn rows() -> Rows {
 pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed> {
     let clients = usize::try_from(options.pick(20, 100))?;
     for size in options.sizes(&QUICK, &FULL) {
-        let bed = Bed::start(&[template("many/*", PER_SECOND, PER_SECOND)]).await?;
+        let bed = TestBed::start(&[template("many/*", PER_SECOND, PER_SECOND)]).await?;
         let watch = NodeWatch::begin(&bed);
         let mut fleet = Fleet::default();
         fleet.grow(&bed, clients).await?;

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_is_no_address_is_told_among_the_others() {
+    fn an_endpoint_that_is_no_address_is_reported_among_the_others() {
         assert_eq!(endpoints("a:1, b:2").unwrap().0.len(), 2);
         for (text, item) in [("a:1,,b:2", ""), (",", ""), ("a:1,b", "b"), ("", "")] {
             let message = endpoints(text).unwrap_err();

@@ -3,7 +3,7 @@
 use super::{Failure, Out};
 use crate::config::{Config, Loaded, LogConfig, LogFormat};
 use crate::raft::Halt;
-use crate::serve::{self, Apart, ServeError};
+use crate::serve::{self, Runtimes, ServeError};
 use aliquot_core::budget::Budget;
 use aliquot_wire::limits::PAGE_MAX;
 use futures_util::future::{BoxFuture, FutureExt, TryFutureExt};
@@ -29,11 +29,11 @@ async fn run(config: Config) -> Result<(), Failure> {
         })
     };
     let (actor, peers) = (start("actor")?, start("peers")?);
-    let apart = Apart {
+    let runtimes = Runtimes {
         actor: actor.handle.clone(),
         peers: peers.handle.clone(),
     };
-    let served = |shutdown| serve::run(config, budgets, &apart, shutdown).map_err(failure);
+    let served = |shutdown| serve::run(config, budgets, &runtimes, shutdown).map_err(failure);
     until_signal(
         ": what this node holds becomes free when its lease has ended",
         served,

@@ -2,7 +2,7 @@
 
 use super::load::Tally;
 use super::plan::{DemoPlan, Fault, Kill};
-use super::verdict::{Answers, Evidence, RunVerdict};
+use super::verdict::{AnswerCounts, Evidence, RunVerdict};
 use aliquot_core::unit::Span;
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ pub struct Report {
     /// Bound on clock drift, in parts per million.
     pub drift_ppm: u32,
     /// Requests and answers of all keys.
-    pub answers: Answers,
+    pub answers: AnswerCounts,
     /// Milliseconds from the time at which a request was due to its answer.
     pub latency_ms: Latency,
     /// Milliseconds by which the machine was late at most with nine tenths of what was due while the load lasted, if
@@ -134,7 +134,7 @@ impl Report {
 
     pub(super) fn load_line(&self) -> String {
         let Latency { p50, p99, max } = self.latency_ms;
-        let Answers {
+        let AnswerCounts {
             sent,
             admitted,
             limited,

@@ -16,7 +16,7 @@ mod show;
 pub use admissions::{Admissions, Phases};
 pub use audit::Audit;
 pub use decisions::Decisions;
-pub use evidence::{AFTERMATH, Answers, Deciders, Evidence, SEEN_AFTER, SETTLING, Timeline};
+pub use evidence::{AFTERMATH, AnswerCounts, Deciders, Evidence, SEEN_AFTER, SETTLING, Timeline};
 pub use fairness::{Portion, jain, max_min};
 pub use ruling::{Criterion, Ruling};
 pub use show::show;

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_always_too_far_away_is_told_once_with_the_value_to_set() {
+    fn a_peer_that_is_always_too_far_away_is_reported_once_with_the_value_to_set() {
         let mut round_trips = RoundTrips::default();
         let warnings: Vec<_> = (0..20)
             .filter_map(|more| measured(&mut round_trips, 150 + more))
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_was_near_again_is_told_again() {
+    fn a_peer_that_was_near_again_is_reported_again() {
         let mut round_trips = RoundTrips::default();
         let mut warn = |millis| {
             let warnings = (0..8).filter(|_| measured(&mut round_trips, millis).is_some());

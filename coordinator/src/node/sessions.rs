@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_wants_the_members_is_told_them_now_and_when_they_change() {
+    fn a_session_that_wants_the_members_is_reported_them_now_and_when_they_change() {
         let mut sessions = Sessions::new(10, Tick::ZERO);
         let mut node = Node::new(Incarnation::new(1), Drift::default());
         let (state, mut context) = (State::new(), context());

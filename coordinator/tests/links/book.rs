@@ -118,7 +118,7 @@ fn large_records_go_in_as_many_messages_as_they_need() {
 }
 
 #[test]
-fn a_peer_that_lives_again_is_told_everything_again() {
+fn a_peer_that_lives_again_is_reported_everything_again() {
     let mut mesh = Mesh::new(2, 6);
     usual_talk(&mut mesh, 1);
     mesh.steps(ROUND_STEPS * 3);

@@ -64,7 +64,7 @@ fn intern(registry: &mut Registry, client: u64, key: &str, name: Name) -> Result
 const NOT_YET: Name = Err(KeyRefusal::NotYet);
 
 #[test]
-fn a_budget_that_comes_ends_or_begins_anew_is_told_to_all_who_use_its_key() {
+fn a_budget_that_comes_ends_or_begins_anew_is_reported_to_all_who_use_its_key() {
     let mut registry = Registry::new(10);
     let (mut one, mut two) = (open(&mut registry, 1), open(&mut registry, 2));
     assert_eq!(intern(&mut registry, 1, "a", NOT_YET), Ok(NOT_YET));
@@ -136,7 +136,7 @@ fn names_last_as_long_as_a_session_uses_them() {
 }
 
 #[test]
-fn a_session_with_all_the_keys_it_may_have_is_told_so_and_goes_on() {
+fn a_session_with_all_the_keys_it_may_have_is_reported_so_and_goes_on() {
     let mut registry = Registry::new(2);
     let (one, two) = (open(&mut registry, 1), open(&mut registry, 2));
     for key in ["a", "b", "a"] {

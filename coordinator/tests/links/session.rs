@@ -110,7 +110,7 @@ async fn what_must_not_be_said_ends_the_stream_and_names_the_field() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_full_of_keys_is_told_so_and_goes_on() {
+async fn a_session_that_is_full_of_keys_is_reported_so_and_goes_on() {
     let node = Node::start(GateLimits::default()).await;
     let three = open_with(&["a/1", "a/2", "a/3"]);
     let (mut peer, opened) = Peer::open(channel(node.address), three).await;

@@ -131,7 +131,7 @@ async fn two_wiped_nodes_of_three_wait_for_the_one_who_remembers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_forgot_its_log_under_its_old_id_is_told_so_and_does_no_harm() {
+async fn a_node_that_forgot_its_log_under_its_old_id_is_reported_so_and_does_no_harm() {
     let mut sites = sites(3).await;
     let mut nodes = form(&mut sites).await;
     let leads = leader(&nodes).await;

@@ -78,7 +78,7 @@ fn one_wrong_line_among_very_many_is_named() {
 }
 
 #[test]
-fn a_key_written_twice_is_told_with_both_lines_however_far_apart() {
+fn a_key_written_twice_is_reported_with_both_lines_however_far_apart() {
     let mut lines = yaml(SOME);
     lines[29_997] = "- key: tenant/7/reads".to_owned();
     let described =
@@ -87,7 +87,7 @@ fn a_key_written_twice_is_told_with_both_lines_however_far_apart() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn everything_that_is_wrong_is_reported_at_once() {
     let mut lines = yaml(9);
     lines[1] = "  rate: soon".to_owned();
     lines[5] = "  burst: -1".to_owned();

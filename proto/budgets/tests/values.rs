@@ -82,7 +82,7 @@ fn a_wrong_rate_is_told_as_it_is_written_with_its_line() {
 
 /// The line is that of the value, not that of the budget or of the list that it stands in.
 #[test]
-fn a_wrong_value_within_a_field_is_told_with_its_own_line() {
+fn a_wrong_value_within_a_field_is_reported_with_its_own_line() {
     let text = "\
 - key: a
   rate: 10/s
@@ -168,7 +168,7 @@ fn other_shapes_are_told_with_field_value_and_what_is_allowed() {
 
 /// YAML reads some texts as numbers, or as true or false.
 #[test]
-fn a_key_that_is_no_text_or_is_missing_is_told_with_what_is_allowed() {
+fn a_key_that_is_no_text_or_is_missing_is_reported_with_what_is_allowed() {
     let allowed = "must be a key, or a template with `*` for whole segments";
     let quotes = ", as a text: in quotes if it is read as a number, or as true or false";
     for key in ["y", "yes", "true", "5", "1.50"] {

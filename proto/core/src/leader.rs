@@ -12,11 +12,11 @@
 //! ```
 
 mod applied;
-mod course;
 mod due;
 mod periods;
 mod room;
 mod rounds;
+mod running_period;
 
 use crate::budget::{NoZones, WallTime, Zones};
 use crate::command::{Changes, Command};
@@ -31,8 +31,8 @@ use crate::state::{Generation, State};
 use crate::unit::{BudgetId, Edge, Incarnation, Round, RuleId, Seq, Span, Term, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use course::{Courses, rest_of_period};
 use due::Due;
+use running_period::{RunningPeriods, rest_of_period};
 
 /// Intervals at which a leader works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,7 +146,7 @@ pub struct Leader {
     /// Time at which this leader first saw a template cold.
     cold: BTreeMap<RuleId, Tick>,
     notify_set: BTreeSet<Incarnation>,
-    periods: Courses,
+    periods: RunningPeriods,
     /// The latest time of a quorum's clocks that a round saw, and when it did.
     wall: Option<(WallTime, Tick)>,
     /// Quotas of whose period everything is given away, and nothing comes back, as the last plan left it.
@@ -193,7 +193,7 @@ impl Leader {
             clear: Due::default(),
             cold: BTreeMap::new(),
             notify_set: BTreeSet::new(),
-            periods: Courses::default(),
+            periods: RunningPeriods::default(),
             wall: None,
             exhausted: BTreeSet::new(),
             granting_all: BTreeSet::new(),
@@ -266,7 +266,7 @@ impl Leader {
         self.changed.clear();
         self.lingering = Due::default();
         self.clear = Due::default();
-        self.periods = Courses::default();
+        self.periods = RunningPeriods::default();
         if !planted::is(Bug::OldPoolKept) {
             self.pools.clear();
         }

@@ -184,7 +184,7 @@ impl Network<'_> {
                     .permit_taken(self.now, (client, budget), flown, over);
             }
             What::Landed { cut } => {
-                self.observer.marks.hit_if(*cut, Mark::PermitCut);
+                self.observer.marks.hit_if(*cut, Mark::PermitOverrun);
                 let over = permit_over(&self.event_log);
                 self.observer.land(self.now, over);
             }

@@ -136,7 +136,7 @@ impl Network<'_> {
         let before = std::mem::replace(&mut self.sessions[client], now);
         let marks = &mut self.observer.marks;
         let reborn = before.process != process;
-        marks.hit_if(reborn && before.process > 0, Mark::ClientReborn);
+        marks.hit_if(reborn && before.process > 0, Mark::ClientRestarted);
         marks.hit_if(now.leased && (reborn || !before.leased), Mark::LeaseBegan);
         if reborn {
             return;

@@ -67,7 +67,7 @@ impl Lease {
         }
     }
 
-    /// Returns every setting that `aliquot serve` would refuse if it were told the round trip of the links: its field,
+    /// Returns every setting that `aliquot serve` would refuse if it were given the round trip of the links: its field,
     /// its value, and the values that are allowed.
     #[cfg(feature = "network")]
     pub(super) fn refused(&self, topology: &Topology) -> Vec<(String, String, String)> {

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_path_is_told_with_the_nearest() {
+    fn an_unknown_path_is_reported_with_the_nearest() {
         let near = |path: &str, meant: &str| {
             let error = Path::parse(path).expect_err("there is none");
             let meant = format!("did you mean {meant:?}?");

@@ -30,7 +30,7 @@ impl World {
             return false;
         };
         if service.callers.asked.len() >= ASKED_MOST {
-            self.observer.marks.hit(Mark::QuestionsTooMany);
+            self.observer.marks.hit(Mark::CentralRequestsFull);
             return false;
         }
         let new_request = NewRequest {
@@ -48,32 +48,32 @@ impl World {
             return false;
         };
         service.callers.asked.push((ask.request, key));
-        self.observer.marks.hit(Mark::NodeAsked);
+        self.observer.marks.hit(Mark::CentralRequestSent);
         self.send(self.hosts.nodes + of, node, Message::DecisionRequest(ask));
         true
     }
 
     /// Ends requests that will not be answered. Their callers give up, or try again in a closed loop.
-    pub(super) fn questions_void(&mut self, of: usize, void: &[RequestId]) {
+    pub(super) fn requests_void(&mut self, of: usize, void: &[RequestId]) {
         for &request in void {
-            self.observer.marks.hit(Mark::QuestionVoid);
-            self.question_over(of, request, false, 50 * MS);
+            self.observer.marks.hit(Mark::CentralRequestVoid);
+            self.request_over(of, request, false, 50 * MS);
         }
     }
 
     /// Drops the requests of a session that is over. None of them will be answered.
-    pub(super) fn end_questions(&mut self, of: usize) {
+    pub(super) fn end_requests(&mut self, of: usize) {
         let service = &mut self.services[of];
         service.requests.end_session();
         let asked = service.callers.asked.clone();
         for (request, _) in asked {
-            self.observer.marks.hit(Mark::QuestionVoid);
-            self.question_over(of, request, false, 50 * MS);
+            self.observer.marks.hit(Mark::CentralRequestVoid);
+            self.request_over(of, request, false, 50 * MS);
         }
     }
 
     /// Ends a request that a node was asked for. Its caller may wait if it was not served.
-    fn question_over(&mut self, of: usize, request: RequestId, served: bool, again: u64) {
+    fn request_over(&mut self, of: usize, request: RequestId, served: bool, again: u64) {
         let group = &self.plan.scenario.clients[self.services[of].group];
         let closed = group.flows.is_some();
         let callers = &mut self.services[of].callers;
@@ -96,28 +96,28 @@ impl World {
         found.map(|(_, key)| *key)
     }
 
-    pub(super) fn service_is_told(&mut self, of: usize, told: &DecisionReply, now: Tick) {
+    pub(super) fn receive_reply(&mut self, of: usize, reply: &DecisionReply, now: Tick) {
         let service = &mut self.services[of];
-        match service.requests.handle(told, now) {
+        match service.requests.handle(reply, now) {
             Verdict::Counts(request, Outcome::Admitted { hold, .. }) => {
                 if let Some(key) = self.asked_key(of, request).filter(|_| !hold.is_zero()) {
                     self.fly(of, key, Flight::Central(request));
                 }
                 self.observer.marks.hit(Mark::AdmittedCentrally);
-                self.question_over(of, request, true, 0);
+                self.request_over(of, request, true, 0);
             }
             Verdict::Counts(request, Outcome::Refused { retry_after, .. }) => {
-                self.observer.marks.hit(Mark::QuestionRefused);
+                self.observer.marks.hit(Mark::RefusedCentrally);
                 let again = retry_after.map_or(50 * MS, |span| span.nanos());
-                self.question_over(of, request, false, again);
+                self.request_over(of, request, false, again);
             }
             Verdict::Counts(request, Outcome::Moved { .. }) => {
                 self.observer.marks.hit(Mark::HomeMoved);
-                self.question_over(of, request, false, 10 * MS);
+                self.request_over(of, request, false, 10 * MS);
             }
-            Verdict::Ignored => self.observer.marks.hit(Mark::VerdictLate),
+            Verdict::Ignored => self.observer.marks.hit(Mark::CentralAnswerLate),
             Verdict::Undo(release) => {
-                self.observer.marks.hit(Mark::VerdictUndone);
+                self.observer.marks.hit(Mark::CentralPermitReturned);
                 if let Some(node) = self.services[of].link() {
                     self.send(self.hosts.nodes + of, node, Message::Release(release));
                 }
@@ -161,7 +161,7 @@ impl World {
                 Flight::Central(request) => !service.requests.is_valid(request, now),
             };
             if over {
-                self.observer.marks.hit(Mark::PermitCut);
+                self.observer.marks.hit(Mark::PermitOverrun);
             }
             match flight {
                 Flight::Own(budget, permit) => service.client.release_permit(budget, permit, now),

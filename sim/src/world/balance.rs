@@ -68,7 +68,7 @@ impl Coordinator {
     fn serving_nodes(&self, own: Incarnation, now: Tick) -> Vec<ServingNode<usize>> {
         let node_of = |incarnation| Some(self.state.member(incarnation)?.node);
         let mut latest: BTreeMap<NodeId, (Incarnation, Option<u64>)> = BTreeMap::new();
-        for (incarnation, (_, sessions)) in &self.balance.told {
+        for (incarnation, (_, sessions)) in &self.balance.sessions_by_incarnation {
             if let Some(node) = node_of(*incarnation) {
                 latest.insert(node, (*incarnation, *sessions));
             }

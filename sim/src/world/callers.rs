@@ -255,7 +255,7 @@ impl World {
         let service = &mut self.services[of];
         let known = service.budget(key).filter(|_| !service.leaving);
         let Some((budget, scale)) = known else {
-            self.observer.marks.hit(Mark::RefusedUnnamed);
+            self.observer.marks.hit(Mark::RefusedUnknownKey);
             self.refused(of, None, cost);
             self.first_use(of, key);
             return false;
@@ -471,8 +471,8 @@ const fn mark_of(denial: Denial) -> Mark {
         Denial::Lapsed => Mark::RefusedLapsed,
         Denial::Bucket(Refusal::ExceedsBurst { .. }) => Mark::CostAbovePart,
         Denial::Bucket(_) => Mark::BucketEmpty,
-        Denial::Escrow => Mark::EscrowSpent,
-        Denial::Permits => Mark::PermitsAllOut,
+        Denial::Escrow => Mark::QuotaPartSpent,
+        Denial::Permits => Mark::AllPermitsInUse,
         _ => Mark::RefusedWithoutShare,
     }
 }

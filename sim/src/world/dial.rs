@@ -200,7 +200,7 @@ impl World {
             let moved = service.client.edge().is_some();
             self.observer.marks.hit_if(moved, Mark::SessionMoved);
             service.client.open(edge, now);
-            self.end_questions(of);
+            self.end_requests(of);
         }
         self.services[of].report_at = now;
     }

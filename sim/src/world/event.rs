@@ -62,7 +62,7 @@ impl Message {
     /// Returns the name of the message's kind.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
-            Self::Log(LogMessage::RequestVote { .. }) => "log ask",
+            Self::Log(LogMessage::RequestVote { .. }) => "log vote request",
             Self::Log(LogMessage::Vote { .. }) => "log vote",
             Self::Log(LogMessage::Append { .. }) => "log append",
             Self::Log(LogMessage::Appended { .. }) => "log appended",
@@ -79,8 +79,8 @@ impl Message {
             Self::ClientAnswer(_) => "client answer",
             Self::Move { .. } => "move",
             Self::Reset => "reset",
-            Self::DecisionRequest(_) => "ask",
-            Self::DecisionReply(_) => "told",
+            Self::DecisionRequest(_) => "decision request",
+            Self::DecisionReply(_) => "decision reply",
             Self::Release(_) => "release",
         }
     }

@@ -135,8 +135,8 @@ pub(crate) struct Balance {
     pub(super) rebalanced: Option<Tick>,
     /// Clients that were asked to move, by session, and when.
     pub(super) asked: BTreeMap<Incarnation, Tick>,
-    /// The sessions of each incarnation that takes clients, and the report that told so.
-    pub(super) told: BTreeMap<Incarnation, (Seq, Option<u64>)>,
+    /// The sessions of each incarnation that takes clients, and the sequence number of the report that stated it.
+    pub(super) sessions_by_incarnation: BTreeMap<Incarnation, (Seq, Option<u64>)>,
 }
 
 impl Default for Balance {
@@ -145,7 +145,7 @@ impl Default for Balance {
             rebalancer: Rebalancer::new(Incarnation::default()),
             rebalanced: None,
             asked: BTreeMap::new(),
-            told: BTreeMap::new(),
+            sessions_by_incarnation: BTreeMap::new(),
         }
     }
 }
@@ -157,16 +157,17 @@ impl Balance {
         self.asked.clear();
     }
 
-    /// Notes what a report told of its node's sessions.
+    /// Notes what a report states of its node's sessions.
     pub(super) fn take_report(
         &mut self,
         (incarnation, seq): (Incarnation, Seq),
         sessions: Option<u64>,
         now: Tick,
     ) {
-        let known = self.told.get(&incarnation);
+        let known = self.sessions_by_incarnation.get(&incarnation);
         if known.is_none_or(|(known, _)| *known < seq) {
-            self.told.insert(incarnation, (seq, sessions));
+            self.sessions_by_incarnation
+                .insert(incarnation, (seq, sessions));
             self.rebalancer.note_announced(incarnation, now);
         }
     }

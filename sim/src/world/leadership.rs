@@ -102,7 +102,7 @@ impl World {
         let noted = std::mem::take(&mut host.log.noted);
         self.observer
             .marks
-            .hit_if(noted.conflict, Mark::LogConflict);
+            .hit_if(noted.conflict, Mark::EntriesTruncated);
         self.observer.marks.hit_if(noted.gap, Mark::AppendRefused);
         self.observer.marks.hit_if(noted.lost, Mark::ElectionLost);
         let apply = host.log.commit > host.state.applied() && !host.applying;

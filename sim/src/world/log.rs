@@ -216,7 +216,7 @@ impl Log {
     }
 
     /// Returns the time after which no earlier leader confirmed a report that arrived later, if this node leads
-    /// and a quorum has told.
+    /// and a quorum has answered.
     pub(crate) fn earlier_until(&self) -> Option<Tick> {
         let term = Term::new(self.term);
         let own = self.calls.before(term).filter(|_| self.is_leader())?;
@@ -321,14 +321,14 @@ impl Log {
                 self.sees(*term);
                 self.role = Role::Follower;
                 (self.heard, self.hint) = (now, Some(from));
-                let (told, tick) = (Term::new(*term), Tick::from_nanos(now));
-                self.calls.called(told, tick);
+                let (sender_term, tick) = (Term::new(*term), Tick::from_nanos(now));
+                self.calls.called(sender_term, tick);
                 if self.broken {
                     return;
                 }
                 let matched = self.append(*prev, entries, *commit);
                 let (term, probe) = (*term, *probe);
-                let earlier = self.calls.before(told).unwrap_or(tick);
+                let earlier = self.calls.before(sender_term).unwrap_or(tick);
                 self.out.push((
                     from,
                     LogMessage::Appended {
@@ -347,8 +347,9 @@ impl Log {
             } => {
                 self.sees(*term);
                 if *term == self.term {
-                    let (told, tick) = (Term::new(*term), Tick::from_nanos(now));
-                    self.earlier.answered(id(from), told, Some(*quiet), tick);
+                    let (sender_term, tick) = (Term::new(*term), Tick::from_nanos(now));
+                    self.earlier
+                        .answered(id(from), sender_term, Some(*quiet), tick);
                     self.appended(from, *matched, *probe, now);
                 }
             }

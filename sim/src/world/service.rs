@@ -26,10 +26,12 @@ impl World {
         let now = self.now;
         let service = &mut self.services[of];
         let leased = service.client.is_leased(service.clock.read(now));
-        self.observer.marks.hit_if(leased, Mark::RebornUnderLease);
         self.observer
             .marks
-            .hit_if(service.process.number > 0, Mark::ClientReborn);
+            .hit_if(leased, Mark::RestartedUnderLease);
+        self.observer
+            .marks
+            .hit_if(service.process.number > 0, Mark::ClientRestarted);
         let callers = service.callers.reborn();
         let fresh = Service::new(
             service.clock.clone(),
@@ -97,7 +99,7 @@ impl World {
         self.roam(of, now);
         self.name_keys(of, now);
         self.report_session_if_due(of, now);
-        self.repeat_questions(of, now);
+        self.repeat_requests(of, now);
         let service = &mut self.services[of];
         let mut at = now.after(Self::LOOK_EVERY);
         if service.link().is_some() {
@@ -144,7 +146,7 @@ impl World {
             if wall - wall_then > passed + Self::JUMP_MS {
                 self.observer.marks.hit(Mark::ClientClockJumped);
                 service.client.clock_jumped(now);
-                self.end_questions(of);
+                self.end_requests(of);
             }
         }
         let service = &mut self.services[of];
@@ -212,7 +214,7 @@ impl World {
         }
     }
 
-    fn repeat_questions(&mut self, of: usize, now: Tick) {
+    fn repeat_requests(&mut self, of: usize, now: Tick) {
         let service = &mut self.services[of];
         if let Some(node) = service.link() {
             for release in service.requests.take_overheld(now) {
@@ -225,10 +227,10 @@ impl World {
         }
         let void = service.requests.expire(now);
         let repeats = service.requests.repeats(Self::ASK_AGAIN, now);
-        self.questions_void(of, &void);
+        self.requests_void(of, &void);
         if let Some(node) = self.services[of].link() {
             for ask in repeats {
-                self.observer.marks.hit(Mark::QuestionRepeated);
+                self.observer.marks.hit(Mark::CentralRequestRepeated);
                 self.send(self.hosts.nodes + of, node, Message::DecisionRequest(ask));
             }
         }
@@ -266,7 +268,7 @@ impl World {
                 before.compare(service, &answer, now, &mut self.observer.marks);
                 if service.client.edge().is_none() {
                     self.observer.marks.hit(Mark::SessionClosed);
-                    self.end_questions(of);
+                    self.end_requests(of);
                     self.lose_link(of, now);
                     self.services[of].selection.dial_at(now);
                     self.switch_over(of, now);
@@ -287,7 +289,7 @@ impl World {
                 self.lose_link(of, now);
             }
             Message::Reset => self.lose_attempt(of, from, now),
-            Message::DecisionReply(told) => self.service_is_told(of, &told, now),
+            Message::DecisionReply(reply) => self.receive_reply(of, &reply, now),
             _ => {}
         }
     }

@@ -23,7 +23,7 @@ impl World {
             }
             Message::Name { key } => self.name(from, node, key),
             Message::DecisionRequest(ask) => self.node_is_asked(from, node, &ask, now),
-            Message::DecisionReply(told) => self.node_is_told(node, told),
+            Message::DecisionReply(reply) => self.relay_reply(node, reply),
             Message::Release(release) => {
                 let Some(machine) = &mut self.nodes[node].node else {
                     return;
@@ -109,13 +109,13 @@ impl World {
             return;
         };
         match machine.handle_ask(ask, &host.state, now) {
-            RequestAction::Reply(told) => {
-                self.judge_verdict(ask, &told);
-                self.send(node, from, Message::DecisionReply(told));
+            RequestAction::Reply(reply) => {
+                self.judge_verdict(ask, &reply);
+                self.send(node, from, Message::DecisionReply(reply));
             }
             RequestAction::Forward { to, ask } => {
                 if let Some(&to) = self.incarnations.get(&to) {
-                    self.observer.marks.hit(Mark::QuestionPassedOn);
+                    self.observer.marks.hit(Mark::CentralRequestForwarded);
                     self.send(node, to, Message::DecisionRequest(ask));
                 }
             }
@@ -123,35 +123,35 @@ impl World {
     }
 
     /// Passes a decision of another node on to the client.
-    fn node_is_told(&mut self, node: usize, told: DecisionReply) {
+    fn relay_reply(&mut self, node: usize, reply: DecisionReply) {
         let host = &self.nodes[node];
         let incarnation = host
             .node
             .as_ref()
             .map(aliquot_core::node::Node::incarnation);
-        let client = host.sessions.get(&told.edge.child).copied();
-        if let Some(to) = client.filter(|_| incarnation == Some(told.edge.parent)) {
-            self.send(node, to, Message::DecisionReply(told));
+        let client = host.sessions.get(&reply.edge.child).copied();
+        if let Some(to) = client.filter(|_| incarnation == Some(reply.edge.parent)) {
+            self.send(node, to, Message::DecisionReply(reply));
         }
     }
 
     /// Shows the observer a central decision at the time at which it is made.
-    fn judge_verdict(&mut self, ask: &DecisionRequest, told: &DecisionReply) {
+    fn judge_verdict(&mut self, ask: &DecisionRequest, reply: &DecisionReply) {
         let Some(checkers) = self.observer.oracle.checkers(ask.budget) else {
             return;
         };
         let cost = Tokens::from_grains(checkers.grains.saturating_mul(ask.cost.get()));
         let asker = self.asker(ask.edge);
-        if let Outcome::Refused { .. } = told.outcome {
+        if let Outcome::Refused { .. } = reply.outcome {
             self.observer
                 .refused(self.now, asker, Some((ask.budget, cost)));
         }
         let now = self.now;
-        let node = match told.outcome {
+        let node = match reply.outcome {
             Outcome::Admitted { by, .. } => self.observer.node_of(by),
             _ => None,
         };
-        let admitted = self.observer.decided_centrally(now, (ask, told), asker);
+        let admitted = self.observer.decided_centrally(now, (ask, reply), asker);
         if let Some(node) = node.filter(|_| admitted) {
             let host = asker.map(|of| self.hosts.nodes + of);
             self.observer.note_admitted(now, (host, node), || {

@@ -54,14 +54,14 @@ impl Net {
                 let listener = TcpListener::bind("127.0.0.1:0").await;
                 let listener = listener.expect("there is a free port");
                 let address = listener.local_addr().expect("it is bound").to_string();
-                let door = Door {
+                let port = PortProxy {
                     listener,
                     to: Who::Node(node.index),
                     real: real.to_owned(),
                     faults: faults.clone(),
                     pids: Arc::clone(&pids),
                 };
-                ears.push(tokio::spawn(door.listen()));
+                ears.push(tokio::spawn(port.listen()));
                 address
             };
             let (client, peer) = (before(&node.listen).await, before(&node.peer_listen).await);
@@ -112,7 +112,7 @@ impl Drop for Net {
 }
 
 /// A proxy before one port.
-struct Door {
+struct PortProxy {
     listener: TcpListener,
     to: Who,
     real: String,
@@ -120,20 +120,20 @@ struct Door {
     pids: Pids,
 }
 
-impl Door {
+impl PortProxy {
     async fn listen(self) {
         loop {
             let Ok((stream, from)) = self.listener.accept().await else {
                 continue;
             };
-            let Ok(door) = stream.local_addr() else {
+            let Ok(port) = stream.local_addr() else {
                 continue;
             };
             let pids = self.pids.lock();
             let pids = pids.unwrap_or_else(PoisonError::into_inner).clone();
             let (mut faults, to, real) = (self.faults.subscribe(), self.to, self.real.clone());
             tokio::spawn(async move {
-                let from = Who::behind(from, door, &pids).await;
+                let from = Who::behind(from, port, &pids).await;
                 // A handshake needs both directions.
                 let is_open = |faults: &Faults| {
                     let either = [(from, to), (to, from)];

@@ -70,20 +70,20 @@ impl Caller {
 
 /// A face of a node.
 #[derive(Clone, Debug)]
-enum Door {
+enum FaceAddress {
     Http(PathBuf),
     Grpc(String),
     Redis(String),
 }
 
 /// A connection to a face.
-enum Line {
+enum FaceConnection {
     Http(Caller),
     Grpc(LimitsClient<Channel>),
     Redis(BufReader<TcpStream>),
 }
 
-impl Door {
+impl FaceAddress {
     const KINDS: [&str; 3] = ["HTTP", "gRPC", "Redis"];
 
     const fn kind(&self) -> usize {
@@ -102,22 +102,22 @@ impl Door {
         }
     }
 
-    async fn open(&self) -> Option<Line> {
+    async fn open(&self) -> Option<FaceConnection> {
         Some(match self {
-            Self::Http(path) => Line::Http(Caller::connect(path).await.ok()?),
+            Self::Http(path) => FaceConnection::Http(Caller::connect(path).await.ok()?),
             Self::Grpc(address) => {
                 let client = LimitsClient::connect(format!("http://{address}")).await;
-                Line::Grpc(client.ok()?)
+                FaceConnection::Grpc(client.ok()?)
             }
             Self::Redis(address) => {
                 let stream = TcpStream::connect(address).await.ok()?;
-                Line::Redis(BufReader::new(stream))
+                FaceConnection::Redis(BufReader::new(stream))
             }
         })
     }
 }
 
-impl Line {
+impl FaceConnection {
     /// Asks for one token of the key `shared`. Returns nothing if the connection failed.
     async fn admits(&mut self) -> Option<bool> {
         match self {
@@ -154,7 +154,7 @@ async fn ask(path: &Path, to: &str, body: &Value) -> Option<(u16, Value)> {
 }
 
 /// Starts three nodes with faces, and returns the doors of each.
-async fn with_doors(doors: Vec<Vec<Door>>) -> Fleet {
+async fn with_doors(doors: Vec<Vec<FaceAddress>>) -> Fleet {
     let mut fleet = setup().plan().await;
     for (index, doors) in doors.iter().enumerate() {
         for door in doors {
@@ -172,7 +172,9 @@ async fn faced() -> (Fleet, Vec<PathBuf>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let path = |index| dir.path().join(format!("http-{index}.sock"));
     let paths: Vec<PathBuf> = (0..3).map(path).collect();
-    let doors = paths.iter().map(|path| vec![Door::Http(path.clone())]);
+    let doors = paths
+        .iter()
+        .map(|path| vec![FaceAddress::Http(path.clone())]);
     let fleet = with_doors(doors.collect()).await;
     (fleet, paths, dir)
 }
@@ -186,7 +188,7 @@ struct Callers {
 }
 
 impl Callers {
-    fn begin(doors: Vec<Door>) -> Self {
+    fn begin(doors: Vec<FaceAddress>) -> Self {
         let (stop, admitted) = (
             Arc::<AtomicBool>::default(),
             Arc::<[AtomicU64; 3]>::default(),
@@ -224,7 +226,7 @@ impl Callers {
     /// Waits until each kind of face has admitted that many more requests.
     async fn admit(&self, what: &str, more: u64) {
         let before = self.admitted();
-        for (kind, name) in Door::KINDS.into_iter().enumerate() {
+        for (kind, name) in FaceAddress::KINDS.into_iter().enumerate() {
             until(&format!("{name}: {what}"), SOON, async || {
                 (self.admitted()[kind] >= before[kind] + more).then_some(())
             })
@@ -250,12 +252,12 @@ async fn faces_keep_to_the_limit_while_a_leader_is_killed() {
     let doors = (0..3).map(|index| {
         let address = |port: usize| ports[port].address().to_string();
         vec![
-            Door::Http(dir.path().join(format!("http-{index}.sock"))),
-            Door::Grpc(address(2 * index)),
-            Door::Redis(address(2 * index + 1)),
+            FaceAddress::Http(dir.path().join(format!("http-{index}.sock"))),
+            FaceAddress::Grpc(address(2 * index)),
+            FaceAddress::Redis(address(2 * index + 1)),
         ]
     });
-    let doors: Vec<Vec<Door>> = doors.collect();
+    let doors: Vec<Vec<FaceAddress>> = doors.collect();
     let mut fleet = with_doors(doors.clone()).await;
     let begun = now();
     let callers = Callers::begin(doors.concat());
@@ -554,7 +556,9 @@ async fn keys_of_a_face_are_shown_up_to_their_maximum() {
     let _machine = together().await;
     let mut fleet = setup().nodes(1).flag("--session-keys=64").plan().await;
     let socket = fleet.dir().join("http.sock");
-    fleet.node_mut(0).flag(Door::Http(socket.clone()).flag());
+    fleet
+        .node_mut(0)
+        .flag(FaceAddress::Http(socket.clone()).flag());
     fleet.start(0);
     fleet.serves().await;
     fleet.apply(SHARED).await;

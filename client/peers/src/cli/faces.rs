@@ -3,7 +3,7 @@
 //! Each server runs alone on the first processor and is asked from the second. Since one processor may not be able
 //! to ask as fast as another answers, the table has requests per second of the *server's processor time*, too.
 
-use crate::asking::{Answers, Way, ask};
+use crate::asking::{LoadAnswers, Way, ask};
 use crate::measure::median;
 use crate::redis::SCRIPT;
 use crate::servers::{Aliquot, Server, free_port, processor_time};
@@ -211,7 +211,7 @@ fn micros(micros: f64) -> String {
 }
 
 impl Round {
-    fn of(mut answers: Answers, took: Duration, busy: Duration) -> Self {
+    fn of(mut answers: LoadAnswers, took: Duration, busy: Duration) -> Self {
         answers.micros.sort_unstable();
         let at = |part: f64| {
             let index = (answers.micros.len() as f64 * part) as usize;

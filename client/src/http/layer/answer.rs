@@ -27,7 +27,7 @@ enum Grpc {
 
 /// Makes the bodies of refusals: [`Plain`] or [`Problems`]. The methods of a layer choose between the two, so no
 /// other type needs to implement this trait.
-pub trait Answers<R> {
+pub trait RefusalBody<R> {
     /// Returns the body and its content type; `problem` makes the problem in JSON.
     fn body(problem: impl FnOnce() -> String) -> (R, Option<HeaderValue>);
 
@@ -43,7 +43,7 @@ pub struct Plain;
 #[derive(Clone, Copy, Debug)]
 pub struct Problems;
 
-impl<R: Default> Answers<R> for Plain {
+impl<R: Default> RefusalBody<R> for Plain {
     fn body(_: impl FnOnce() -> String) -> (R, Option<HeaderValue>) {
         (R::default(), None)
     }
@@ -53,7 +53,7 @@ impl<R: Default> Answers<R> for Plain {
     }
 }
 
-impl<R: From<String>> Answers<R> for Problems {
+impl<R: From<String>> RefusalBody<R> for Problems {
     fn body(problem: impl FnOnce() -> String) -> (R, Option<HeaderValue>) {
         let kind = HeaderValue::from_static("application/problem+json");
         (R::from(problem()), Some(kind))
@@ -77,7 +77,11 @@ struct Problem<'a> {
 
 impl Refusal<'_> {
     /// Answers the request: with an HTTP answer, or with a gRPC answer without a message.
-    pub(super) fn answer<A: Answers<R>, R>(&self, parts: &Parts, options: &Options) -> Response<R> {
+    pub(super) fn answer<A: RefusalBody<R>, R>(
+        &self,
+        parts: &Parts,
+        options: &Options,
+    ) -> Response<R> {
         let reason = self.refused.reason;
         let is_never = self.refused.is_never();
         let (status, grpc) = match reason {
@@ -128,7 +132,7 @@ impl Refusal<'_> {
 }
 
 /// Answers a request that has no key for a limit.
-pub(super) fn missing_key<A: Answers<R>, R>(parts: &Parts, layer: Option<&str>) -> Response<R> {
+pub(super) fn missing_key<A: RefusalBody<R>, R>(parts: &Parts, layer: Option<&str>) -> Response<R> {
     let problem = Problem {
         status: StatusCode::BAD_REQUEST,
         grpc: Grpc::InvalidArgument,
@@ -141,7 +145,7 @@ pub(super) fn missing_key<A: Answers<R>, R>(parts: &Parts, layer: Option<&str>) 
 }
 
 /// Answers a request whose key is invalid, or for which there are too many keys.
-pub(super) fn no_key<A: Answers<R>, R>(parts: &Parts, refused: &KeyRefused) -> Response<R> {
+pub(super) fn no_key<A: RefusalBody<R>, R>(parts: &Parts, refused: &KeyRefused) -> Response<R> {
     let (status, grpc, word) = match refused {
         KeyRefused::Invalid { .. } => (
             StatusCode::BAD_REQUEST,
@@ -176,7 +180,7 @@ pub(super) fn no_key<A: Answers<R>, R>(parts: &Parts, refused: &KeyRefused) -> R
 }
 
 impl Problem<'_> {
-    fn answer<A: Answers<R>, R>(&self, parts: &Parts) -> Response<R> {
+    fn answer<A: RefusalBody<R>, R>(&self, parts: &Parts) -> Response<R> {
         let mut response;
         if let Some(content) = grpc_type(&parts.headers) {
             // Trailers only: the whole answer is in its header.

@@ -1,6 +1,6 @@
 //! A tower layer that limits how many requests are in flight.
 
-use super::answer::{Answers, Plain, Problems};
+use super::answer::{Plain, Problems, RefusalBody};
 use super::body::PermitBody;
 use super::options::Options;
 use super::outcome::Refusal;
@@ -164,7 +164,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Send,
-    A: Answers<R> + 'static,
+    A: RefusalBody<R> + 'static,
     B: Send + 'static,
     R: Send,
 {

@@ -42,9 +42,9 @@ pub(crate) fn decider(keys: usize) -> (Decider, Arc<ManualClock>) {
 
 /// Keys that have no node to ask.
 #[derive(Debug)]
-struct Apart;
+struct NoSession;
 
-impl Limiters for Apart {
+impl Limiters for NoSession {
     fn limiter(&self, _: &str) -> Result<Limiter, KeyRefused> {
         Err(KeyRefused::TooMany { most: 0 })
     }
@@ -56,7 +56,7 @@ impl Limiters for Apart {
 
 /// Returns a decider without a session.
 pub(crate) fn without_session() -> Decider {
-    Decider::of(Apart, Options::default())
+    Decider::of(NoSession, Options::default())
 }
 
 /// Returns a question with a deadline of 20 ms.

@@ -171,7 +171,7 @@ async fn a_page_in_a_browser_cannot_ask() {
 }
 
 #[tokio::test]
-async fn the_head_of_an_answer_is_told_without_its_body() {
+async fn the_head_of_an_answer_is_reported_without_its_body() {
     let (decider, _) = decider(64);
     let ask = async |request: http::request::Builder| {
         let request = request.uri("/v1/budgets/a").body(Body::empty());

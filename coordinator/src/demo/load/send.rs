@@ -2,7 +2,7 @@
 
 use super::{Latencies, Shot, Shots};
 use crate::clock::SharedClock;
-use crate::demo::verdict::Answers;
+use crate::demo::verdict::AnswerCounts;
 use aliquot_core::unit::{Span, Tick};
 use bytes::Bytes;
 use http::{StatusCode, Uri};
@@ -118,7 +118,7 @@ impl Generator {
 
     /// Returns the counts of answers by the service's name and the key.
     #[must_use]
-    pub fn answers(&self) -> BTreeMap<(String, String), Answers> {
+    pub fn answers(&self) -> BTreeMap<(String, String), AnswerCounts> {
         let counts = self.tally.lock();
         let names = self.services.iter().flat_map(|(name, _)| {
             let keys = self.targets.iter().map(|target| target.key.clone());
@@ -159,7 +159,7 @@ pub struct Tally {
 #[derive(Debug)]
 struct Counts {
     /// By service, then by key.
-    answers: Vec<Answers>,
+    answers: Vec<AnswerCounts>,
     latencies: Latencies,
 }
 
@@ -167,15 +167,15 @@ struct Counts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Counts of all keys.
-    pub all: Answers,
+    pub all: AnswerCounts,
     /// Counts of the first key only.
-    pub first_key: Answers,
+    pub first_key: AnswerCounts,
 }
 
 impl Tally {
     fn new(services: usize, keys: usize) -> Self {
         let counts = Counts {
-            answers: vec![Answers::default(); services * keys],
+            answers: vec![AnswerCounts::default(); services * keys],
             latencies: Latencies::default(),
         };
         Self {
@@ -219,7 +219,7 @@ impl Tally {
         self.lock().latencies.add(latency);
     }
 
-    fn with(&self, shot: &Shot, change: impl FnOnce(&mut Answers)) {
+    fn with(&self, shot: &Shot, change: impl FnOnce(&mut AnswerCounts)) {
         let index = shot.service * self.keys + shot.key;
         if let Some(answers) = self.lock().answers.get_mut(index) {
             change(answers);
@@ -232,7 +232,7 @@ impl Tally {
     }
 }
 
-impl Answers {
+impl AnswerCounts {
     fn add(&mut self, other: &Self) {
         self.sent += other.sent;
         self.cost += other.cost;
@@ -286,7 +286,7 @@ mod tests {
         let start = HostClock.now();
         generator.send(Box::new(shots.chain(rest)), start).await;
         let answers = generator.answers();
-        let expect = Answers {
+        let expect = AnswerCounts {
             sent: 60,
             cost: 120,
             admitted: 20,

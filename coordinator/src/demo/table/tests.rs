@@ -147,7 +147,7 @@ fn a_terminal_is_drawn_over_and_cut_to_its_size() {
 }
 
 #[test]
-fn elsewhere_lines_are_added_and_each_event_is_told_once() {
+fn elsewhere_lines_are_added_and_each_event_is_reported_once() {
     let buffer = SharedBuffer::default();
     let mut screen = Screen::new(Box::new(buffer.clone()), Device::Lines);
     let mut view = view();

@@ -65,7 +65,7 @@ impl Audit {
         }
         let report = envelope.report();
         let grains = i128::from(budget.scale().grains_per_token());
-        let (slack, window) = match decisions.elsewhere.is_empty() {
+        let (slack, window) = match decisions.remote.is_empty() {
             true => (report.slack, report.window),
             false => interval_audit::worst(decisions, grains, limit, drift),
         };

@@ -10,14 +10,14 @@ pub struct Decisions {
     /// Decision time and whole tokens of each admission.
     pub admitted: Vec<(Tick, u64)>,
     /// Admissions that another process decided, centrally or at a face, with the interval in which each was decided.
-    pub elsewhere: Vec<Elsewhere>,
+    pub remote: Vec<RemoteAdmission>,
     /// Time at which each refusal was known, and the tokens refused.
     pub refused: Vec<(Tick, u64)>,
 }
 
 /// An admission for which only an interval is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Elsewhere {
+pub struct RemoteAdmission {
     /// Time of the answer.
     pub heard: Tick,
     /// Time of the request.
@@ -37,7 +37,7 @@ impl Decisions {
                 if let Some(key) = own.get_mut(admitted.key) {
                     key.admitted.push((admitted.decided, admitted.cost));
                     if admitted.asked < admitted.decided {
-                        key.elsewhere.push(Elsewhere {
+                        key.remote.push(RemoteAdmission {
                             heard: admitted.decided,
                             asked: admitted.asked,
                             cost: admitted.cost,
@@ -54,7 +54,7 @@ impl Decisions {
                 let all = keys.entry(name.clone()).or_default();
                 all.admitted.extend(decisions.admitted);
                 all.refused.extend(decisions.refused);
-                all.elsewhere.extend(decisions.elsewhere);
+                all.remote.extend(decisions.remote);
             }
         }
         for decisions in keys.values_mut() {

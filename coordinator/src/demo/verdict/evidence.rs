@@ -29,9 +29,9 @@ pub struct Timeline {
     pub restarted: Option<Tick>,
 }
 
-/// Answers that the load generator received from one service under one key.
+/// Counts of the answers that the load generator received from one service under one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Answers {
+pub struct AnswerCounts {
     /// Number of requests sent.
     pub sent: u64,
     /// Total cost of these requests, in tokens.
@@ -58,8 +58,8 @@ pub enum Deciders {
 pub struct Evidence {
     /// Records of each service, by its name, or the reason why they cannot be read.
     pub recordings: BTreeMap<String, Result<Recording, String>>,
-    /// Answers that the generator received, by service and key.
-    pub answers: BTreeMap<(String, String), Answers>,
+    /// Counts of the answers that the generator received, by service and key.
+    pub answers: BTreeMap<(String, String), AnswerCounts>,
     /// Times of the main events.
     pub timeline: Timeline,
     /// The budgets in force.

@@ -13,7 +13,7 @@
 //! Takes O(n log n) for `n` admissions: visits them by time of answer, and charges each to all windows
 //! that begin at its request or before, which [`Starts`] does for all of them at once.
 
-use super::decisions::{Decisions, Elsewhere};
+use super::decisions::{Decisions, RemoteAdmission};
 use aliquot_core::check::Limit;
 use aliquot_core::unit::{Drift, Span, Tick};
 
@@ -130,16 +130,16 @@ impl Starts {
 
 /// Returns all admissions, ordered by the time of their answers. Local decisions have intervals of
 /// length 0.
-fn intervals(decisions: &Decisions) -> Vec<Elsewhere> {
-    let mut elsewhere = decisions.elsewhere.clone();
-    elsewhere.sort_unstable_by_key(|of| (of.heard, of.cost, of.asked));
-    let mut rest = elsewhere.iter().peekable();
+fn intervals(decisions: &Decisions) -> Vec<RemoteAdmission> {
+    let mut remote = decisions.remote.clone();
+    remote.sort_unstable_by_key(|of| (of.heard, of.cost, of.asked));
+    let mut rest = remote.iter().peekable();
     let mut all = Vec::with_capacity(decisions.admitted.len());
     for &(heard, cost) in &decisions.admitted {
         // Both lists are in the same order, so the next one with the same time and cost is the same
         // admission.
         let next = rest.next_if(|of| of.heard == heard && of.cost == cost);
-        all.push(next.copied().unwrap_or(Elsewhere {
+        all.push(next.copied().unwrap_or(RemoteAdmission {
             heard,
             asked: heard,
             cost,
@@ -171,7 +171,7 @@ mod tests {
         for &(asked, heard) in admissions {
             decisions.admitted.push((at(heard), 1));
             if asked < heard {
-                decisions.elsewhere.push(Elsewhere {
+                decisions.remote.push(RemoteAdmission {
                     heard: at(heard),
                     asked: at(asked),
                     cost: 1,
@@ -217,14 +217,14 @@ mod tests {
     #[test]
     fn answers_of_one_instant_keep_their_intervals() {
         let (early, late) = ((100, 0, 2), (100, 50, 1));
-        let elsewhere = [early, late].map(|(heard, asked, cost)| Elsewhere {
+        let remote = [early, late].map(|(heard, asked, cost)| RemoteAdmission {
             heard: at(heard),
             asked: at(asked),
             cost,
         });
         let all = intervals(&Decisions {
             admitted: vec![(at(100), 1), (at(100), 2)],
-            elsewhere: elsewhere.to_vec(),
+            remote: remote.to_vec(),
             refused: Vec::new(),
         });
         let asked: Vec<_> = all.iter().map(|of| (of.cost, of.asked)).collect();

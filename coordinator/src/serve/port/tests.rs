@@ -9,13 +9,13 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 
 /// A port that answers every request of HTTP.
-struct Bed {
+struct TestPort {
     address: SocketAddr,
     connections: Connections,
     _stop: watch::Sender<bool>,
 }
 
-impl Bed {
+impl TestPort {
     fn new() -> Self {
         Self::with(None)
     }
@@ -83,7 +83,7 @@ async fn a_connection_without_a_whole_request_ends_after_ten_seconds() {
         b"GET / HTTP/1.1\r\nHost: a\r\n",
         b"PRI * HTTP/2.0\r\n",
     ] {
-        ends_in_time(&Bed::new(), begin).await;
+        ends_in_time(&TestPort::new(), begin).await;
     }
 }
 
@@ -93,12 +93,12 @@ async fn a_connection_without_a_whole_handshake_ends_after_ten_seconds() {
     // Nothing, the first byte, and the beginning of a record of 512 bytes with a `ClientHello`.
     let hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
     for begin in [&b""[..], &hello[..1], hello] {
-        ends_in_time(&Bed::with(Some(acceptor())), begin).await;
+        ends_in_time(&TestPort::with(Some(acceptor())), begin).await;
     }
 }
 
 /// Asserts that a connection which sends no more than this is ended for that, without an answer.
-async fn ends_in_time(bed: &Bed, begin: &[u8]) {
+async fn ends_in_time(bed: &TestPort, begin: &[u8]) {
     let begun = Instant::now();
     let stream = bed.connect(begin).await;
     let begin = begin.escape_ascii();
@@ -116,7 +116,7 @@ async fn ends_in_time(bed: &Bed, begin: &[u8]) {
 #[tokio::test(start_paused = true)]
 async fn a_connection_is_closed_when_it_was_idle_and_not_before() {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    let bed = Bed::new();
+    let bed = TestPort::new();
     let mut stream = bed.connect(REQUEST).await;
     // A request within each interval keeps it open.
     for _ in 0..4 {

@@ -25,7 +25,7 @@ pub(super) struct Claim<'a> {
 }
 
 /// State of a claim at a level and just above it.
-enum Stand {
+enum ClaimState {
     /// Its floor covers what it would take.
     Floored,
     /// Its demand is met, or its ceiling reached.
@@ -67,18 +67,18 @@ impl<'a> Claim<'a> {
         }
     }
 
-    fn stand(&self, level: Level) -> Stand {
+    fn state_at(&self, level: Level) -> ClaimState {
         if self.ceiling <= self.floor {
-            return Stand::Floored;
+            return ClaimState::Floored;
         }
         let (met, open) = self.curve.sides(level);
         let takes = DemandCurve::scaled_at(level, met, open);
         if takes >= wide(self.ceiling, level.weight()) {
-            Stand::Met
+            ClaimState::Met
         } else if takes < wide(self.floor, level.weight()) {
-            Stand::Floored
+            ClaimState::Floored
         } else {
-            Stand::Open { met, open }
+            ClaimState::Open { met, open }
         }
     }
 
@@ -88,10 +88,10 @@ impl<'a> Claim<'a> {
         if level.is_full() {
             return (self.all(), 0);
         }
-        match self.stand(level) {
-            Stand::Floored => (0, 0),
-            Stand::Met => (self.all(), 0),
-            Stand::Open { met, open } => {
+        match self.state_at(level) {
+            ClaimState::Floored => (0, 0),
+            ClaimState::Met => (self.all(), 0),
+            ClaimState::Open { met, open } => {
                 let (part, remainder) = level.part(open).unwrap_or((0, 0));
                 let takes = met.saturating_add(part);
                 (takes.saturating_sub(self.floor), remainder)
@@ -194,10 +194,10 @@ impl Line {
     fn through(level: Level, claims: &[Claim<'_>], capacity: u64) -> Self {
         let (mut open, mut taken, mut floors) = (0_u64, 0_u128, u128::from(capacity));
         for claim in claims {
-            match claim.stand(level) {
-                Stand::Floored => {}
-                Stand::Met => taken = taken.saturating_add(u128::from(claim.all())),
-                Stand::Open { met, open: weight } => {
+            match claim.state_at(level) {
+                ClaimState::Floored => {}
+                ClaimState::Met => taken = taken.saturating_add(u128::from(claim.all())),
+                ClaimState::Open { met, open: weight } => {
                     taken = taken.saturating_add(u128::from(met));
                     floors = floors.saturating_add(u128::from(claim.floor));
                     open = open.saturating_add(weight);

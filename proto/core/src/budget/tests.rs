@@ -21,7 +21,7 @@ fn check(json: &str, errors: &Expect) {
 }
 
 #[test]
-fn a_wrong_field_is_told_with_what_was_written_and_what_may_be() {
+fn a_wrong_field_is_reported_with_what_was_written_and_what_may_be() {
     check(
         r#"{"key": "a//b", "rate": "fast", "burst": -3, "band": 12, "dry_run": "maybe"}"#,
         &expect![[r#"

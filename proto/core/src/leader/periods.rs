@@ -1,7 +1,9 @@
 //! Beginnings of quota periods, decided by the clocks of a quorum and never by a single clock.
 
 use super::Leader;
-use super::course::{AGE_MIN_PART, Course, NANOS_PER_MILLI, Next, boundary, elapsed, part};
+use super::running_period::{
+    AGE_MIN_PART, NANOS_PER_MILLI, Next, RunningPeriod, boundary, elapsed, part,
+};
 use crate::budget::{Period, WallTime, Zones};
 use crate::planted::{self, Bug};
 use crate::state::{Generation, State};
@@ -50,13 +52,13 @@ impl Leader {
             self.periods.wall = None;
         }
         let former = former.map(|former| (former.period, former.age(now)));
-        let course = Course {
+        let running_period = RunningPeriod {
             period: running,
             since: now,
             base: wall.map(|wall| self.age_at_start(period, former, running, wall)),
             next: Next::Wall(boundary(period, running, wall, self.zones)),
         };
-        self.periods.put(budget, course);
+        self.periods.put(budget, running_period);
     }
 
     /// Returns the age of a period that this leader sees for the first time.
@@ -105,25 +107,36 @@ impl Leader {
             for budget in all {
                 let generation = state.budget(budget);
                 let period = generation.and_then(|of| of.budget.period());
-                let (Some(period), Some(course)) = (period, self.periods.take(budget)) else {
+                let (Some(period), Some(running_period)) = (period, self.periods.take(budget))
+                else {
                     continue;
                 };
-                let (since, base) = match course.base {
-                    Some(base) => (course.since, base),
-                    None => (now, self.age_at_start(period, None, course.period, wall)),
+                let (since, base) = match running_period.base {
+                    Some(base) => (running_period.since, base),
+                    None => (
+                        now,
+                        self.age_at_start(period, None, running_period.period, wall),
+                    ),
                 };
-                let next = match course.next {
+                let next = match running_period.next {
                     // It has ended, and its successor was not proposed yet.
-                    Next::Wall(end) if end > i64::MIN && end <= wall.millis() => course.next,
-                    _ => Next::Wall(boundary(period, course.period, Some(wall), self.zones)),
+                    Next::Wall(end) if end > i64::MIN && end <= wall.millis() => {
+                        running_period.next
+                    }
+                    _ => Next::Wall(boundary(
+                        period,
+                        running_period.period,
+                        Some(wall),
+                        self.zones,
+                    )),
                 };
-                let course = Course {
+                let running_period = RunningPeriod {
                     since,
                     base: Some(base),
                     next,
-                    ..course
+                    ..running_period
                 };
-                self.periods.put(budget, course);
+                self.periods.put(budget, running_period);
             }
         }
         self.periods.wall = Some(wall);
@@ -151,14 +164,14 @@ impl Leader {
             }
             let generation = state.budget(budget);
             let period = generation.and_then(|of| of.budget.period());
-            let course = self.periods.all.get(&budget);
-            let (Some(period), Some(course)) = (period, course) else {
+            let running_period = self.periods.all.get(&budget);
+            let (Some(period), Some(running_period)) = (period, running_period) else {
                 continue;
             };
             let Ok(by_clocks) = period.id_at(wall, self.zones) else {
                 continue;
             };
-            let (running, age) = (course.period, course.age(now));
+            let (running, age) = (running_period.period, running_period.age(now));
             let least = part(period, AGE_MIN_PART);
             let first = running == PeriodId::new(0);
             let is_old = first || age >= least || planted::is(Bug::LeaderWallTrusted);

@@ -1,9 +1,9 @@
 //! Contents of a round.
 
 use super::Leader;
-use super::course::rest_of_period;
 use super::periods::waits_for_period;
 use super::room::Room;
+use super::running_period::rest_of_period;
 use crate::budget::{Budget, WallTime};
 use crate::command::{Changes, Ending, Movement, Silence};
 use crate::edge::Vector;

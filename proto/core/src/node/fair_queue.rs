@@ -251,13 +251,13 @@ mod tests {
     use core::num::NonZeroU64;
 
     /// A pool of ten tokens and twenty a second, one grain each, and its queue.
-    struct Shop {
+    struct TestPool {
         pool: Pool,
         queue: FairQueue,
         now: Tick,
     }
 
-    impl Shop {
+    impl TestPool {
         fn new() -> Self {
             let now = Tick::ZERO;
             let share = Share {
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn large_costs_that_wait_and_single_tokens_get_equal_parts_of_all_there_is() {
         let waits = |cost| (cost, RetryPolicy::Waits);
-        let had = Shop::new().run(&[waits(9), waits(5), waits(1), waits(1)], 60);
+        let had = TestPool::new().run(&[waits(9), waits(5), waits(1), waits(1)], 60);
         assert!(sum(&had) >= 1_140, "{had:?}");
         assert!(had.iter().all(|&of| of.abs_diff(300) <= 24), "{had:?}");
     }
@@ -324,20 +324,20 @@ mod tests {
     #[test]
     fn callers_that_do_not_wait_leave_a_large_cost_its_part() {
         let once = (1, RetryPolicy::Once);
-        let had = Shop::new().run(&[(9, RetryPolicy::Waits), once, once], 60);
+        let had = TestPool::new().run(&[(9, RetryPolicy::Waits), once, once], 60);
         assert!(sum(&had) >= 1_140, "{had:?}");
         assert!(had.iter().all(|&of| of >= 360), "{had:?}");
     }
 
     fn light_beside_greedy() -> u64 {
-        let (mut shop, mut light) = (Shop::new(), 0);
+        let (mut pool_test, mut light) = (TestPool::new(), 0);
         for _ in 0..600 {
             // Ten requests of one session for each of another.
             for _ in 0..10 {
-                shop.now = shop.now.after(Span::from_millis(10));
-                let _ = shop.ask(1, 1, RetryPolicy::Once);
+                pool_test.now = pool_test.now.after(Span::from_millis(10));
+                let _ = pool_test.ask(1, 1, RetryPolicy::Once);
             }
-            light += u64::from(shop.ask(2, 1, RetryPolicy::Once).is_ok());
+            light += u64::from(pool_test.ask(2, 1, RetryPolicy::Once).is_ok());
         }
         light
     }
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn planned_parts_count_and_nothing_is_remembered_of_sessions_that_are_gone() {
-        let mut shop = Shop::new();
+        let mut pool_test = TestPool::new();
         let edge = |child| Edge {
             parent: Incarnation::new(1),
             child: Incarnation::new(child),
@@ -362,17 +362,21 @@ mod tests {
             (edge(1), Rate::from_grains(15)),
             (edge(2), Rate::from_grains(5)),
         ];
-        shop.queue.set_parts(parts.into_iter().collect());
+        pool_test.queue.set_parts(parts.into_iter().collect());
         let waits = (1, RetryPolicy::Waits);
-        let had = shop.run(&[waits, waits], 60);
+        let had = pool_test.run(&[waits, waits], 60);
         assert!(sum(&had) >= 1_190, "{had:?}");
         assert!(
             had.first().is_some_and(|&of| of.abs_diff(900) <= 20),
             "{had:?}"
         );
-        assert!(!shop.queue.is_idle(shop.now));
-        shop.queue.set_parts(BTreeMap::new());
-        assert!(!shop.queue.is_idle(shop.now));
-        assert!(shop.queue.is_idle(shop.now.after(FairQueue::REMEMBERED)));
+        assert!(!pool_test.queue.is_idle(pool_test.now));
+        pool_test.queue.set_parts(BTreeMap::new());
+        assert!(!pool_test.queue.is_idle(pool_test.now));
+        assert!(
+            pool_test
+                .queue
+                .is_idle(pool_test.now.after(FairQueue::REMEMBERED))
+        );
     }
 }

@@ -12,7 +12,7 @@ fn told(part: &mut Part) -> (u64, u64) {
 }
 
 #[test]
-fn a_large_cost_is_told_for_as_long_as_it_waits_and_no_longer() {
+fn a_large_cost_is_reported_for_as_long_as_it_waits_and_no_longer() {
     let mut part = Part::of(1, 10);
     let limiter = part.limiter.clone();
     assert!(limiter.try_acquire(10).is_ok());
@@ -36,7 +36,7 @@ fn a_large_cost_is_told_for_as_long_as_it_waits_and_no_longer() {
 
 /// The limit of the budget is 1,000/s with a burst of 100, and a tenth of it is held here.
 #[test]
-fn a_caller_is_told_the_limit_of_the_budget_and_what_is_left_of_the_share() {
+fn a_caller_is_reported_the_limit_of_the_budget_and_what_is_left_of_the_share() {
     let mut part = Part::of(100, 10);
     assert!(part.limiter.try_acquire(4).is_ok());
     let info = part.limiter.describe().expect("a limit");
@@ -164,7 +164,7 @@ fn a_cost_above_the_budget_asks_for_no_larger_part() {
 
 /// A client that holds nothing of a budget yet knows its limit.
 #[test]
-fn a_limit_of_which_nothing_is_held_is_told_with_nothing_left() {
+fn a_limit_of_which_nothing_is_held_is_reported_with_nothing_left() {
     let mut part = Part::cold();
     assert_eq!(part.limiter.describe(), None, "nothing is known");
     part.agree(terms());

@@ -52,12 +52,12 @@ impl Caller for Anyone {
     }
 }
 
-struct Bed {
+struct TestServer {
     server: Arc<Server>,
     local: Arc<Local>,
 }
 
-impl Bed {
+impl TestServer {
     fn new(options: Options) -> Self {
         let clock = Arc::new(ManualClock::new());
         let known = Mutex::default();
@@ -93,7 +93,7 @@ impl Bed {
 }
 
 /// Sends requests as inline commands and checks all replies.
-async fn check(bed: &Bed, requests: &str, expect: &str) {
+async fn check(bed: &TestServer, requests: &str, expect: &str) {
     let (mut stream, task) = bed.connect(1 << 20);
     let requests = format!("{requests}\nQUIT\n");
     stream.write_all(requests.as_bytes()).await.expect("sent");
@@ -105,7 +105,7 @@ async fn check(bed: &Bed, requests: &str, expect: &str) {
 
 #[tokio::test]
 async fn cl_throttle_answers_as_redis_cell() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     check(
         &bed,
         "CL.THROTTLE user:1 2 30 60\nCL.THROTTLE user:1 2 30 60 2\nCL.THROTTLE user:1 2 30 60\nCL.THROTTLE user:1 2 30 60 4",
@@ -131,7 +131,7 @@ async fn cl_throttle_answers_as_redis_cell() {
 /// Another limit under the same key is another bucket.
 #[tokio::test]
 async fn a_limit_that_a_command_names_is_part_of_the_key() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     check(
         &bed,
         "CL.THROTTLE user:1 0 1 60\nCL.THROTTLE user:1 0 1 60\nCL.THROTTLE user:1 0 2 60",
@@ -144,7 +144,7 @@ async fn a_limit_that_a_command_names_is_part_of_the_key() {
 
 #[tokio::test]
 async fn a_rule_without_a_limit_uses_that_of_the_budget() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     check(
         &bed,
         "CL.THROTTLE login:a 99 1 60 4\nINCR login:a\nGET login:a\nPTTL login:a\nINCRBY login:a 9\nDECR login:a",
@@ -157,7 +157,7 @@ async fn a_rule_without_a_limit_uses_that_of_the_budget() {
 
 #[tokio::test]
 async fn reading_commands_mean_the_limit_that_was_named_before() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     check(
         &bed,
         "GET user:1\nTTL user:1\nDEL user:1\nCL.THROTTLE user:1 2 30 60\nGET user:1\nDEL user:1\nGET user:1",
@@ -168,7 +168,7 @@ async fn reading_commands_mean_the_limit_that_was_named_before() {
 
 #[tokio::test]
 async fn a_counter_without_a_limit_is_refused_under_a_template_of_limits() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     let expect = "-ERR this command names no limit, but its key is mapped to a template with named_limits: map the key \
                   to a budget without {limit}\r\n";
     check(&bed, "INCR user:1", expect).await;
@@ -178,7 +178,7 @@ async fn a_counter_without_a_limit_is_refused_under_a_template_of_limits() {
 
 #[tokio::test]
 async fn exists_counts_the_keys_of_which_tokens_are_used() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     check(
         &bed,
         "EXISTS user:1\nCL.THROTTLE user:1 2 30 60\nEXISTS user:1 user:2 user:1\nMULTI\nEXISTS user:1\nEXEC",
@@ -190,7 +190,7 @@ async fn exists_counts_the_keys_of_which_tokens_are_used() {
 /// The client sends 10 as fewer; 3 of them are there.
 #[tokio::test]
 async fn at_most_takes_what_is_there() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     let at_most = "EVALSHA 054143318f521948424aa25df61d7f7ba835a9d7 1 rate:a 3 1 60 10";
     check(
         &bed,
@@ -202,7 +202,7 @@ async fn at_most_takes_what_is_there() {
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     let count = 5_000;
     let (mut stream, task) = bed.connect(1 << 20);
     let requests: String = (0..count).map(|n| format!("ECHO {n}\n")).collect();
@@ -219,7 +219,7 @@ async fn pipelined_requests_are_answered_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_disconnected() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     let (mut stream, task) = bed.connect(1_024);
     let line = format!("ECHO {}\n", "a".repeat(500));
     let write = async { while stream.write_all(line.as_bytes()).await.is_ok() {} };
@@ -230,7 +230,7 @@ async fn a_client_that_does_not_read_is_disconnected() {
 
 #[tokio::test]
 async fn a_client_that_does_not_speak_the_protocol_is_told_and_disconnected() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     let (mut stream, task) = bed.connect(1_024);
     stream.write_all(b"PING\n*1\r\n*1\r\n").await.expect("sent");
     let mut replies = String::new();
@@ -245,7 +245,7 @@ async fn a_client_that_does_not_speak_the_protocol_is_told_and_disconnected() {
 
 #[tokio::test]
 async fn replies_follow_the_version_of_the_connection() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     let (mut stream, _task) = bed.connect(1 << 16);
     stream
         .write_all(b"HELLO 3\nGET user:1\nQUIT\n")
@@ -259,7 +259,7 @@ async fn replies_follow_the_version_of_the_connection() {
 
 #[tokio::test]
 async fn a_server_that_stops_answers_what_has_arrived() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     let (mut near, far) = duplex(1_024);
     near.write_all(b"ECHO a\nECHO b\nECHO").await.expect("sent");
     let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
@@ -280,7 +280,7 @@ async fn a_server_that_stops_answers_what_has_arrived() {
 
 #[tokio::test]
 async fn a_key_outside_of_what_a_client_may_ask_for_is_refused() {
-    let bed = Bed::new(Options::default());
+    let bed = TestServer::new(Options::default());
     let refused =
         "-NOPERM this caller may not use the key \"login/b\", only keys under login/a\r\n";
     check(

@@ -4,11 +4,11 @@ use super::*;
 use crate::resp::operation::{Form, Verb};
 
 /// A host whose password is `token`, if it has one.
-struct Door {
+struct TestHost {
     closed: bool,
 }
 
-impl Host for Door {
+impl Host for TestHost {
     fn without_password(&self) -> Option<Scope> {
         (!self.closed).then_some(Scope::ALL)
     }
@@ -26,8 +26,8 @@ impl Host for Door {
     }
 }
 
-const OPEN: Door = Door { closed: false };
-const CLOSED: Door = Door { closed: true };
+const OPEN: TestHost = TestHost { closed: false };
+const CLOSED: TestHost = TestHost { closed: true };
 
 fn parts(words: &str) -> Vec<Bytes> {
     words
@@ -36,13 +36,13 @@ fn parts(words: &str) -> Vec<Bytes> {
         .collect()
 }
 
-fn ask(session: &mut Session, host: &Door, words: &str) -> Step {
+fn ask(session: &mut Session, host: &TestHost, words: &str) -> Step {
     session.command(&parts(words), host)
 }
 
 /// Checks the replies to commands of one connection, in RESP2.
 #[track_caller]
-fn check(host: &Door, commands: &[(&str, &str)]) {
+fn check(host: &TestHost, commands: &[(&str, &str)]) {
     let mut session = Session::new(7, host.without_password());
     for (words, expect) in commands {
         let reply = match ask(&mut session, host, words) {

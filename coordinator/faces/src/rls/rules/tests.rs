@@ -219,7 +219,7 @@ fn check_errors(texts: &[&str], expect: &[&str]) {
 }
 
 #[test]
-fn every_error_is_told_with_file_line_field_value_and_what_may_be() {
+fn every_error_is_reported_with_file_line_field_value_and_what_may_be() {
     check_errors(
         &["\
 domain: d

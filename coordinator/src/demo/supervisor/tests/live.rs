@@ -68,7 +68,7 @@ async fn dropping_the_supervisor_kills_children_and_grandchildren() {
 
 #[tokio::test]
 #[ignore = "live: it starts and kills processes"]
-async fn a_child_that_ends_by_itself_is_told_with_the_end_of_its_log() {
+async fn a_child_that_ends_by_itself_is_reported_with_the_end_of_its_log() {
     let dir = TempDir::new().unwrap();
     let mut supervisor = shell(&dir);
     let fails = script("echo the port is taken >&2; exit 3");

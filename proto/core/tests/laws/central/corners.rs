@@ -41,7 +41,7 @@ fn repeat_takes_once() -> bool {
 }
 
 #[test]
-fn a_repeat_is_told_the_same_and_takes_nothing() {
+fn a_repeat_is_reported_the_same_and_takes_nothing() {
     assert!(repeat_takes_once());
     let seen = planted::with(Some(Bug::RepeatDecidedAgain), repeat_takes_once);
     assert!(!seen, "nothing noticed RepeatDecidedAgain");

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 const SOON: Duration = Duration::from_secs(30);
 
 /// Three nodes.
-pub(crate) struct Bed {
+pub(crate) struct TestBed {
     pub(crate) nodes: Nodes,
     supervisor: Supervisor,
     flags: Vec<OsString>,
@@ -33,7 +33,7 @@ pub(crate) struct Used {
     cpu: Span,
 }
 
-impl Bed {
+impl TestBed {
     /// Starts a cluster with these budgets, and waits until it serves clients.
     pub(crate) async fn start(budgets: &[BudgetDraft]) -> Result<Self, Failed> {
         Self::start_with(budgets, &[]).await

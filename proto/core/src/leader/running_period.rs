@@ -18,7 +18,7 @@ pub(super) const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// Age of a quota's running period.
 #[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct Course {
+pub(super) struct RunningPeriod {
     pub(super) period: PeriodId,
     /// Time at which this leader first saw the period running.
     pub(super) since: Tick,
@@ -39,8 +39,8 @@ pub(super) enum Next {
 
 /// Running periods of all quotas, ordered by the time of their next event.
 #[derive(Debug, Default, Hash)]
-pub(super) struct Courses {
-    pub(super) all: BTreeMap<BudgetId, Course>,
+pub(super) struct RunningPeriods {
+    pub(super) all: BTreeMap<BudgetId, RunningPeriod>,
     /// Periods by the wall-clock time of their end.
     pub(super) by_wall: BTreeSet<(i64, BudgetId)>,
     /// Periods that have ended by wall clocks and are too young to be replaced.
@@ -49,33 +49,39 @@ pub(super) struct Courses {
     pub(super) wall: Option<WallTime>,
 }
 
-impl Courses {
-    pub(super) fn put(&mut self, budget: BudgetId, course: Course) {
-        self.all.insert(budget, course);
-        match course.next {
+impl RunningPeriods {
+    pub(super) fn put(&mut self, budget: BudgetId, running_period: RunningPeriod) {
+        self.all.insert(budget, running_period);
+        match running_period.next {
             Next::Wall(end) => self.by_wall.insert((end, budget)),
             Next::Age(at) => self.by_age.insert((at, budget)),
         };
     }
 
-    pub(super) fn take(&mut self, budget: BudgetId) -> Option<Course> {
-        let course = self.all.remove(&budget)?;
-        match course.next {
+    pub(super) fn take(&mut self, budget: BudgetId) -> Option<RunningPeriod> {
+        let running_period = self.all.remove(&budget)?;
+        match running_period.next {
             Next::Wall(end) => self.by_wall.remove(&(end, budget)),
             Next::Age(at) => self.by_age.remove(&(at, budget)),
         };
-        Some(course)
+        Some(running_period)
     }
 
     /// Changes the condition for the next period.
     pub(super) fn wait(&mut self, budget: BudgetId, next: Next) {
-        if let Some(course) = self.take(budget) {
-            self.put(budget, Course { next, ..course });
+        if let Some(running_period) = self.take(budget) {
+            self.put(
+                budget,
+                RunningPeriod {
+                    next,
+                    ..running_period
+                },
+            );
         }
     }
 }
 
-impl Course {
+impl RunningPeriod {
     pub(super) fn age(&self, now: Tick) -> Span {
         let base = self.base.unwrap_or(Span::ZERO);
         base.plus_or_max(now.since(self.since))
