@@ -5,7 +5,7 @@ use super::{BUDGETS, Node};
 use aliquot_client::Client;
 use aliquot_coordinator::config::{Config, Sources};
 use aliquot_coordinator::demo::supervisor::ReservedPort;
-use aliquot_coordinator::serve::{self, Apart};
+use aliquot_coordinator::serve::{self, Runtimes};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -260,11 +260,11 @@ impl RealNode {
         });
         let budgets = budgets.to_vec();
         tokio::spawn(async move {
-            let apart = Apart {
+            let runtimes = Runtimes {
                 peers: Handle::current(),
                 actor: Handle::current(),
             };
-            let ended = serve::run(config, budgets, &apart, std::future::pending()).await;
+            let ended = serve::run(config, budgets, &runtimes, std::future::pending()).await;
             panic!("the node has ended: {ended:?}");
         });
         let node = Self {

@@ -7,7 +7,7 @@ use aliquot_coordinator::api::auth::Role;
 use aliquot_coordinator::api::tls::TlsFiles;
 use aliquot_coordinator::config::{Config, Sources};
 use aliquot_coordinator::demo::supervisor::ReservedPort;
-use aliquot_coordinator::serve::{self, Apart};
+use aliquot_coordinator::serve::{self, Runtimes};
 use aliquot_wire::pb;
 use aliquot_wire::pb::limits_client::LimitsClient;
 use http::uri::PathAndQuery;
@@ -110,11 +110,11 @@ impl Node {
         );
         let config = authority.config(&settings);
         tokio::spawn(async move {
-            let apart = Apart {
+            let runtimes = Runtimes {
                 peers: Handle::current(),
                 actor: Handle::current(),
             };
-            let ended = serve::run(config, Vec::new(), &apart, std::future::pending()).await;
+            let ended = serve::run(config, Vec::new(), &runtimes, std::future::pending()).await;
             panic!("the node has ended: {ended:?}");
         });
         let node = Self {
