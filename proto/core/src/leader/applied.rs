@@ -155,6 +155,11 @@ impl Leader {
         }
     }
 
+    fn forget_exhaustion(&mut self, budget: BudgetId) {
+        self.exhausted.remove(&budget);
+        self.granting_all.remove(&budget);
+    }
+
     fn follow(&mut self, effect: &Effect, state: &State, now: Tick) {
         match effect {
             Effect::Joined { incarnation, .. } => {
@@ -198,8 +203,7 @@ impl Leader {
             }
             // Every holder needs the new period before it can use anything of it.
             Effect::Stamped(budget, _) => {
-                self.exhausted.remove(budget);
-                self.granting_all.remove(budget);
+                self.forget_exhaustion(*budget);
                 self.ledger.tell(*budget);
                 self.ledger.mark_urgent(*budget);
             }
@@ -209,8 +213,7 @@ impl Leader {
             }
             Effect::Ended(budget) => {
                 self.pools.remove(budget);
-                self.exhausted.remove(budget);
-                self.granting_all.remove(budget);
+                self.forget_exhaustion(*budget);
                 self.ledger.forget(*budget);
             }
             Effect::Configured => {
