@@ -36,7 +36,7 @@ fn a_large_cost_is_reported_for_as_long_as_it_waits_and_no_longer() {
 
 /// The limit of the budget is 1,000/s with a burst of 100, and a tenth of it is held here.
 #[test]
-fn a_caller_is_reported_the_limit_of_the_budget_and_what_is_left_of_the_share() {
+fn a_caller_learns_the_limit_of_the_budget_and_what_is_left_of_the_share() {
     let mut part = Part::of(100, 10);
     assert!(part.limiter.try_acquire(4).is_ok());
     let info = part.limiter.describe().expect("a limit");
