@@ -32,6 +32,7 @@ pub mod supervisor;
 pub mod table;
 pub mod verdict;
 pub mod via;
+pub mod waits;
 
 pub use error::DemoError;
 pub use plan::{Afterwards, DemoPlan, Fault, Kill};

@@ -42,6 +42,9 @@ pub struct Report {
     /// Milliseconds by which the machine was late at most with nine tenths of what was due while the load lasted, if
     /// that was measured.
     pub machine_late_ms: Option<f64>,
+    /// Seconds that the threads of all processes waited for a processor for each second that they ran, if the system
+    /// counts that.
+    pub waits_per_second: Option<f64>,
     /// Events, with their times.
     pub events: Vec<(f64, String)>,
 }
@@ -106,6 +109,10 @@ impl Report {
                 p99: ms(latencies.quantile(990)),
                 max: ms(latencies.max()),
             },
+            waits_per_second: evidence
+                .waits
+                .for_each_second(run.start, run.end)
+                .map(seconds),
             machine_late_ms: evidence.lateness.of_nine_tenths(run.start, run.end).map(ms),
             events: events
                 .iter()
@@ -144,9 +151,12 @@ impl Report {
         let machine = self.machine_late_ms.map_or(String::new(), |late| {
             format!("; 90 % of the machine's timers at most {late:.1} ms late")
         });
+        let waits = self.waits_per_second.map_or(String::new(), |wait| {
+            format!("; processes waited {wait:.1} s for a processor for each second that they ran")
+        });
         format!(
             "load       {sent} requests: {admitted} admitted, {limited} limited, {other} other; \
-             from due to answered p50 {p50:.1} ms, p99 {p99:.1} ms, at most {max:.1} ms{machine}\n"
+             from due to answered p50 {p50:.1} ms, p99 {p99:.1} ms, at most {max:.1} ms{machine}{waits}\n"
         )
     }
 }

@@ -15,6 +15,7 @@ use super::supervisor::{Supervisor, WorkDir, parent_args};
 use super::table::Screen;
 use super::verdict::{Deciders, Evidence, RunVerdict, Timeline, show};
 use super::via::{Host, Via};
+use super::waits::{WaitWatch, Waits};
 use crate::clock::SharedClock;
 use aliquot_core::budget::Budget;
 use aliquot_core::unit::{Span, Tick};
@@ -34,6 +35,8 @@ const START_IN: Span = Span::from_millis(200);
 const TARGET_WITHIN: Span = Span::from_secs(5);
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Time between two looks at how long the processes waited for a processor.
+const WAITS_EVERY: Span = Span::from_millis(500);
 
 /// The processes and the state of a run.
 #[derive(Debug)]
@@ -238,11 +241,13 @@ impl Runner {
             },
             victim: None,
             lateness: Lateness::default(),
+            waits: Waits::default(),
         };
         let machine = MachineWatch::start(Arc::clone(&self.clock));
         let half = start.after(Span::from_nanos(duration.nanos() / 2));
         let every = Span::from_millis(self.screen.every_ms());
         let mut show_at = start;
+        let (mut waits, mut look_at) = (WaitWatch::default(), start);
         while sending.try_join_next().is_none() {
             self.supervisor.check()?;
             let now = self.clock.now();
@@ -254,8 +259,14 @@ impl Runner {
                 self.screen.show(&view);
                 show_at = now.after(every);
             }
+            if now >= look_at {
+                let processes = self.supervisor.ids().chain([std::process::id()]);
+                waits.look(now, processes);
+                look_at = now.after(WAITS_EVERY);
+            }
             tokio::time::sleep(LOOK_EVERY).await;
         }
+        run.waits = waits.end();
         run.lateness = machine.end();
         Ok(run)
     }
@@ -340,6 +351,7 @@ impl Runner {
         let tally = generator.tally();
         let evidence = Evidence {
             lateness: run.lateness,
+            waits: run.waits,
             recordings,
             answers: generator.answers(),
             timeline: run.timeline,
@@ -434,6 +446,8 @@ struct Run {
     victim: Option<usize>,
     /// Lateness of the machine meanwhile.
     lateness: Lateness,
+    /// Time for which processes waited for a processor meanwhile.
+    waits: Waits,
 }
 
 /// Returns the node to be killed, if the state of the cluster is known well enough.

@@ -159,6 +159,11 @@ impl Supervisor {
         self.children.get(name).and_then(Child::id)
     }
 
+    /// Returns the process ids of all running children.
+    pub fn ids(&self) -> impl Iterator<Item = u32> {
+        self.children.values().filter_map(Child::id)
+    }
+
     /// Kills a child without a warning, and waits until it is gone.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use crate::demo::machine::Lateness;
 use crate::demo::record::Recording;
+use crate::demo::waits::Waits;
 use aliquot_core::budget::Budget;
 use aliquot_core::unit::{Drift, Span, Tick};
 use serde::Serialize;
@@ -72,6 +73,8 @@ pub struct Evidence {
     pub shared: Option<String>,
     /// Lateness of the machine while the load lasted.
     pub lateness: Lateness,
+    /// Time for which the demo's processes waited for a processor meanwhile.
+    pub waits: Waits,
     /// Number of messages of the services' sessions, both ways, if they were counted.
     pub messages: Option<u64>,
     /// Number of reports among these messages, each answered by a node, if they were counted.

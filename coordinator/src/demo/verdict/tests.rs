@@ -1,6 +1,7 @@
 use super::*;
 use crate::demo::machine::Lateness;
 use crate::demo::record::{Admitted, Recording, Refused};
+use crate::demo::waits::Waits;
 use aliquot_core::budget::{Budget, BudgetDraft, Written};
 use aliquot_core::unit::{Drift, Span, Tick};
 use std::collections::BTreeMap;
@@ -45,6 +46,7 @@ fn fair_run() -> Evidence {
         deciders: Deciders::Services,
         shared: Some("demo".into()),
         lateness: late(|_| 0),
+        waits: Waits::default(),
         messages: Some(50),
         reports: Some(20),
     };
@@ -262,6 +264,32 @@ fn a_slow_run_on_a_busy_machine_is_inconclusive() {
     // Busy for the first second after the kill alone, a fifth of its aftermath.
     evidence.lateness = late(|second| if second == 4 { 30 } else { 0 });
     check(&evidence, Ruling::Unknown, busy);
+}
+
+/// Returns the waits for a processor in each of ten seconds, of which the processes ran 0.1 s.
+fn waits(millis: impl Fn(u64) -> u64) -> Waits {
+    let ran = Span::from_millis(100);
+    Waits::new((1..11).map(|second| {
+        let at = Tick::from_nanos(second * 1_000 * MS);
+        (at, ran, Span::from_millis(millis(second)))
+    }))
+}
+
+#[test]
+fn a_slow_run_whose_processes_waited_for_a_processor_is_inconclusive() {
+    let mut evidence = slow_run();
+    let busy = "inconclusive: the machine was busy, and processes waited 3.0 s for a processor for each second that";
+    evidence.waits = waits(|_| 300);
+    let verdict = check(&evidence, Ruling::Unknown, busy);
+    assert!(verdict.busy && verdict.safe);
+    // In the aftermath of the kill alone.
+    evidence.waits = waits(|second| if second > 3 && second < 9 { 300 } else { 0 });
+    check(&evidence, Ruling::Unknown, busy);
+    // Before it alone, or less.
+    evidence.waits = waits(|second| if second < 4 { 300 } else { 0 });
+    check(&evidence, Ruling::Fail, "each second: 0.00 %");
+    evidence.waits = waits(|_| 140);
+    check(&evidence, Ruling::Fail, "each second: 0.00 %");
 }
 
 /// Returns a run in which, after a kill at 4 s, a third of the admissions is missing for `millis`.
