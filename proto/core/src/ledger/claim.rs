@@ -237,9 +237,11 @@ impl Claim {
         let demand = claimed
             .as_ref()
             .map_or(line.demand.as_slice(), Option::as_slice);
-        let (waited, floor, before) = (self.waiting(), self.floor(), self.returned());
+        let used = self.take_returned(line);
+        let (waited, floor) = (self.waiting(), self.floor());
         let mut changed = *self.demand != *demand;
         let mut asked = line.largest_wait > waited.map_or(Tokens::ZERO, |(_, cost)| cost);
+        asked |= self.runs_out(used.spent);
         let mut fell = false;
         if changed {
             let (was, sum) = (total(&self.demand), total(demand));
@@ -259,26 +261,42 @@ impl Claim {
             changed = true;
             self.change(|rare| (rare.floor, rare.waiting) = (line.floor, waiting));
         }
+        match used.is_zero() {
+            _ if asked => Urgency::Asked,
+            _ if fell => Urgency::Fell,
+            false => Urgency::Returned,
+            true if changed => Urgency::Changed,
+            true => Urgency::None,
+        }
+    }
+
+    /// Takes the returned total of a report's line. Returns what is new of it.
+    fn take_returned(&mut self, line: &ReportLine) -> Vector {
+        let mut before = self.returned();
         // Only the parent's book begins periods: a child that reports a later one would get rid of its
         // targets. Before the claim was compared with the book it has no targets. The line is taken then,
         // since it may not be repeated.
-        let mut returned = before;
         if !self.begun && line.period > self.period {
-            (self.period, returned) = (line.period, Vector::ZERO);
+            self.period = line.period;
+            self.change(|rare| rare.returned = Vector::ZERO);
+            before = Vector::ZERO;
         }
-        if line.period == self.period {
-            returned = returned.merge(line.returned);
+        if line.period != self.period {
+            return Vector::ZERO;
         }
+        let returned = before.merge(line.returned);
         if returned != before {
             self.change(|rare| rare.returned = returned);
         }
-        match returned != before {
-            _ if asked => Urgency::Asked,
-            _ if fell => Urgency::Fell,
-            true => Urgency::Returned,
-            false if changed => Urgency::Changed,
-            false => Urgency::None,
-        }
+        returned.ahead_of(before)
+    }
+
+    /// Returns true if what is left of a quota's part may not last until the next report: it is at most what was used
+    /// since the last one. The next part is then needed at once, since callers may wait for less time than until
+    /// usual reports.
+    fn runs_out(&self, used: Tokens) -> bool {
+        let left = |(kind, kept): (Kind, Vector)| kind == Kind::Quota && kept.tokens <= used;
+        !used.is_zero() && !planted::is(Bug::RunningOutUnsaid) && self.kept().is_some_and(left)
     }
 
     /// Returns true if the part in the line last sent to the child, less its target, is enough for a demand.
@@ -299,10 +317,13 @@ impl Claim {
             .is_some_and(|(kind, kept)| kind == Kind::Rate && is_little(demand, kept.rate))
     }
 
-    /// Returns the part in the line last sent to the child, less its target, unless it is of another period.
+    /// Returns the part in the line last sent to the child, less what is spent and its target, unless it is of another
+    /// period.
     fn kept(&self) -> Option<(Kind, Vector)> {
         let last_line = self.last_line.as_ref()?;
-        let back = self.returned().merge(self.target());
+        let mut gone = self.returned();
+        gone.tokens = gone.tokens.plus(gone.spent).unwrap_or(Tokens::MAX);
+        let back = gone.merge(self.target());
         (last_line.period == self.period)
             .then(|| (last_line.terms.kind, last_line.given.get().ahead_of(back)))
     }

@@ -517,3 +517,39 @@ fn the_end_of_a_demand_is_urgent_unless_it_was_little_of_what_is_held() {
     assert!(end_is_urgent(50));
     assert!(!end_is_urgent(5));
 }
+
+/// Returns true if a report is urgent to a node with which a client spent this many of its ten tokens.
+fn spending_is_urgent(spent: u64) -> bool {
+    let budget = quota();
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    assert!(node.report(at(0), 0).is_some());
+    let mut first = answer(edge(0, 1), 1, &budget, 1, given(&budget, [0, 0, 50, 0]));
+    first.lease = Span::from_secs(3);
+    node.handle_answer(&first, at(0));
+    let edge = node.open_session(at(0)).expect("a session");
+    let mut say = |seq: u64, spent: u64| {
+        let mut report = Report {
+            edge,
+            ..wants(1, seq, 10 * token(&budget).grains())
+        };
+        report.lines[0].period = PeriodId::new(1);
+        report.lines[0].returned.spent = given(&budget, [0, 0, spent, 0]).tokens;
+        node.handle_report(&report, at(seq * 100));
+        let urgent = node.take_report_urgent() && node.ledger().is_urgent();
+        node.tick(at(seq * 100));
+        let _ = node.poll_outputs();
+        urgent
+    };
+    assert!(say(1, 0), "demand begins");
+    assert!(!say(2, 0));
+    say(3, spent)
+}
+
+/// A caller waits for the next part for less time than there is between usual reports.
+#[test]
+fn spending_half_of_a_part_of_a_quota_between_two_reports_is_urgent() {
+    assert!(!spending_is_urgent(4));
+    assert!(spending_is_urgent(6));
+    let bug = Some(Bug::RunningOutUnsaid);
+    assert!(!planted::with(bug, || spending_is_urgent(6)));
+}
