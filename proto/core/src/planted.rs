@@ -266,6 +266,8 @@ bugs! {
     EndNotSeen,
     /// A node that leads reports no more often than others.
     LeaderReportsSeldom,
+    /// A leader calls a quota exhausted with its last grant although a part comes back to it.
+    ComingBackIgnored,
     /// A parent learns of a quota's part that is nearly used with the next usual report.
     RunningOutUnsaid,
     /// An escrow is as large as the demand, however much of the quota that is.

@@ -248,6 +248,7 @@ impl Leader {
         });
         let free = account.free().tokens;
         self.granting_all.remove(&budget);
+        let returning = returning && !planted::is(Bug::ComingBackIgnored);
         let changed = if free > more || returning {
             self.exhausted.remove(&budget)
         } else if free.is_zero() {

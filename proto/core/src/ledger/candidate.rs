@@ -59,6 +59,8 @@ pub(super) struct Candidate<'a> {
     pub(super) kept: Vector,
     /// Tokens of a quota that it is known to have spent in this period.
     pub(super) spent: Tokens,
+    /// Set if it returned tokens that are not booked yet.
+    pub(super) returns: bool,
     pub(super) leaving: bool,
 }
 
@@ -74,7 +76,7 @@ impl<'a> Candidate<'a> {
         if counters.admits(kind, gone).is_err() {
             gone = counters.returned;
         }
-        let spent = gone.spent;
+        let (spent, returns) = (gone.spent, gone.tokens > counters.returned.tokens);
         gone.tokens = gone.tokens.plus(gone.spent).unwrap_or(Tokens::MAX);
         let mut kept = counters.given.ahead_of(gone.merge(claim.target()));
         if kind == Kind::Rate {
@@ -88,6 +90,7 @@ impl<'a> Candidate<'a> {
             booked,
             kept,
             spent,
+            returns,
             leaving,
         }
     }

@@ -132,7 +132,7 @@ fn settle(
             candidate.claim.raise_target(Vector::from_array(target));
             plan.recalled.push(candidate.child);
         }
-        plan.returning |= candidate.claim.has_target();
+        plan.returning |= candidate.claim.has_target() || candidate.returns;
         lacking.push(more);
         candidate.kept = candidate.kept.meet(want);
     }

@@ -24,7 +24,7 @@ pub struct Plan {
     pub again: Option<Tick>,
     /// Set if a child lacks something that is not free yet.
     pub starved: bool,
-    /// Set if something that was recalled has not come back yet.
+    /// Set if something that was recalled has not come back yet, or came back and is not booked.
     pub returning: bool,
     /// Children whose parts stay at the parent, with the planned rates.
     pub central: Vec<(Incarnation, Rate)>,
