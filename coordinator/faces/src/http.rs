@@ -17,6 +17,7 @@
 mod answer;
 mod body;
 mod number;
+mod query;
 
 use crate::decider::{
     Ask, Cost, Decider, OnExpire, Outcome, ReservationError, Reserve, SettledPart,
@@ -25,14 +26,14 @@ use crate::rules::{Face, KeyProblem, Mapped};
 use crate::scope::Scope;
 use aliquot_client::http::LimitFields;
 use answer::{
-    AnswerBody, Form, RefusalStatus, TimedAnswer, failed, json_response, of_answer, one, several,
-    wrong,
+    AnswerBody, Form, TimedAnswer, failed, json_response, of_answer, one, several, wrong,
 };
 use axum::body::{Body, HttpBody, to_bytes};
 use body::{FieldError, Fields};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 pub use number::{EXACT_MAX, exact, keep_exact};
+use query::{status_and_deadline, status_of};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -130,7 +131,7 @@ async fn routed(face: HttpFace<'_>, request: Request<Body>) -> Response<Body> {
 }
 
 impl HttpFace<'_> {
-    /// Returns the form of the answer that a request asks for.
+    /// Returns the form of the answer that a request with a body asks for.
     fn form(&self, uri: &Uri) -> Result<Form, Box<Response<Body>>> {
         let status = status_of(uri)?;
         let fields = self.fields;
@@ -321,14 +322,16 @@ async fn released(face: HttpFace<'_>, request: Request<Body>) -> Reply {
 async fn looked_at(face: HttpFace<'_>, request: Request<Body>) -> Reply {
     let caller = Caller::of(face.decider, &request);
     let uri = request.uri();
-    let form = face.form(uri)?;
+    let (status, within) = status_and_deadline(uri)?;
+    let fields = face.fields;
+    let form = Form { status, fields };
     let path = uri.path();
     let key = decoded(path.strip_prefix(Route::BUDGETS).unwrap_or(path));
     let mapped = caller.budget_key(&key).map_err(|error| wrong(&error))?;
     let ask = Ask {
         key: mapped.key,
         cost: Cost::Peek,
-        within: Duration::from_millis(WITHIN_MS.0),
+        within,
     };
     let answer = caller.decider.decide(&ask).await;
     Ok(one(&key, &form.timed(answer), form))
@@ -342,35 +345,6 @@ fn openapi() -> Response<Body> {
 
 fn join(reply: Reply) -> Response<Body> {
     reply.unwrap_or_else(|response| *response)
-}
-
-/// Reads `?status=429` and `?never=422`.
-fn status_of(uri: &Uri) -> Result<RefusalStatus, Box<Response<Body>>> {
-    let query = uri.query().unwrap_or_default();
-    let mut status = None;
-    let mut never = None;
-    for part in query.split('&').filter(|_| !query.is_empty()) {
-        let known = match part {
-            "status=200" => status.replace(false).is_none(),
-            "status=429" => status.replace(true).is_none(),
-            "never=200" => never.replace(StatusCode::OK).is_none(),
-            "never=422" => never.replace(StatusCode::UNPROCESSABLE_ENTITY).is_none(),
-            "never=429" => never.replace(StatusCode::TOO_MANY_REQUESTS).is_none(),
-            _ => false,
-        };
-        if !known {
-            return Err(wrong(&FieldError {
-                status: StatusCode::BAD_REQUEST,
-                field: "the query".to_owned(),
-                value: Some(query.into()),
-                allowed: "status=200 or status=429, never=200, never=422 or never=429, or one of each with & between".to_owned(),
-            }));
-        }
-    }
-    Ok(RefusalStatus {
-        is_own: status.unwrap_or(false),
-        never,
-    })
 }
 
 /// Reads the fields of a body, all of which must be known.
