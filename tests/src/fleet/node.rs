@@ -7,7 +7,6 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 /// The variable that sets the wall clock of the program under test ahead, in seconds.
 pub const WALL_CLOCK_AHEAD: &str = "UNDER_TEST_WALL_CLOCK_AHEAD";
@@ -218,19 +217,6 @@ impl Node {
     pub fn open_files(&self) -> Option<usize> {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid()?));
         Some(open.ok()?.count())
-    }
-
-    /// Returns the processor time that it has used, where the system has it.
-    #[must_use]
-    pub fn processor_time(&self) -> Option<Duration> {
-        /// Part of a second in which Linux tells processor times.
-        const UNIT: Duration = Duration::from_millis(10);
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?)).ok()?;
-        // The name of the program, in parentheses, may have spaces. Eleven fields follow before the two times.
-        let (_, fields) = stat.rsplit_once(") ")?;
-        let times = fields.split(' ').skip(11).take(2);
-        let times = times.map(|units| units.parse::<u32>().ok());
-        Some(UNIT * times.sum::<Option<u32>>()?)
     }
 
     /// Returns true if its probe says that it serves clients.
