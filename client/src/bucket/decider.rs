@@ -14,7 +14,7 @@ use crate::limiter::key_state::KeyState;
 use crate::sync::{self, Bug, Ordering, fence};
 use aliquot_core::budget::Enforcement;
 use aliquot_core::client::{Decider, Right};
-use aliquot_core::demand::Observed;
+use aliquot_core::demand::{DemandCurve, Observed};
 use aliquot_core::holder::PeriodEnd;
 use aliquot_core::message::Terms;
 use aliquot_core::planted;
@@ -442,6 +442,10 @@ impl Decider for BucketDecider {
         if !sync::planted(Bug::EraEndsEarly) {
             self.bucket().end_change();
         }
+    }
+
+    fn callers(&self) -> Option<DemandCurve> {
+        self.key_state.callers(self.scale.grains_per_token())
     }
 
     fn observed(&mut self) -> Option<Observed> {

@@ -11,14 +11,14 @@ use crate::limiter::refused::Excess;
 use crate::observe::counters::Counters;
 use crate::observe::switch::Switch;
 use crate::sync::{self, AtomicU64, Ordering};
-use aliquot_core::demand::Observed;
+use aliquot_core::demand::{DemandCurve, Observed};
 use aliquot_core::holder::PeriodEnd;
 use aliquot_core::message::WrittenLimit;
 use aliquot_core::unit::{Span, Tick};
 use costs::Costs;
 use parts::Parts;
 use std::sync::atomic::{AtomicBool, AtomicU64 as ReportedCount};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{Notify, Semaphore};
 use touch::Touch;
 
@@ -44,6 +44,8 @@ pub(crate) struct KeyState {
     /// True while no node has said of which kind the key's budget is.
     kind_unknown: AtomicBool,
     counters: OnceLock<Arc<Counters>>,
+    /// Demands of callers, in tokens per second; empty if nothing is known of them. Few keys have them.
+    callers: OnceLock<Box<Mutex<DemandCurve>>>,
 }
 
 impl KeyState {
@@ -63,6 +65,7 @@ impl KeyState {
             parts: Parts::default(),
             kind_unknown: AtomicBool::new(false),
             counters: OnceLock::new(),
+            callers: OnceLock::new(),
         }
     }
 
@@ -123,6 +126,28 @@ impl KeyState {
                 _ => grains(self.lacked.swap(0, Ordering::Relaxed)),
             },
         }
+    }
+
+    /// Sets the demands of callers, in tokens per second. With none or one of them, there is nothing to tell apart.
+    pub(crate) fn set_callers(&self, demands: &[u64]) {
+        let known = match demands.len() {
+            0 | 1 => self.callers.get(),
+            _ => Some(self.callers.get_or_init(Box::default)),
+        };
+        if let Some(known) = known {
+            let curve = match demands.len() {
+                0 | 1 => DemandCurve::EMPTY,
+                _ => DemandCurve::of_callers(demands),
+            };
+            *known.lock().unwrap_or_else(PoisonError::into_inner) = curve;
+        }
+    }
+
+    /// Returns the demands of callers in grains per second, if there are several.
+    pub(crate) fn callers(&self, grains_per_token: u64) -> Option<DemandCurve> {
+        let known = self.callers.get()?;
+        let curve = known.lock().unwrap_or_else(PoisonError::into_inner);
+        (!curve.is_empty()).then(|| curve.times(grains_per_token))
     }
 
     /// Records that a cost was denied. One token needs no record: a client that wants any is granted one.

@@ -28,6 +28,24 @@ impl Limiter {
         })
     }
 
+    /// Sets the tokens per second that each caller behind this limiter wants, for a process that decides for others,
+    /// such as a proxy.
+    ///
+    /// A client is one claimant of a budget, whatever the number of its callers. With the demands of at least two
+    /// callers, each of them is one, so that a rate which is less than the demand is divided among the callers of all
+    /// clients, wherever they are: none gets less than another one that wants more. At most 4,096 of them count, those
+    /// that want most.
+    ///
+    /// The demand of this process is measured as before. The demands of callers divide it, and never raise it. They
+    /// hold until they are set again; set none or one when the process decides for itself. They have no effect on a
+    /// limit of this process, a quota, or permits.
+    pub fn set_callers(&self, demands: &[u64]) {
+        if self.own.is_none() {
+            self.key_state.set_callers(demands);
+            self.key_state.tally.touch();
+        }
+    }
+
     /// Checks that the share may be used at `now`.
     pub(crate) fn may_use_at(&self, now: Tick) -> Result<(), Refused> {
         // The bucket learns of a freeze and of its end later, and is closed in between.

@@ -80,3 +80,28 @@ async fn a_lease_that_lapses_and_is_renewed_admits_no_more_than_the_budget() {
     }
     within_the_envelope(admitted, 1_000, 1_000);
 }
+
+#[tokio::test]
+async fn a_client_counts_for_the_callers_behind_it() {
+    let node = FakeNode::start(1, vec![rate("a", 1_000)]).await;
+    let (one, two) = (client(&[&node]), client(&[&node]));
+    let (first, second) = (limiter(&one), limiter(&two));
+    let mut admitted = Vec::new();
+    // The last caller wants less than an equal part, and the others share what it leaves.
+    first.set_callers(&[900, 800, 100]);
+    until("a part for each caller", || {
+        drain(&first, &mut admitted);
+        drain(&second, &mut admitted);
+        let _more = (first.try_acquire(100), second.try_acquire(100));
+        first.peek().rate.abs_diff(700) < 30 && second.peek().rate.abs_diff(300) < 30
+    })
+    .await;
+    first.set_callers(&[]);
+    until("a part for each client", || {
+        drain(&first, &mut admitted);
+        drain(&second, &mut admitted);
+        let _more = (first.try_acquire(100), second.try_acquire(100));
+        first.peek().rate.abs_diff(500) < 30 && second.peek().rate.abs_diff(500) < 30
+    })
+    .await;
+}

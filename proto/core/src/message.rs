@@ -5,10 +5,12 @@
 
 use crate::allocate;
 use crate::budget::{Budget, Claim, Enforcement, Limit, OnLeaseExpiry};
-use crate::demand::DemandCurve;
+use crate::demand::{CALLERS_MAX, DemandCurve, WEIGHT_ONE};
 use crate::edge::Vector;
 use crate::share::{Kind, Share};
-use crate::unit::{Band, BudgetId, Edge, Number, PeriodId, Rate, Scale, Seq, Span, Term, Tokens};
+use crate::unit::{
+    Band, BudgetId, Edge, Number, PeriodId, Rate, Scale, Seq, Span, Term, Tokens, Weight,
+};
 use crate::window::Window;
 use alloc::vec::Vec;
 
@@ -169,16 +171,33 @@ pub struct BandDemand {
 }
 
 impl BandDemand {
-    /// Returns all of a demand as that of one claimant with this band and weight, as for a client, whatever
-    /// it reports. Returns `None` if there is no demand.
+    /// Returns all demand of a client in the band of its claim, whatever it reports. Each caller behind it has the
+    /// weight of the claim instead of `former`, which is one in a report. Returns `None` if there is no demand.
+    ///
+    /// A client that is one caller has a weight of one in its report. One that reports less, or more than
+    /// [`CALLERS_MAX`], counts as one caller.
     #[must_use]
-    pub fn claimed(demand: &[Self], claim: Claim) -> Option<Self> {
-        let total = demand
-            .iter()
-            .fold(0_u64, |sum, of| sum.saturating_add(of.curve.total()));
-        demand.first().map(|_| Self {
+    pub fn claimed(demand: &[Self], former: Weight, claim: Claim) -> Option<Self> {
+        let first = demand.first()?;
+        let sum = |part: fn(&DemandCurve) -> u64| {
+            demand
+                .iter()
+                .fold(0_u64, |sum, of| sum.saturating_add(part(&of.curve)))
+        };
+        let one = WEIGHT_ONE.saturating_mul(u64::from(former.get()));
+        let most = one.saturating_mul(CALLERS_MAX as u64);
+        let weight = sum(DemandCurve::weight);
+        let callers = (one < weight && weight <= most)
+            .then(|| {
+                let mut others = demand.iter().skip(1);
+                let curve = others.try_fold(first.curve.clone(), |all, of| all.plus(&of.curve))?;
+                curve.reweighed(claim.weight.get(), former.get())
+            })
+            .flatten();
+        let alone = || DemandCurve::of(sum(DemandCurve::total), claim.weight);
+        Some(Self {
             band: claim.band,
-            curve: DemandCurve::of(total, claim.weight),
+            curve: callers.unwrap_or_else(alone),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::permits::Permits;
 use crate::bucket::Bucket;
-use crate::demand::Observed;
+use crate::demand::{DemandCurve, Observed};
 use crate::holder::PeriodEnd;
 use crate::message::Terms;
 use crate::share::Share;
@@ -88,6 +88,12 @@ pub trait Decider: fmt::Debug + Sized {
 
     /// Drops the edge, which is gone: no permit is held, and those in flight belong to the old edge.
     fn orphan_permits(&mut self, now: Tick);
+
+    /// Returns the demands of the callers behind the decider by their levels, in grains per second, if there are
+    /// several and their demands are known. Only the division of a rate uses them.
+    fn callers(&self) -> Option<DemandCurve> {
+        None
+    }
 
     /// Returns the demand of callers since the last call, in grains, or `None` if the owner counts demand
     /// itself.

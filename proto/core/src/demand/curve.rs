@@ -15,6 +15,9 @@ pub const WEIGHT_ONE: u64 = 1 << 20;
 /// checking them costs nothing.
 pub const SEGMENTS_MAX: usize = 1_024;
 
+/// Maximum number of callers for which one client counts.
+pub const CALLERS_MAX: usize = 4_096;
+
 /// Claimants whose demands end at one level: together they take `min(demand, weight·λ)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -79,6 +82,20 @@ impl DemandCurve {
         // 10⁶ · 2²⁰ < 2⁴⁰: it never saturates.
         let weight = u64::from(weight.get()).saturating_mul(WEIGHT_ONE);
         Self::single(demand, weight)
+    }
+
+    /// Returns the curve of callers of weight one with these demands. Of more than [`CALLERS_MAX`], those with the
+    /// greatest demands count.
+    #[must_use]
+    pub fn of_callers(demands: &[u64]) -> Self {
+        let mut demands = demands.to_vec();
+        demands.sort_unstable();
+        let first = demands.len().saturating_sub(CALLERS_MAX);
+        let counted = demands.iter().skip(first);
+        Self::of_all(counted.map(|&demand| Segment {
+            demand,
+            weight: WEIGHT_ONE,
+        }))
     }
 
     /// Returns the curve of a claimant of this weight (not 0) with unlimited demand.
@@ -266,6 +283,51 @@ impl DemandCurve {
             open = open.saturating_sub(segment.weight);
         }
         Level::FULL
+    }
+
+    /// Returns the curve of the same claimants with this total of demands, as it was measured.
+    ///
+    /// If that is less, the demands are cut at the level at which the curve reaches it: up to there, the result is
+    /// this curve. If it is more, the claimants with the greatest demand want the rest.
+    #[must_use]
+    pub(crate) fn with_total(&self, total: u64) -> Self {
+        let (mut demand, mut weight) = (total, self.weight());
+        let mut segments = Vec::with_capacity(self.segments.len());
+        for segment in self.segments.iter() {
+            let rest = Segment { demand, weight };
+            if weight == segment.weight || rest.breakpoint() <= segment.breakpoint() {
+                segments.push(rest);
+                break;
+            }
+            segments.push(*segment);
+            demand = demand.saturating_sub(segment.demand);
+            weight = weight.saturating_sub(segment.weight);
+        }
+        Self {
+            segments: segments.into(),
+        }
+    }
+
+    /// Returns the same demands with every weight times a factor, or `None` if a weight is then 0 or a sum out of
+    /// range.
+    pub(crate) fn reweighed(&self, factor: u32, divisor: u32) -> Option<Self> {
+        let segments = self.segments.iter().map(|segment| {
+            let weight = segment.weight.checked_mul(u64::from(factor))?;
+            let weight = weight.checked_div(u64::from(divisor))?;
+            let demand = segment.demand;
+            (weight > 0).then_some(Segment { demand, weight })
+        });
+        Self::sorted(segments.collect::<Option<_>>()?)
+    }
+
+    /// Returns the same weights with every demand times a factor. Claimants whose demands would then bring the sum out
+    /// of range are left out.
+    #[must_use]
+    pub fn times(&self, factor: u64) -> Self {
+        Self::of_all(self.segments.iter().map(|segment| Segment {
+            demand: segment.demand.saturating_mul(factor),
+            weight: segment.weight,
+        }))
     }
 
     /// Returns the same demands with weights divided by `2^shift`, none below one grain. For sums of weights

@@ -7,7 +7,7 @@ use crate::interner::Interner;
 use crate::message::{AnswerLine, BandDemand, ReportLine, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{Number, PeriodId, Rate, Tick, Tokens};
+use crate::unit::{Number, PeriodId, Rate, Tick, Tokens, Weight};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
@@ -90,7 +90,7 @@ pub struct Claim {
     /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line last sent to the child, if that
     /// had a rest. The rest itself runs down, and is not sent again for that.
     exhausted_sent: Option<bool>,
-    /// Claim with which the demand counts, whatever is reported. `None` if it counts as reported.
+    /// Claim with which the demand of each caller counts, whatever is reported. `None` if it counts as reported.
     pub(super) rule: Option<budget::Claim>,
     /// The queue's round in which the claim was last reported.
     pub(super) unsummed: u64,
@@ -233,7 +233,7 @@ impl Claim {
         self.tally = self.tally.merge(line.tally);
         let claimed = self
             .rule
-            .map(|rule| BandDemand::claimed(&line.demand, rule));
+            .map(|rule| BandDemand::claimed(&line.demand, Weight::ONE, rule));
         let demand = claimed
             .as_ref()
             .map_or(line.demand.as_slice(), Option::as_slice);
@@ -330,8 +330,9 @@ impl Claim {
 
     /// Counts the demand with `rule` from now on. Returns true if the demand changed by that.
     pub(super) fn reweigh(&mut self, rule: budget::Claim) -> bool {
-        self.rule = Some(rule);
-        let demand = BandDemand::claimed(&self.demand, rule);
+        let former = self.rule.replace(rule);
+        let former = former.map_or(Weight::ONE, |former| former.weight);
+        let demand = BandDemand::claimed(&self.demand, former, rule);
         let changed = *self.demand != *demand.as_slice();
         self.demand = demand.as_slice().into();
         changed

@@ -57,6 +57,9 @@ impl<D: Decider> Allotment<D> {
         }
     }
 
+    /// Maximum number of segments of a reported curve.
+    const SEGMENTS: usize = 16;
+
     /// Returns the demand on a rate beyond what savings cover.
     ///
     /// While the bucket is more than a quarter full, it is no more than the mean demand, which refills the
@@ -106,15 +109,35 @@ impl<D: Decider> Allotment<D> {
     /// has been seen.
     pub(in crate::client) fn wants(&mut self, since: Tick, now: Tick) -> Wants {
         self.last_report = self.next_report(since, now);
-        self.reported_wants()
+        self.reported_wants(now)
+    }
+
+    /// Returns the demand of the last report, of a rate by callers.
+    ///
+    /// The last level is about the one at which they take what is held. There the curve is kept most exactly.
+    fn curve(&self, now: Tick) -> DemandCurve {
+        let (demand, weight) = (self.last_report.demand, self.claim.weight);
+        let by_caller = |callers: DemandCurve| {
+            let near = callers.level_at(self.capacity_at(now));
+            let curve = callers.with_total(demand);
+            curve
+                .compress(Self::SEGMENTS, Some(near))
+                .reweighed(weight.get(), 1)
+        };
+        let callers = match self.kind() {
+            Some(Kind::Rate) => self.decider.callers(),
+            _ => None,
+        };
+        let curve = callers.and_then(by_caller);
+        curve.unwrap_or_else(|| DemandCurve::of(demand, weight))
     }
 
     /// Returns the values of the last report.
-    fn reported_wants(&self) -> Wants {
+    fn reported_wants(&self, now: Tick) -> Wants {
         Wants {
             demand: [BandDemand {
                 band: self.claim.band,
-                curve: DemandCurve::of(self.last_report.demand, self.claim.weight),
+                curve: self.curve(now),
             }]
             .into(),
             floor: self.last_report.floor,
