@@ -291,6 +291,14 @@ impl Decider {
         answers.collect()
     }
 
+    /// Sets the tokens per second that each caller behind a key wants, for a face that divides what it takes among
+    /// them: see [`Limiter::set_callers`].
+    pub(crate) fn set_callers(&self, key: &str, demands: &[u64]) {
+        if let Ok(held) = self.held(key) {
+            held.limiter.set_callers(demands);
+        }
+    }
+
     /// Decides several questions, each by itself.
     pub async fn decide_each(&self, asks: &[Ask]) -> Vec<Answer> {
         join_all(asks.iter().map(|ask| self.decide(ask))).await

@@ -5,6 +5,8 @@ use super::event::{Caller, Event, Opening, Remote, StreamId};
 use super::outbox::{Outbox, Outgoing};
 use super::stream_end::StreamEnd;
 use crate::timer;
+use aliquot_core::demand::{CALLER_SEGMENTS_MAX, CALLERS_MAX, DemandCurve, WEIGHT_ONE};
+use aliquot_core::message::ReportLine;
 use aliquot_core::unit::Edge;
 use aliquot_wire::Wire;
 use aliquot_wire::limits::LINES_MAX;
@@ -184,6 +186,7 @@ where
                 ClientMessage::Intern(keys) => Event::Intern { caller, keys },
                 ClientMessage::Report(report) => {
                     own("report.edge", report.edge, caller)?;
+                    of_one_client(&report.lines)?;
                     Event::Report { caller, report }
                 }
                 ClientMessage::DecisionRequest(ask) => {
@@ -237,6 +240,31 @@ fn own(field: &str, edge: Edge, caller: Caller) -> Result<(), StreamEnd> {
     Err(StreamEnd::OutOfOrder(StreamEnd::field(field, edge, ours)))
 }
 
+/// Checks that the demand in a client's report is that of no more callers than one client may count for.
+fn of_one_client(lines: &[ReportLine]) -> Result<(), StreamEnd> {
+    for (index, line) in lines.iter().enumerate() {
+        let sum = |part: fn(&DemandCurve) -> u64| {
+            let curves = line.demand.iter().map(|band| part(&band.curve));
+            curves.fold(0, u64::saturating_add)
+        };
+        let segments = sum(|curve| curve.segments().len() as u64);
+        let callers = sum(DemandCurve::weight).div_ceil(WEIGHT_ONE);
+        for (what, value, most) in [
+            ("segments", segments, CALLER_SEGMENTS_MAX),
+            ("weight", callers, CALLERS_MAX),
+        ] {
+            if value > most as u64 {
+                let field = format!("report.lines[{index}].demand.{what}");
+                let allowed = format!("at most {most} in all bands of a client");
+                return Err(StreamEnd::Malformed(StreamEnd::field(
+                    &field, value, allowed,
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns true if the transport refused a message, and false if it lost the client.
 fn is_ours(status: &Status) -> bool {
     use tonic::Code;
@@ -258,3 +286,42 @@ const fn kind(message: &ClientMessage) -> &'static str {
 
 /// The limit on lines in a message also bounds the keys.
 const _: () = assert!(super::KEYS_MAX <= LINES_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aliquot_core::demand::Segment;
+    use aliquot_core::message::BandDemand;
+    use aliquot_core::unit::{Band, BudgetId};
+
+    /// Returns the end of a stream whose client reports callers with so many different demands in each of two bands.
+    fn end(callers: u64, demands: u64) -> Option<String> {
+        let segment = |demand| Segment {
+            demand: demand * callers,
+            weight: callers * WEIGHT_ONE,
+        };
+        let curve = DemandCurve::from_segments((1..=demands).map(segment).collect()).unwrap();
+        let demand = [0, 1].map(|band| BandDemand {
+            band: Band::new(band).unwrap(),
+            curve: curve.clone(),
+        });
+        let line = ReportLine {
+            demand: demand.into(),
+            ..ReportLine::empty(BudgetId::new(1))
+        };
+        let lines = [ReportLine::empty(BudgetId::new(2)), line];
+        of_one_client(&lines).err().map(|end| end.to_string())
+    }
+
+    #[test]
+    fn a_client_counts_for_a_limited_number_of_callers() {
+        assert_eq!(end(1, 8), None);
+        assert_eq!(end(256, 8), None);
+        let segments =
+            "report.lines[1].demand.segments = 18: must be at most 16 in all bands of a client";
+        assert_eq!(end(1, 9).as_deref(), Some(segments));
+        let weight =
+            "report.lines[1].demand.weight = 4112: must be at most 4096 in all bands of a client";
+        assert_eq!(end(257, 8).as_deref(), Some(weight));
+    }
+}

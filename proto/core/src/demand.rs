@@ -20,7 +20,9 @@ mod range;
 mod regime;
 
 pub use compress::BREAKPOINTS_MIN;
-pub use curve::{CALLERS_MAX, CurveError, DemandCurve, SEGMENTS_MAX, Segment, WEIGHT_ONE};
+pub use curve::{
+    CALLER_SEGMENTS_MAX, CALLERS_MAX, CurveError, DemandCurve, SEGMENTS_MAX, Segment, WEIGHT_ONE,
+};
 pub use estimator::{Estimator, Observed};
 pub use level::Level;
 pub use newton::{level_among, solve};

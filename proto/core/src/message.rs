@@ -5,7 +5,7 @@
 
 use crate::allocate;
 use crate::budget::{Budget, Claim, Enforcement, Limit, OnLeaseExpiry};
-use crate::demand::{CALLERS_MAX, DemandCurve, WEIGHT_ONE};
+use crate::demand::{CALLER_SEGMENTS_MAX, CALLERS_MAX, DemandCurve, WEIGHT_ONE};
 use crate::edge::Vector;
 use crate::share::{Kind, Share};
 use crate::unit::{
@@ -174,8 +174,8 @@ impl BandDemand {
     /// Returns all demand of a client in the band of its claim, whatever it reports. Each caller behind it has the
     /// weight of the claim instead of `former`, which is one in a report. Returns `None` if there is no demand.
     ///
-    /// A client that is one caller has a weight of one in its report. One that reports less, or more than
-    /// [`CALLERS_MAX`], counts as one caller.
+    /// A client that is one caller has a weight of one in its report. One that reports less than that, more than
+    /// [`CALLERS_MAX`], or more than [`CALLER_SEGMENTS_MAX`] segments counts as one caller.
     #[must_use]
     pub fn claimed(demand: &[Self], former: Weight, claim: Claim) -> Option<Self> {
         let first = demand.first()?;
@@ -191,9 +191,10 @@ impl BandDemand {
             .then(|| {
                 let mut others = demand.iter().skip(1);
                 let curve = others.try_fold(first.curve.clone(), |all, of| all.plus(&of.curve))?;
-                curve.reweighed(claim.weight.get(), former.get())
+                (curve.segments().len() <= CALLER_SEGMENTS_MAX).then_some(curve)
             })
-            .flatten();
+            .flatten()
+            .and_then(|curve| curve.reweighed(claim.weight.get(), former.get()));
         let alone = || DemandCurve::of(sum(DemandCurve::total), claim.weight);
         Some(Self {
             band: claim.band,

@@ -374,6 +374,15 @@ impl Book {
         }
     }
 
+    /// Returns the tokens per second that each part of a budget wants, for the budgets with several parts.
+    #[must_use]
+    pub fn callers(&self) -> BTreeMap<String, Vec<u64>> {
+        let accounts = self.accounts.iter();
+        accounts
+            .filter_map(|(key, account)| Some((key.clone(), account.pool.callers()?)))
+            .collect()
+    }
+
     /// Plans the budgets with new buckets, or all of them.
     pub fn plan(&mut self, now: Duration, all: bool) {
         let Self {

@@ -380,6 +380,16 @@ impl Pool {
         }
     }
 
+    /// Returns the tokens per second that each part of a known budget wants, if there are several: the cluster divides
+    /// the limit among the parts of all processes.
+    #[must_use]
+    pub fn callers(&self) -> Option<Vec<u64>> {
+        let live = || self.parts.values().filter(|part| !part.ended);
+        let several = matches!(self.budget, Budget::Known { .. }) && live().nth(1).is_some();
+        let tokens = |part: &Part| self.want(part).div_ceil(MICRO);
+        several.then(|| live().map(tokens).collect())
+    }
+
     fn wants(&self) -> u64 {
         let wanted = u64::try_from(self.wanted).unwrap_or(u64::MAX);
         wanted.min(self.most())

@@ -13,7 +13,7 @@ use crate::scope::Scope;
 use aliquot_client::Reason;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -111,6 +111,8 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     book: Book,
+    /// Keys of the budgets for which several callers were reported to the cluster.
+    shared: BTreeSet<String>,
     senders: BTreeMap<u64, mpsc::Sender<Result<RateLimitQuotaResponse, Status>>>,
 }
 
@@ -134,6 +136,7 @@ impl Rlqs {
             state: Mutex::new(State {
                 // The other half of the keys in memory is left to other faces.
                 book: Book::new((decider.keys_max() / 2).max(1)),
+                shared: BTreeSet::new(),
                 senders: BTreeMap::new(),
             }),
             decider,
@@ -307,6 +310,22 @@ impl Shared {
         0
     }
 
+    /// Tells the cluster what each part wants, so that the limit is divided among the parts of all processes.
+    fn tell_callers(&self, state: &mut State) {
+        let callers = state.book.callers();
+        let are_alone = state
+            .shared
+            .iter()
+            .filter(|key| !callers.contains_key(*key));
+        for key in are_alone {
+            self.decider.set_callers(key, &[]);
+        }
+        for (key, demands) in &callers {
+            self.decider.set_callers(key, demands);
+        }
+        state.shared = callers.into_keys().collect();
+    }
+
     /// Looks, takes, plans and sends.
     async fn pass(&self, all: bool) {
         let looks = self.lock().book.looks(LOOKS_AT_ONCE, self.now());
@@ -330,7 +349,10 @@ impl Shared {
         let now = self.now();
         let mut state = self.lock();
         state.book.plan(now, all);
-        let State { book, senders } = &mut *state;
+        if all {
+            self.tell_callers(&mut state);
+        }
+        let State { book, senders, .. } = &mut *state;
         for stream in book.ready(now) {
             // A reader that is behind gets the latest state once it has read.
             if let Some(sender) = senders.get(&stream)

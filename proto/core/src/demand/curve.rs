@@ -18,6 +18,9 @@ pub const SEGMENTS_MAX: usize = 1_024;
 /// Maximum number of callers for which one client counts.
 pub const CALLERS_MAX: usize = 4_096;
 
+/// Maximum number of segments of a client's demand. A node keeps a curve for every key of every session.
+pub const CALLER_SEGMENTS_MAX: usize = 16;
+
 /// Claimants whose demands end at one level: together they take `min(demand, weight·λ)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -290,7 +293,7 @@ impl DemandCurve {
     /// If that is less, the demands are cut at the level at which the curve reaches it: up to there, the result is
     /// this curve. If it is more, the claimants with the greatest demand want the rest.
     #[must_use]
-    pub(crate) fn with_total(&self, total: u64) -> Self {
+    pub fn with_total(&self, total: u64) -> Self {
         let (mut demand, mut weight) = (total, self.weight());
         let mut segments = Vec::with_capacity(self.segments.len());
         for segment in self.segments.iter() {

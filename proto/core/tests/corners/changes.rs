@@ -234,6 +234,36 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
     }
 }
 
+/// What a client reports beyond the bounds of one client, and less than one caller, is that of one caller.
+#[test]
+fn a_client_counts_for_as_many_callers_as_it_may() {
+    use aliquot_core::demand::{DemandCurve, Segment, WEIGHT_ONE};
+    let counts = |segments: &[(u64, u64)]| {
+        let segment = |&(demand, weight): &(u64, u64)| Segment { demand, weight };
+        let curve = DemandCurve::from_segments(segments.iter().map(segment).collect());
+        let demand = [BandDemand {
+            band: Band::default(),
+            curve: curve.expect("a curve"),
+        }];
+        let claim = Claim {
+            weight: Weight::new(3).expect("a weight"),
+            ..Claim::default()
+        };
+        let claimed = BandDemand::claimed(&demand, Weight::ONE, claim).expect("a demand");
+        assert_eq!(claimed.curve.total(), demand[0].curve.total());
+        claimed.curve.weight() as f64 / (3 * WEIGHT_ONE) as f64
+    };
+    assert_eq!(counts(&[(9, 1)]), 1.0);
+    assert_eq!(counts(&[(9, WEIGHT_ONE)]), 1.0);
+    assert_eq!(counts(&[(9, WEIGHT_ONE), (30, 2 * WEIGHT_ONE)]), 3.0);
+    assert_eq!(counts(&[(9, 4_096 * WEIGHT_ONE)]), 4_096.0);
+    assert_eq!(counts(&[(9, 4_096 * WEIGHT_ONE + 1)]), 1.0);
+    assert_eq!(counts(&[(9, u64::MAX)]), 1.0);
+    let many = |count| (1..=count).map(|demand| (demand, WEIGHT_ONE));
+    assert_eq!(counts(&many(16).collect::<Vec<_>>()), 16.0);
+    assert_eq!(counts(&many(17).collect::<Vec<_>>()), 1.0);
+}
+
 /// A client whose weight is raised by a rule is granted more without a new report.
 #[test]
 fn a_change_of_weights_takes_effect_without_another_report() {

@@ -9,7 +9,9 @@ use aliquot_core::allocate::{
     Change, Claimant, Headroom, Policy, Scratch, Terms, Warm, allocate, damp, water_fill,
     water_fill_into,
 };
+use aliquot_core::budget::Claim;
 use aliquot_core::demand::{DemandCurve, Level};
+use aliquot_core::message::BandDemand;
 use aliquot_core::planted::{self, Bug};
 use aliquot_core::unit::{Band, Weight};
 use model::{naive, naive_plain};
@@ -183,6 +185,49 @@ proptest! {
             let exact = curve(client.0, client.1).at(level);
             prop_assert!((exact.saturating_sub(1)..=exact + 2).contains(&split), "{split} for {exact}");
             prop_assert!(split.abs_diff(direct) <= 1, "{split} beside {direct}");
+        }
+    }
+
+    /// Invariant 10: nor does it matter to callers which client decides for them, at which node: each level rounds
+    /// once more. What a client reports of its callers is cut at what it measured, which is at least what is divided.
+    #[test]
+    fn callers_behind_clients_at_nodes_get_the_parts_of_one_book(
+        nodes in prop::collection::vec(prop::collection::vec((prop::collection::vec(1_000..100_000_u64, 1..6), 1..4_u32), 1..4), 1..5),
+        capacity in 10_000..1_000_000_u64, measured in 0..500_000_u64,
+    ) {
+        let reported = |callers: &[u64]| {
+            let curve = DemandCurve::of_callers(callers);
+            let total = curve.total().min(capacity + measured);
+            [BandDemand { band: Band::default(), curve: curve.with_total(total) }]
+        };
+        let weight = |weight| Weight::new(weight).unwrap();
+        let claimed = |(callers, times): &(Vec<u64>, u32)| {
+            let claim = Claim { weight: weight(*times), band: Band::default() };
+            BandDemand::claimed(&reported(callers), Weight::ONE, claim).unwrap().curve
+        };
+        let one = |curve| Claimant::new(Band::default(), curve);
+        let tops: Vec<Claimant> = nodes.iter().map(|clients| {
+            one(clients.iter().map(claimed).fold(DemandCurve::EMPTY, |sum, curve| sum.plus(&curve).unwrap()))
+        }).collect();
+        let mut split = Vec::new();
+        for (clients, share) in nodes.iter().zip(divide(capacity, &tops, KEPT)) {
+            let claims: Vec<Claimant> = clients.iter().map(|client| one(claimed(client))).collect();
+            for ((callers, _), share) in clients.iter().zip(divide(share, &claims, KEPT)) {
+                let callers: Vec<Claimant> = callers.iter().map(|&demand| plain(demand, 1)).collect();
+                split.extend(divide(share, &callers, KEPT));
+            }
+        }
+        let all = nodes.iter().flatten();
+        let all: Vec<Claimant> = all.flat_map(|(callers, times)| callers.iter().map(|&demand| plain(demand, *times))).collect();
+        for (split, direct) in split.iter().zip(divide(capacity, &all, KEPT)) {
+            prop_assert!(split.abs_diff(direct) <= 3, "{split} beside {direct}");
+        }
+        // A rule that changes later counts as one that was there before.
+        for (callers, times) in nodes.iter().flatten() {
+            let heavy = Claim { weight: weight(7), band: Band::default() };
+            let before = BandDemand::claimed(&reported(callers), Weight::ONE, heavy);
+            let after = BandDemand::claimed(before.as_slice(), heavy.weight, Claim { weight: weight(*times), ..heavy });
+            prop_assert_eq!(after.unwrap().curve, claimed(&(callers.clone(), *times)));
         }
     }
 

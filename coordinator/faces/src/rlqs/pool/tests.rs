@@ -211,6 +211,25 @@ fn a_scarce_limit_is_used() {
     }
 }
 
+/// Those that ended want nothing. With one part there is nothing to divide.
+#[test]
+fn the_demands_of_several_parts_are_told() {
+    let mut world = World::new(400, 100);
+    assert_eq!(world.pool.callers(), None);
+    world.join((1, 0));
+    world.join((2, 0));
+    world.join((3, 0));
+    world.run(20, |(stream, _)| 80 * stream);
+    // With a quarter more, and no more than the limit and a quarter of it.
+    assert_eq!(world.pool.callers(), Some(vec![100, 200, 300]));
+    world.run(40, |(stream, _)| if stream == 3 { 900 } else { 80 });
+    assert_eq!(world.pool.callers().unwrap()[2], 500);
+    world.pool.end((3, 0), world.now);
+    assert_eq!(world.pool.callers().unwrap().len(), 2);
+    world.pool.end((2, 0), world.now);
+    assert_eq!(world.pool.callers(), None);
+}
+
 /// The data plane keeps what it has: the part of a stream that ended is paid for until it expires.
 #[test]
 fn an_ended_part_is_charged_until_it_expires() {

@@ -3,7 +3,7 @@
 use super::{Allotment, LastReport};
 use crate::budget::OnLeaseExpiry;
 use crate::client::decider::Decider;
-use crate::demand::{DemandCurve, ESCROW, Observed};
+use crate::demand::{CALLER_SEGMENTS_MAX, DemandCurve, ESCROW, Observed};
 use crate::holder::Wants;
 use crate::ledger::is_little;
 use crate::message::{BandDemand, Tally};
@@ -56,9 +56,6 @@ impl<D: Decider> Allotment<D> {
             _ => waiting,
         }
     }
-
-    /// Maximum number of segments of a reported curve.
-    const SEGMENTS: usize = 16;
 
     /// Returns the demand on a rate beyond what savings cover.
     ///
@@ -121,7 +118,7 @@ impl<D: Decider> Allotment<D> {
             let near = callers.level_at(self.capacity_at(now));
             let curve = callers.with_total(demand);
             curve
-                .compress(Self::SEGMENTS, Some(near))
+                .compress(CALLER_SEGMENTS_MAX, Some(near))
                 .reweighed(weight.get(), 1)
         };
         let callers = match self.kind() {
