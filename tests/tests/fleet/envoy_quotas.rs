@@ -120,7 +120,8 @@ struct Edge {
 }
 
 impl Edge {
-    async fn start(envoy: &Path, envoys: usize) -> Self {
+    /// Starts so many Envoys. `nodes` returns the nodes that one of them asks, the first one first.
+    async fn start(envoy: &Path, envoys: usize, nodes: impl Fn(usize) -> Vec<usize>) -> Self {
         let ports: Vec<ReservedPort> = (0..3 + envoys)
             .map(|_| ReservedPort::reserve().unwrap())
             .collect();
@@ -138,9 +139,8 @@ impl Edge {
         let mut processes = Vec::new();
         for (index, listen) in listen.iter().enumerate() {
             let config = fleet.dir().join(format!("envoy-{index}.yaml"));
-            // Each begins at another node.
-            let mut asked = services.to_vec();
-            asked.rotate_left(index % 3);
+            let asked = nodes(index).into_iter().map(|node| services[node]);
+            let asked: Vec<SocketAddr> = asked.collect();
             std::fs::write(&config, configuration(*listen, upstream, &asked)).unwrap();
             let mut command = Command::new(envoy);
             command
@@ -164,6 +164,11 @@ impl Edge {
             _ports: ports,
         }
     }
+}
+
+/// Returns all nodes, for each Envoy beginning with another one.
+fn all_nodes(envoy: usize) -> Vec<usize> {
+    (0..3).map(|node| (envoy + node) % 3).collect()
 }
 
 /// Callers of one Envoy at a steady rate.
@@ -314,7 +319,7 @@ fn show(first: &[Vec<u64>], calm: &[Vec<u64>], killed: &[Vec<u64>]) {
 async fn four_envoys_share_a_limit_by_demand_and_a_node_is_killed() {
     let Some(envoy) = envoy() else { return };
     let _machine = alone().await;
-    let mut edge = Edge::start(&envoy, 4).await;
+    let mut edge = Edge::start(&envoy, 4, all_nodes).await;
     let begun = now();
     let load = Load::begin(&edge.listen, &[390, 390, 390, 30]);
     let first = seconds(&load, 15).await;
@@ -362,13 +367,36 @@ async fn four_envoys_share_a_limit_by_demand_and_a_node_is_killed() {
     assert_eq!(failed, [0, 0, 0, 0]);
 }
 
+/// Each Envoy gets what is fair among all of them, however many its node serves: two of a node no less than one that has
+/// a node for itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_share_by_their_own_demands_across_nodes() {
+    let Some(envoy) = envoy() else { return };
+    let _machine = alone().await;
+    let edge = Edge::start(&envoy, 4, |envoy| vec![[0, 0, 1, 2][envoy]]).await;
+    let load = Load::begin(&edge.listen, &[600, 400, 150, 50]);
+    // Each reports its demand every five seconds, and a first bucket is full.
+    let first = seconds(&load, 20).await;
+    let calm = seconds(&load, 30).await;
+    let [_, _, failed] = load.end().await;
+    let means = [0, 1, 2, 3].map(|envoy| mean(&calm, envoy));
+    println!("{means:?}/s in calm, {} of {}", total(&calm), RATE * 30);
+    println!("{calm:?}");
+    for (mean, fair) in means.into_iter().zip([117, 117, 117, 50]) {
+        assert!(mean.abs_diff(fair) <= 18, "{means:?}, after {first:?}");
+    }
+    let most = RATE * 30 * 1_002 / 1_000 + BURST + RATE * 24 / 10;
+    assert!(total(&calm) <= most, "{} > {most}", total(&calm));
+    assert_eq!(failed, [0, 0, 0, 0]);
+}
+
 /// A header that is not UTF-8 spoils no stream: the other users are limited, also once Envoy would have opened it again.
 /// Envoy itself can take no assignment for that user.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_header_that_is_not_utf8_spoils_no_stream() {
     let Some(envoy) = envoy() else { return };
     let _machine = together().await;
-    let edge = Edge::start(&envoy, 1).await;
+    let edge = Edge::start(&envoy, 1, all_nodes).await;
     let begun = now();
     let ask = async |user: &[u8]| {
         let mut caller = Caller::connect(edge.listen[0]).await.unwrap();
