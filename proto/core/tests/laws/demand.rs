@@ -140,6 +140,28 @@ proptest! {
         }
     }
 
+    /// Invariant 10: up to the level at which a curve is cut, it stays as it was.
+    #[test]
+    fn a_curve_with_another_total_is_cut_or_grows_at_its_end(
+        claimants in claimants(20), total in prop_oneof![0..1_000_u64, 0..1_u64 << 61],
+    ) {
+        let curve = union(&claimants);
+        let other = curve.with_total(total);
+        prop_assert_eq!(other.weight(), curve.weight());
+        prop_assert_eq!(DemandCurve::from_segments(other.segments().to_vec()), Ok(other.clone()));
+        if curve.is_empty() {
+            return Ok(());
+        }
+        prop_assert_eq!(other.total(), total);
+        for level in levels(&curve).into_iter().chain(levels(&other)) {
+            let (was, is) = (curve.at(level), other.at(level));
+            match total <= curve.total() {
+                true => prop_assert_eq!(is, was.min(total)),
+                false => prop_assert!(is >= was, "{} after {}", is, was),
+            }
+        }
+    }
+
     /// Invariants 9 and 10: the ε of both is what compression may lose.
     #[test]
     fn compression_is_never_above_the_curve_and_loses_no_more_than_stated(
