@@ -234,7 +234,7 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
     }
 }
 
-/// What a client reports beyond the bounds of one client, and less than one caller, is that of one caller.
+/// A report beyond the bounds of one client, or of less than one caller, counts as that of one caller.
 #[test]
 fn a_client_counts_for_as_many_callers_as_it_may() {
     use aliquot_core::demand::{DemandCurve, Segment, WEIGHT_ONE};
