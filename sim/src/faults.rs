@@ -3,7 +3,7 @@
 //! The table `scenario/kinds.rs` states what a kind of fault does and when it is over. The functions here carry that
 //! out on a [`Fleet`], which each tier implements for its hosts. A fault counts only if it took effect.
 //!
-//! The tiers differ in five points:
+//! The tiers differ in six points:
 //!
 //! | | kernel | network |
 //! |---|---|---|
@@ -11,6 +11,7 @@
 //! | a crash and a restart | connections are reset | a crash leaves connections open and silent, a restart resets them |
 //! | a black hole | only cuts links | connections that cross it are never read again |
 //! | a slow disk | entries are applied later | writes are flushed later: entries, votes and snapshots |
+//! | a damaged disk | the node ends at once | the node ends once it reads what is damaged |
 //! | a failed disk | refuses writes until the fault is over | the node stops at its next write, and is started when the fault is over |
 
 use crate::clock::{Clock, QUANTUM, quantised};
@@ -125,6 +126,9 @@ pub(crate) trait Fleet {
     fn break_disk(&mut self, node: usize) -> bool;
     /// Lets the writes of a node succeed again.
     fn repair_disk(&mut self, node: usize);
+    /// Damages what the disk of a node holds: the node never runs again once it notices. Returns false if the disk is
+    /// empty.
+    fn damage_disk(&mut self, node: usize) -> bool;
     /// Makes the disk of a node take longer by this to make its writes durable. At 0 it is as fast as usual.
     fn slow_disk(&mut self, node: usize, by: u64);
     /// Resets the connections of some hosts. Returns false if there are none.
@@ -215,7 +219,7 @@ fn mark(fleet: &mut impl Fleet, kind: &FaultKind, leads: bool) {
                 marks.hit(Mark::LeaderPaused);
             }
             OnHost::BreakDisk => marks.hit(Mark::LeaderStoreBroken),
-            OnHost::RestartClient | OnHost::ClockRate | OnHost::SlowDisk => {}
+            OnHost::RestartClient | OnHost::ClockRate | OnHost::SlowDisk | OnHost::DamageDisk => {}
         }
     }
 }
@@ -320,6 +324,7 @@ fn begin_on(fleet: &mut impl Fleet, effect: OnHost, fault: &Fault, host: usize) 
             true
         }
         OnHost::BreakDisk => is_node && fleet.break_disk(host),
+        OnHost::DamageDisk => is_node && fleet.damage_disk(host),
         OnHost::SlowDisk => {
             if is_node {
                 fleet.slow_disk(host, quantised(fault.by.unsigned_abs()));
@@ -532,6 +537,7 @@ fn recover_on(fleet: &mut impl Fleet, effect: OnHost, fault: &Fault, host: usize
         }),
         OnHost::BreakDisk => fleet.repair_disk(host),
         OnHost::SlowDisk => fleet.slow_disk(host, 0),
+        OnHost::DamageDisk => {}
     }
 }
 

@@ -378,7 +378,9 @@ pub(crate) fn one(
         "partition" | "one_way" | "delay" | "loss" | "message_loss" | "duplicate" | "reorder"
     );
     let target = match kind {
-        "leader_transfer" | "store_error" | "slow_disk" | "membership" => pick(Target::Nodes, draw),
+        "leader_transfer" | "store_error" | "slow_disk" | "disk_damage" | "membership" => {
+            pick(Target::Nodes, draw)
+        }
         "budget_change" | "budget_delete" => Vec::new(),
         "client_churn" | "clone_client" => pick(Target::Clients, draw),
         "reset" => pick(Target::Nodes, draw),

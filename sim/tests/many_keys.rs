@@ -177,15 +177,3 @@ fn the_number_and_the_skew_of_many_keys_have_bounds() {
             clients[1].key = "tenant/*/reads": must be a key that one of the budgets names"#]],
     );
 }
-
-#[cfg(feature = "network")]
-#[test]
-fn clients_of_the_network_tier_use_one_key() {
-    let text = format!("[run]\ntier = \"network\"\n{MANY}");
-    check(
-        &text,
-        &expect![[
-            r#"clients[1].keys = 100: must be left out in the network tier: a client asks under one key there"#
-        ]],
-    );
-}

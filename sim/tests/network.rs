@@ -58,6 +58,10 @@ fn what_this_tier_cannot_do_is_refused_by_name() {
         ),
         ("[lease]\ncounted_on = \"monotonic\"\n", "lease.counted_on"),
         (
+            "[[budget]]\nkey = \"tenant/*\"\nrate = \"1/s\"\n[[clients]]\nname = \"t\"\nkey = \"tenant/*\"\nkeys = 513\nrate = \"9/s\"\n",
+            "clients[2].keys = 513: must be at most 512 in the network tier",
+        ),
+        (
             "[[assert]]\nsometimes = \"session-resumed\"\n",
             "must not be session-resumed in the network tier",
         ),
@@ -66,6 +70,87 @@ fn what_this_tier_cannot_do_is_refused_by_name() {
         let problems = Scenario::parse("mine", &text, None).expect_err(lines);
         assert!(problems.to_string().contains(expect), "{problems}");
     }
+}
+
+/// Callers of many keys, of which some are asked for more than their limit, and of permits by key.
+const MANY_KEYS: &str = r#"
+[[budget]]
+key = "tenant/*"
+rate = "10/s"
+burst = 10
+[[budget]]
+key = "slots/*"
+concurrency = 4
+max_hold = "5s"
+[[clients]]
+name = "tenants"
+count = 3
+rate = "60/s"
+key = "tenant/*"
+keys = 20
+skew = "zipf(1.1)"
+[[clients]]
+name = "slots"
+count = 2
+rate = "10/s"
+key = "slots/*"
+keys = 3
+hold = "500ms"
+"#;
+
+#[test]
+fn a_client_asks_under_each_key_of_its_group() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let (passed, printed) = run(
+        folder.path(),
+        "keys",
+        MANY_KEYS,
+        &["run", "--json", "--seeds", "0"],
+    );
+    assert!(passed, "{printed}");
+    // Progress follows on standard error.
+    let json = printed.lines().next().expect("a line");
+    let printed: serde_json::Value = serde_json::from_str(json).expect("it is JSON");
+    let rows = printed.pointer("/0/seeds/0/keys");
+    let rows = rows.and_then(|rows| rows.as_array()).expect("rows");
+    let used = |key: &str| {
+        let row = rows.iter().find(|row| row["key"] == key);
+        row.and_then(|row| row["used"].as_f64())
+            .expect("it was used")
+    };
+    // One key has a twentieth of what all of them make.
+    assert!((0.2..1.0).contains(&used("tenant/*")), "{rows:?}");
+    assert!((0.3..1.0).contains(&used("slots/*")), "{rows:?}");
+}
+
+/// A record on the disk of n2 is damaged, and n2 is started again.
+const DAMAGED: &str = r#"
+[[fault]]
+kind = "disk_damage"
+at = "3s"
+target = "n2"
+[[fault]]
+kind = "restart"
+at = "4s"
+target = "n2"
+"#;
+
+#[test]
+fn a_node_with_a_damaged_record_says_so_and_stays_down() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let replay = ["replay", "--seed", "0", "--only", "failed,fault"];
+    let (_, printed) = run(folder.path(), "damaged", DAMAGED, &replay);
+    let failed: Vec<&str> = printed
+        .lines()
+        .filter(|line| line.contains("\"failed\""))
+        .collect();
+    assert_eq!(failed.len(), 1, "{printed}");
+    assert!(
+        failed[0].contains("of the log is damaged: its checksum differs"),
+        "{printed}"
+    );
+    let (passed, printed) = run(folder.path(), "damaged", DAMAGED, &["run", "--seeds", "0"]);
+    assert!(passed, "{printed}");
 }
 
 /// Faults within one short seed: the leader's machine dies, links lose and double messages, a client pauses,

@@ -7,7 +7,7 @@ use super::fabric::Fabric;
 use super::host::{self, Host, STEP};
 use super::node::{Inner, NodeHost, NodeSnapshot, Settings};
 use super::reach::Reach;
-use super::service::{self, ClientHost, Session};
+use super::service::{self, ClientHost, Session, UsedKey};
 use crate::faults::Lasting;
 use crate::hosts::Hosts;
 use crate::keys::Keys;
@@ -19,9 +19,7 @@ use crate::trace::Tracer;
 use crate::world::begin::clock_of;
 use aliquot_coordinator::node::InitialContents;
 use aliquot_coordinator::raft;
-use aliquot_core::budget::{Budget, Key};
 use aliquot_core::leader::Pace;
-use aliquot_core::share::Kind;
 use aliquot_core::state::State;
 use aliquot_core::unit::Span;
 use std::collections::BTreeMap;
@@ -148,7 +146,12 @@ fn client_hosts(
 ) -> Vec<Arc<ClientHost>> {
     let client_host = |client: usize| {
         let (group, number) = hosts.clients[client];
-        let key = keys.only_key(group).unwrap_or(0);
+        let used = keys.of_group[group].iter().map(|&index| UsedKey {
+            index,
+            name: keys.keys[index].to_string(),
+            kind: keys.budgets[index].kind(),
+        });
+        let used = used.collect();
         let group = scenario.clients[group].clone();
         Arc::new(ClientHost {
             number: client,
@@ -158,9 +161,7 @@ fn client_hosts(
             nodes: hosts.nodes,
             home: hosts.homes[client],
             seed: fabric.seed,
-            key: keys.keys.get(key).map(Key::to_string).unwrap_or_default(),
-            index: key,
-            kind: keys.budgets.get(key).map_or(Kind::Rate, Budget::kind),
+            keys: used,
             group,
             event_log: event_log.clone(),
             inner: Mutex::default(),

@@ -2,11 +2,12 @@
 
 use super::event_log::{EventLog, Happened};
 use super::host::now;
+use crate::draw::Draw;
 use aliquot_coordinator::store::{Disk, Done, LogItem, MemoryDisk, SnapshotItem, StoreError};
 use bytes::Bytes;
-use std::ops::Range;
-use std::sync::Arc;
+use std::ops::{Range, RangeBounds};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -36,20 +37,45 @@ impl FlushTime {
     }
 }
 
+/// What a node's disk holds while no process uses it.
+#[derive(Debug, Default)]
+pub(super) struct Image {
+    memory: MemoryDisk,
+    /// Index of the entry that is damaged.
+    damaged: Option<u64>,
+}
+
+impl Image {
+    /// Damages a random entry. Returns false if there is none.
+    pub(super) fn damage(&mut self, draw: Draw) -> bool {
+        self.damaged = random_entry(&self.memory, draw).or(self.damaged);
+        self.damaged.is_some()
+    }
+}
+
+/// Draws one of the entries that a disk holds.
+fn random_entry(memory: &MemoryDisk, mut draw: Draw) -> Option<u64> {
+    let (first, last) = memory.bounds().ok().flatten()?;
+    Some(draw.range(first, last + 1))
+}
+
 /// The disk of a node, from one start of its process to the next crash.
 #[derive(Debug)]
 pub(super) struct NodeDisk {
     node: usize,
     memory: MemoryDisk,
+    /// Index of the entry that is damaged.
+    damaged: Mutex<Option<u64>>,
     wrote: Notify,
     event_log: EventLog,
 }
 
 impl NodeDisk {
-    pub(super) fn new(node: usize, memory: MemoryDisk, event_log: EventLog) -> Self {
+    pub(super) fn new(node: usize, image: Image, event_log: EventLog) -> Self {
         Self {
             node,
-            memory,
+            memory: image.memory,
+            damaged: Mutex::new(image.damaged),
             wrote: Notify::new(),
             event_log,
         }
@@ -57,9 +83,41 @@ impl NodeDisk {
 
     /// Returns the disk for the next start after a crash. The first `kept` of the writes that were not
     /// flushed have survived.
-    pub(super) fn after_crash(&self, kept: usize) -> MemoryDisk {
+    pub(super) fn after_crash(&self, kept: usize) -> Image {
         self.memory.crash_keeping(kept);
-        MemoryDisk::from_image(self.memory.image())
+        Image {
+            memory: MemoryDisk::from_image(self.memory.image()),
+            damaged: *self.lock_damaged(),
+        }
+    }
+
+    fn lock_damaged(&self) -> MutexGuard<'_, Option<u64>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Damages a random entry. Returns false if there is none.
+    pub(super) fn damage(&self, draw: Draw) -> bool {
+        let found = random_entry(&self.memory, draw);
+        let mut damaged = self.lock_damaged();
+        *damaged = found.or(*damaged);
+        damaged.is_some()
+    }
+
+    /// Returns the error of a reader of all that the disk holds, if an entry is damaged.
+    pub(super) fn damage_found(&self) -> Option<StoreError> {
+        let damaged = (*self.lock_damaged())?;
+        let bounds = self.memory.bounds().ok().flatten();
+        let holds = bounds.is_some_and(|(first, last)| (first..=last).contains(&damaged));
+        holds.then(|| StoreError::Damaged {
+            what: format!("entry {damaged} of the log"),
+            reason: "its checksum differs".to_owned(),
+        })
+    }
+
+    /// Forgets the damage if its entry is in the range, which is written anew or dropped.
+    fn drops(&self, entries: impl RangeBounds<u64>) {
+        let mut damaged = self.lock_damaged();
+        *damaged = damaged.filter(|entry| !entries.contains(entry));
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -95,7 +153,12 @@ impl Disk for NodeDisk {
     }
 
     fn entries(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<LogItem>, StoreError> {
-        self.memory.entries(range, bytes_max)
+        let items = self.memory.entries(range, bytes_max)?;
+        let damaged = *self.lock_damaged();
+        match damaged.filter(|entry| items.iter().any(|item| item.index == *entry)) {
+            Some(_) => self.damage_found().map_or(Ok(items), Err),
+            None => Ok(items),
+        }
     }
 
     fn append(&self, items: Vec<LogItem>, done: Done) {
@@ -108,11 +171,13 @@ impl Disk for NodeDisk {
     }
 
     fn truncate(&self, from: u64, done: Done) {
+        self.drops(from..);
         self.memory.truncate(from, done);
         self.wrote();
     }
 
     fn purge(&self, upto: u64, marker: (&'static str, Bytes), done: Done) {
+        self.drops(..=upto);
         self.memory.purge(upto, marker, done);
         self.wrote();
     }

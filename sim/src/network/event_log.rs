@@ -42,12 +42,14 @@ pub(super) struct Admitted {
     pub(super) lease: Span,
 }
 
-/// An outcome, with its time, client and process.
+/// An outcome, with its time, client, process and key.
 #[derive(Clone, Debug)]
 pub(super) struct Decided {
     pub(super) at: u64,
     pub(super) client: usize,
     pub(super) process: u32,
+    /// Index of the key among those that clients use.
+    pub(super) key: usize,
     pub(super) what: What,
 }
 
@@ -83,8 +85,23 @@ pub(super) enum Happened {
     Decided(Decided),
 }
 
-/// A permit in flight: the client, its process, the permit's number there, and the permit.
-pub(super) type Flight = (usize, u32, u64, Arc<Permit>);
+/// A permit in flight.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) client: usize,
+    pub(super) process: u32,
+    /// The permit's number at its process.
+    pub(super) number: u64,
+    /// Index of the key among those that clients use.
+    pub(super) key: usize,
+    pub(super) permit: Arc<Permit>,
+}
+
+impl Flight {
+    const fn is(&self, client: usize, process: u32, number: u64) -> bool {
+        self.client == client && self.process == process && self.number == number
+    }
+}
 
 #[derive(Debug, Default)]
 struct Pages {
@@ -114,20 +131,23 @@ impl EventLog {
     }
 
     pub(super) fn lands(&self, client: usize, process: u32, number: u64) {
-        self.end(|flight| (flight.0, flight.1, flight.2) == (client, process, number));
+        self.end(|flight| flight.is(client, process, number));
     }
 
-    /// Returns the client of each permit in flight. Those that have ended do not count, even if their callers still
+    /// Returns the key of each permit in flight. Those that have ended do not count, even if their callers still
     /// work.
-    pub(super) fn holders(&self) -> Vec<usize> {
+    pub(super) fn held_keys(&self) -> Vec<usize> {
         let pages = self.lock();
-        let valid = pages.flights.iter().filter(|flight| flight.3.is_valid());
-        valid.map(|flight| flight.0).collect()
+        let valid = pages
+            .flights
+            .iter()
+            .filter(|flight| flight.permit.is_valid());
+        valid.map(|flight| flight.key).collect()
     }
 
     /// Drops all permits of a client, because its process has crashed.
     pub(super) fn crashes(&self, client: usize) {
-        self.end(|flight| flight.0 == client);
+        self.end(|flight| flight.client == client);
     }
 
     fn end(&self, over: impl Fn(&Flight) -> bool) {
@@ -144,8 +164,8 @@ impl EventLog {
 
     /// Returns true if a permit is in flight and its client may still use it.
     pub(super) fn is_flying(&self, client: usize, process: u32, number: u64) -> bool {
-        self.lock().flights.iter().any(|flight| {
-            (flight.0, flight.1, flight.2) == (client, process, number) && flight.3.is_valid()
-        })
+        let pages = self.lock();
+        let mut flights = pages.flights.iter();
+        flights.any(|flight| flight.is(client, process, number) && flight.permit.is_valid())
     }
 }

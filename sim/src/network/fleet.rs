@@ -210,6 +210,16 @@ impl Fleet for Network<'_> {
         self.start(node);
     }
 
+    fn damage_disk(&mut self, node: usize) -> bool {
+        let draw = Draw::of(self.plan.seed, Of::Fault, 3 << 40 | node as u64, self.now);
+        let mut inner = self.node_hosts[node].lock();
+        match (inner.disk.clone(), &mut inner.image) {
+            (Some(disk), _) => disk.damage(draw),
+            (None, Some(image)) => image.damage(draw),
+            (None, None) => false,
+        }
+    }
+
     fn slow_disk(&mut self, node: usize, by: u64) {
         self.node_hosts[node].flush.make_slower(by);
     }

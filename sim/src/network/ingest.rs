@@ -133,11 +133,10 @@ impl Network<'_> {
         }
     }
 
-    /// Returns the budget that a client uses, according to the entries applied so far.
-    pub(super) fn budget_of(&self, client: usize) -> Option<(BudgetId, Scale)> {
-        let key = &self.client_hosts[client].key;
-        let key = aliquot_core::budget::Key::try_from(key.as_str()).ok()?;
-        let id = self.state.budget_of(&key)?;
+    /// Returns the budget of a key that clients use, according to the entries applied so far.
+    pub(super) fn budget_of(&self, key: usize) -> Option<(BudgetId, Scale)> {
+        let key = self.observer.keys().keys.get(key)?;
+        let id = self.state.budget_of(key)?;
         Some((id, self.state.budget(id)?.budget.scale()))
     }
 
@@ -151,15 +150,13 @@ impl Network<'_> {
 
     fn decided(&mut self, decided: &Decided) {
         let (client, now) = (decided.client, decided.at);
-        let budget = self.budget_of(client);
+        let budget = self.budget_of(decided.key);
         let grains = |cost: u64| {
             let grains = budget.map_or(0, |(_, scale)| scale.grains_per_token());
             Tokens::from_grains(grains.saturating_mul(cost))
         };
         match &decided.what {
-            What::Offered => self
-                .observer
-                .offered(now, client, self.client_hosts[client].index),
+            What::Offered => self.observer.offered(now, client, decided.key),
             What::NotMade => self.observer.broke(now, || {
                 "a request could not be made: its process has no client".to_owned()
             }),
@@ -175,7 +172,7 @@ impl Network<'_> {
                     format!("{cost} centrally")
                 });
             }
-            What::Admitted(admitted) => self.admitted(now, client, admitted),
+            What::Admitted(admitted) => self.admitted((now, client), budget, admitted),
             What::Taken(number) => {
                 let flown = flown(client, decided.process, *number);
                 let budget = budget.map(|(budget, _)| budget);
@@ -191,12 +188,17 @@ impl Network<'_> {
         }
     }
 
-    fn admitted(&mut self, now: u64, client: usize, admitted: &Admitted) {
+    fn admitted(
+        &mut self,
+        (now, client): (u64, usize),
+        budget: Option<(BudgetId, Scale)>,
+        admitted: &Admitted,
+    ) {
         let (host, state, cost) = (self.hosts.nodes + client, admitted.state, admitted.cost);
         self.observer.show(self.now, "admitted", Some(host), || {
             format!("{cost} as {state:?}")
         });
-        let Some((budget, scale)) = self.budget_of(client) else {
+        let Some((budget, scale)) = budget else {
             let what = "something was admitted of a budget that no log has";
             return self.observer.oracle.commits.broke(now, || what.to_owned());
         };

@@ -1,6 +1,6 @@
 //! A coordinator node: the real code on a simulated host.
 
-use super::disk::{FlushTime, NodeDisk};
+use super::disk::{FlushTime, Image, NodeDisk};
 use super::event_log::{Applied, EventLog, Happened, NodeDecided};
 use super::fabric::Fabric;
 use super::host::{HostClock, now};
@@ -12,7 +12,6 @@ use aliquot_coordinator::api::session::SessionApi;
 use aliquot_coordinator::node::{self, InitialContents, NodeHandle, View};
 use aliquot_coordinator::raft::{self, Change, Committed, Machine, MachineError, Outcome, Raft};
 use aliquot_coordinator::session::{Gate, GateLimits, STREAMS_PER_CONNECTION_MAX};
-use aliquot_coordinator::store::MemoryDisk;
 use aliquot_core::command::Command;
 use aliquot_core::edge::Counters;
 use aliquot_core::leader::Pace;
@@ -74,7 +73,7 @@ pub(super) struct NodeHost {
 #[derive(Debug, Default)]
 pub(super) struct Inner {
     /// The disk for the next start.
-    pub(super) image: Option<MemoryDisk>,
+    pub(super) image: Option<Image>,
     pub(super) disk: Option<Arc<NodeDisk>>,
     pub(super) jobs: Option<mpsc::UnboundedSender<Job>>,
     pub(super) snapshot: NodeSnapshot,
@@ -174,11 +173,16 @@ impl NodeHost {
         let (sender, mut jobs) = mpsc::unbounded_channel();
         let disk = {
             let mut inner = self.lock();
-            let memory = inner.image.take().unwrap_or_default();
-            let disk = Arc::new(NodeDisk::new(self.number, memory, self.event_log.clone()));
+            let image = inner.image.take().unwrap_or_default();
+            let disk = Arc::new(NodeDisk::new(self.number, image, self.event_log.clone()));
             (inner.disk, inner.jobs) = (Some(Arc::clone(&disk)), Some(sender));
             disk
         };
+        if let Some(damage) = disk.damage_found() {
+            // The store reads all that it holds when it is opened. The node ends with this message.
+            self.lock().failed = Some(damage.to_string());
+            std::future::pending::<()>().await;
+        }
         tokio::spawn(Arc::clone(&disk).flush(Arc::clone(&self.flush)));
         let spawned = node::spawn(of_actor);
         let machine = Box::new(Observed {

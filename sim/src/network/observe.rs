@@ -5,6 +5,7 @@ use super::{LOOK_EVERY, Network};
 use crate::clock::SEC;
 use crate::mark::Mark;
 use crate::oracle::Health;
+use aliquot_client::Limiter;
 use aliquot_core::share::Share;
 use aliquot_core::unit::BudgetId;
 
@@ -15,11 +16,15 @@ impl Network<'_> {
         self.follow_leader();
         self.look_at_callers();
         let mut parts = self.held_by_nodes();
-        for client in 0..self.client_hosts.len() {
-            if let Some((budget, _)) = self.budget_of(client) {
-                let limiter = self.client_hosts[client].lock().limiter.clone();
-                let booked = limiter.filter(|limiter| is_booked(limiter.peek().state));
-                parts.extend(booked.map(|limiter| (budget, share_of(&limiter))));
+        let keys = 0..self.observer.keys().keys.len();
+        let budgets: Vec<_> = keys.map(|key| self.budget_of(key)).collect();
+        for client_host in &self.client_hosts {
+            for (key, limiter) in &client_host.lock().limiters {
+                if let Some((budget, _)) = budgets[*key]
+                    && is_booked(limiter.peek().state)
+                {
+                    parts.push((budget, share_of(limiter)));
+                }
             }
         }
         self.observer.believed(now, &self.state, parts, |_| true);
@@ -41,15 +46,13 @@ impl Network<'_> {
     fn look_at_callers(&mut self) {
         let now = self.now;
         let mut permits = vec![0; self.observer.keys().keys.len()];
-        for client in self.event_log.holders() {
-            permits[self.client_hosts[client].index] += 1;
+        for key in self.event_log.held_keys() {
+            permits[key] += 1;
         }
         self.observer
             .held(now, permits.into_iter().enumerate(), LOOK_EVERY);
         for client in 0..self.client_hosts.len() {
-            let waiting = self.client_hosts[client].waiting();
-            if waiting > 0 {
-                let key = self.client_hosts[client].index;
+            for (key, waiting) in self.client_hosts[client].waiting() {
                 self.observer
                     .waited(now, (client, key), (waiting, LOOK_EVERY));
             }
@@ -197,12 +200,19 @@ impl Network<'_> {
             self.observer.show(self.now, "state", Some(node), || text);
         }
         for client in 0..self.client_hosts.len() {
-            let limiter = self.client_hosts[client].lock().limiter.clone();
+            let limiters: Vec<Limiter> = {
+                let inner = self.client_hosts[client].lock();
+                inner.limiters.values().cloned().collect()
+            };
             let status = self.client_hosts[client]
                 .session()
                 .as_ref()
                 .map(aliquot_client::Client::status);
-            let text = format!("{status:?} {:?}", limiter.map(|limiter| limiter.peek()));
+            let peeks: Vec<_> = limiters.iter().map(Limiter::peek).collect();
+            let text = match &peeks[..] {
+                peeks @ ([] | [_]) => format!("{status:?} {:?}", peeks.first()),
+                peeks => format!("{status:?} {peeks:?}"),
+            };
             let host = self.hosts.nodes + client;
             self.observer.show(self.now, "state", Some(host), || text);
         }

@@ -1,6 +1,6 @@
 //! A service instance: the real client library, and its callers.
 
-use super::event_log::{Admitted, Decided, EventLog, Happened, What};
+use super::event_log::{Admitted, Decided, EventLog, Flight, Happened, What};
 use super::host::{Host, HostClock, STEP, now};
 use super::reach::{CLIENTS, Reach, name};
 use crate::clock::{MS, SEC};
@@ -12,6 +12,7 @@ use aliquot_client::{Client, Limiter, Permit, Refused};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{Edge, Incarnation, PeriodId, Rate, Span, Tokens};
 use futures_util::FutureExt;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -24,8 +25,8 @@ const LOOK: f64 = 50.0 * MS as f64;
 struct Flow {
     /// Arrival of the next request, in nanoseconds of true time.
     next: f64,
-    /// Set while the flow waits for its answer.
-    busy: bool,
+    /// The key that the flow waits for, by its place among the client's, while it waits for its answer.
+    busy: Option<usize>,
     /// If set, the next event sends no request and only evaluates the load again.
     rechecks: bool,
     /// The part of a regular gap that is left.
@@ -52,11 +53,21 @@ impl Flow {
 pub(super) struct Inner {
     pub(super) process: u32,
     pub(super) up: bool,
-    pub(super) limiter: Option<Limiter>,
+    /// The limiters of the keys that were used, by the indices of their keys.
+    pub(super) limiters: BTreeMap<usize, Limiter>,
     flows: Vec<Flow>,
     tasks: JoinSet<()>,
     callers: Callers,
     waiting: u64,
+}
+
+/// A key that a client uses.
+#[derive(Debug)]
+pub(super) struct UsedKey {
+    /// Index among the keys that clients use.
+    pub(super) index: usize,
+    pub(super) name: String,
+    pub(super) kind: Kind,
 }
 
 /// A client host: the part of a client that outlives its processes.
@@ -71,10 +82,8 @@ pub(super) struct ClientHost {
     pub(super) nodes: usize,
     pub(super) home: usize,
     pub(super) seed: u64,
-    pub(super) key: String,
-    /// Index of the key among those that clients use.
-    pub(super) index: usize,
-    pub(super) kind: Kind,
+    /// Its keys: one, or those of its group's template.
+    pub(super) keys: Vec<UsedKey>,
     pub(super) group: Group,
     pub(super) event_log: EventLog,
     pub(super) inner: Mutex<Inner>,
@@ -118,7 +127,7 @@ impl ClientHost {
         let gone = {
             let mut inner = self.lock();
             let up = std::mem::replace(&mut inner.up, false);
-            let gone = (self.session().take(), inner.limiter.take());
+            let gone = (self.session().take(), std::mem::take(&mut inner.limiters));
             (up, gone, std::mem::take(&mut inner.tasks))
         };
         self.event_log.crashes(self.number);
@@ -156,7 +165,7 @@ impl ClientHost {
             flows.for_each(|flow| flow.next = flow.next.max(now() as f64));
             return;
         }
-        if inner.limiter.is_none() {
+        if self.session().is_none() {
             self.begin(&mut inner);
         }
         while inner.tasks.try_join_next().is_some() {}
@@ -165,13 +174,13 @@ impl ClientHost {
             return;
         }
         for flow in 0..inner.flows.len() {
-            while !inner.flows[flow].busy && inner.flows[flow].next <= now() as f64 {
+            while inner.flows[flow].busy.is_none() && inner.flows[flow].next <= now() as f64 {
                 self.come(&mut inner, flow);
             }
         }
     }
 
-    /// Begins a process: builds the client, its limiter and its callers.
+    /// Begins a process: builds the client, the limiter of an only key, and the callers.
     fn begin(&self, inner: &mut Inner) {
         // The configuration of a service that knows its nearest node, and learns of the others there. Only if that
         // node is down does it name all of them: a client that no node has answered knows no other.
@@ -191,16 +200,14 @@ impl ClientHost {
             .seed(self.host.boot())
             .connector(move |address| reach.clone().session(address))
             .connect();
-        let made = built.ok().and_then(|client| {
-            let limiter = client.limiter(&self.key).ok()?;
-            Some((client, limiter))
-        });
         // Cannot fail: the settings are fixed and valid.
-        let Some((client, limiter)) = made else {
-            return self.write(inner.process, What::NotMade);
+        let Ok(client) = built else {
+            return self.write((inner.process, 0), What::NotMade);
         };
-        inner.limiter = Some(limiter);
         *self.session() = Some(client);
+        if self.keys.len() == 1 {
+            self.limiter(inner, 0);
+        }
         let begin = now().max(self.group.start) as f64 + self.group.phase as f64;
         let rate = self.rate(inner);
         let gap = if rate > 0.0 { SEC as f64 / rate } else { LOOK };
@@ -214,7 +221,7 @@ impl ClientHost {
             let part = part.fract();
             let mut flow = Flow {
                 next: begin,
-                busy: false,
+                busy: None,
                 rechecks: false,
                 rest: part,
             };
@@ -223,12 +230,28 @@ impl ClientHost {
         }
     }
 
-    /// Returns the number of a closed loop's callers that wait for their answer.
-    pub(super) fn waiting(&self) -> u64 {
+    /// Returns the limiter of a key, by the key's place. It is made at the first use. `None` if there is no client.
+    fn limiter(&self, inner: &mut Inner, place: usize) -> Option<Limiter> {
+        let key = self.keys.get(place)?;
+        if let Some(known) = inner.limiters.get(&key.index) {
+            return Some(known.clone());
+        }
+        let made = self.session().as_ref()?.limiter(&key.name).ok()?;
+        inner.limiters.insert(key.index, made.clone());
+        Some(made)
+    }
+
+    /// Returns the number of a closed loop's callers that wait for their answer, by the index of their key.
+    pub(super) fn waiting(&self) -> BTreeMap<usize, u64> {
         let inner = self.lock();
         let closed = self.group.flows.is_some() && inner.up;
-        let busy = inner.flows.iter().filter(|flow| flow.busy).count();
-        if closed { busy as u64 } else { 0 }
+        let mut waiting = BTreeMap::new();
+        for place in inner.flows.iter().filter_map(|flow| flow.busy) {
+            if closed {
+                *waiting.entry(self.keys[place].index).or_default() += 1;
+            }
+        }
+        waiting
     }
 
     fn rate(&self, inner: &mut Inner) -> f64 {
@@ -245,7 +268,7 @@ impl ClientHost {
             }
             match self.group.flows {
                 Some(_) => {
-                    inner.flows[flow].busy = false;
+                    inner.flows[flow].busy = None;
                     self.come_again(inner, flow);
                 }
                 None => inner.waiting = inner.waiting.saturating_sub(1),
@@ -293,9 +316,13 @@ impl ClientHost {
     /// Sends one request. If it cannot be served at once, its caller may wait.
     fn ask(self: &Arc<Self>, inner: &mut Inner, flow: usize) {
         let (cost, closed) = (self.group.cost, self.group.flows.is_some());
-        self.write(inner.process, What::Offered);
-        let Some(limiter) = inner.limiter.clone() else {
-            return self.write(inner.process, What::NotMade);
+        let place = inner
+            .callers
+            .pick_key(&self.group, self.seed, self.number as u64);
+        let key = self.keys[place].index;
+        self.write((inner.process, key), What::Offered);
+        let Some(limiter) = self.limiter(inner, place) else {
+            return self.write((inner.process, key), What::NotMade);
         };
         let waits = closed || inner.waiting < self.group.waiting;
         let number = inner.callers.come();
@@ -303,11 +330,12 @@ impl ClientHost {
             client_host: Arc::clone(self),
             limiter,
             process: inner.process,
+            place,
             flow,
             number,
         };
         let alone = self.group.verb == Verb::TryAcquire;
-        if !waits && alone && self.kind != Kind::Concurrency {
+        if !waits && alone && request.key().kind != Kind::Concurrency {
             let outcome = request.limiter.try_acquire(cost);
             request.record_outcome(
                 outcome.map(|admission| {
@@ -316,22 +344,23 @@ impl ClientHost {
             );
             return;
         }
-        (inner.flows[flow].busy, inner.waiting) =
-            (closed, inner.waiting + u64::from(!closed && waits));
+        inner.flows[flow].busy = closed.then_some(place);
+        inner.waiting += u64::from(!closed && waits);
         let mut asked = Box::pin(request.run(waits));
         if asked.as_mut().now_or_never().is_none() {
             if waits {
-                self.write(inner.process, What::Waits);
+                self.write((inner.process, key), What::Waits);
             }
             inner.tasks.spawn(asked);
         }
     }
 
-    fn write(&self, process: u32, what: What) {
+    fn write(&self, (process, key): (u32, usize), what: What) {
         self.event_log.write([Happened::Decided(Decided {
             at: now(),
             client: self.number,
             process,
+            key,
             what,
         })]);
     }
@@ -342,6 +371,8 @@ struct Request {
     client_host: Arc<ClientHost>,
     limiter: Limiter,
     process: u32,
+    /// Place of the key among the client's.
+    place: usize,
     flow: usize,
     number: u64,
 }
@@ -349,7 +380,7 @@ struct Request {
 impl Request {
     async fn run(self, waits: bool) {
         let client_host = Arc::clone(&self.client_host);
-        if client_host.kind == Kind::Concurrency {
+        if self.key().kind == Kind::Concurrency {
             let permit = match (waits, client_host.group.verb) {
                 (true, _) => self.limiter.permit().await,
                 (false, Verb::TryAcquire) => self.limiter.try_permit(),
@@ -379,6 +410,15 @@ impl Request {
         }
     }
 
+    fn key(&self) -> &UsedKey {
+        &self.client_host.keys[self.place]
+    }
+
+    fn write(&self, what: What) {
+        let of = (self.process, self.key().index);
+        self.client_host.write(of, what);
+    }
+
     /// Lets the flow of a caller that waited go on.
     fn answered(&self, waited: bool) {
         if waited {
@@ -389,8 +429,7 @@ impl Request {
     }
 
     fn refused(&self, _: &Refused) {
-        self.client_host
-            .write(self.process, What::Refused(self.client_host.group.cost));
+        self.write(What::Refused(self.client_host.group.cost));
     }
 
     fn record_outcome(&self, outcome: Result<(bool, u64), Refused>) {
@@ -410,20 +449,21 @@ impl Request {
                 })
             }
         };
-        self.client_host.write(self.process, what);
+        self.write(what);
     }
 
     /// Holds a permit for a random time.
     async fn hold(&self, permit: Permit) {
         let client_host = &self.client_host;
         let permit = Arc::new(permit);
-        client_host.write(self.process, What::Taken(self.number));
-        client_host.event_log.flies((
-            client_host.number,
-            self.process,
-            self.number,
-            Arc::clone(&permit),
-        ));
+        self.write(What::Taken(self.number));
+        client_host.event_log.flies(Flight {
+            client: client_host.number,
+            process: self.process,
+            number: self.number,
+            key: self.key().index,
+            permit: Arc::clone(&permit),
+        });
         let mean = client_host.group.hold as f64;
         let drawn = Draw::of(
             client_host.seed,
@@ -441,7 +481,7 @@ impl Request {
         client_host
             .event_log
             .lands(client_host.number, self.process, self.number);
-        client_host.write(self.process, What::Landed { cut });
+        self.write(What::Landed { cut });
     }
 }
 

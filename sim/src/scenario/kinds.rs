@@ -57,6 +57,8 @@ pub(crate) enum OnHost {
     ClockRate,
     BreakDisk,
     SlowDisk,
+    /// What is on the disk differs from what was written.
+    DamageDisk,
 }
 
 /// The end of a fault.
@@ -202,4 +204,5 @@ kinds! {
     "clone_client": FaultEffect::CloneClient, End::For, Some("a running process cannot be copied"), true;
     "store_error": FaultEffect::Host(OnHost::BreakDisk), End::For, None, false;
     "slow_disk": FaultEffect::Host(OnHost::SlowDisk), End::For, None, false;
+    "disk_damage": FaultEffect::Host(OnHost::DamageDisk), End::AtOnce, None, true;
 }

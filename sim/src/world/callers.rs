@@ -157,14 +157,7 @@ impl World {
         let service = &mut self.services[of];
         let group = &self.plan.scenario.clients[service.group];
         let keys = &self.keys.of_group[service.group];
-        let number = match &group.keys {
-            Some(many) => {
-                service.callers.drawn += 1;
-                let mut draw = Draw::of(self.seed, Of::Key, of as u64, service.callers.drawn);
-                many.pick(draw.unit())
-            }
-            None => 0,
-        };
+        let number = service.callers.pick_key(group, self.seed, of as u64);
         keys.get(number).copied()
     }
 

@@ -161,6 +161,12 @@ impl Fleet for World {
         self.nodes[node].log.broken = false;
     }
 
+    fn damage_disk(&mut self, node: usize) -> bool {
+        let took = self.crash_node(node);
+        self.nodes[node].departs |= took;
+        took
+    }
+
     fn slow_disk(&mut self, node: usize, by: u64) {
         self.nodes[node].log.slower = by;
     }

@@ -2,8 +2,9 @@
 
 use super::log::Log;
 use crate::clock::{Clock, MS};
+use crate::draw::{Draw, Of};
 use crate::oracle::Flight;
-use crate::scenario::Lease;
+use crate::scenario::{Group, Lease};
 use aliquot_budgets::zones::Iana;
 use aliquot_core::client::Client;
 use aliquot_core::decision_requests::DecisionRequests;
@@ -316,6 +317,13 @@ impl Callers {
     pub(crate) const fn come(&mut self) -> u64 {
         self.count += 1;
         self.count
+    }
+
+    /// Returns the place of the next request's key among those of its group: drawn, if there are many.
+    pub(crate) fn pick_key(&mut self, group: &Group, seed: u64, of: u64) -> usize {
+        let Some(many) = &group.keys else { return 0 };
+        self.drawn += 1;
+        many.pick(Draw::of(seed, Of::Key, of, self.drawn).unit())
     }
 
     /// Returns the callers that wait for a key.
