@@ -30,6 +30,7 @@ mod types;
 mod unresponsive_peers;
 
 #[cfg(test)]
+#[path = "../tests/unit/raft/conformance.rs"]
 mod conformance;
 
 pub use aliquot_wire::peer::{Change, PeerAddress};

@@ -4,6 +4,7 @@ pub(crate) mod combine;
 pub(crate) mod limit_set;
 mod refused;
 #[cfg(test)]
+#[path = "../../tests/unit/limiter/combined.rs"]
 mod tests;
 
 pub use combine::{Combine, Receipt};

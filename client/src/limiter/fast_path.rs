@@ -11,6 +11,7 @@ use crate::sync;
 use aliquot_core::unit::{Span, Tick};
 
 #[cfg(all(test, target_os = "linux"))]
+#[path = "../../tests/unit/limiter/fast_path/tests.rs"]
 mod tests;
 
 impl Limiter {

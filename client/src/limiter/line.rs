@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 #[cfg(test)]
+#[path = "../../tests/unit/limiter/line/tests.rs"]
 mod tests;
 
 /// A caller's wait.

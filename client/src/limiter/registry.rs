@@ -19,6 +19,7 @@
 //! A key state that would be missed is [not forgotten](KeyState::may_be_forgotten), even if it is not held.
 
 #[cfg(test)]
+#[path = "../../tests/unit/limiter/registry.rs"]
 mod tests;
 
 use crate::limiter::key_refused::KeyRefused;

@@ -44,6 +44,7 @@ mod log;
 mod meter;
 mod pacer;
 #[cfg(test)]
+#[path = "../../tests/unit/local/shape/tests.rs"]
 mod tests;
 
 pub use counter::SlidingCounter;

@@ -1,6 +1,7 @@
 //! The settings of a client in the environment of its process.
 
 #[cfg(test)]
+#[path = "../../tests/unit/session/environment.rs"]
 mod tests;
 
 use crate::session::config::is_address;

@@ -369,6 +369,8 @@ fn book(ask: &Ask, (held, charge): Part) -> Answer {
 }
 
 #[cfg(test)]
+#[path = "../tests/unit/decider/testing.rs"]
 pub(crate) mod testing;
 #[cfg(test)]
+#[path = "../tests/unit/decider.rs"]
 mod tests;

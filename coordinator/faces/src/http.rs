@@ -526,4 +526,5 @@ fn listed<'a>(keys: &'a [String], answers: &'a [TimedAnswer]) -> Vec<AnswerBody<
 }
 
 #[cfg(test)]
+#[path = "../tests/unit/http.rs"]
 mod tests;

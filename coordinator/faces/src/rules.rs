@@ -338,4 +338,5 @@ fn as_text(face: Face, key: &[u8]) -> Result<Cow<'_, str>, KeyProblem> {
 }
 
 #[cfg(test)]
+#[path = "../tests/unit/rules.rs"]
 mod tests;

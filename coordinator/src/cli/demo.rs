@@ -338,4 +338,5 @@ fn speed(text: &str) -> Result<u64, String> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/cli/demo.rs"]
 mod tests;

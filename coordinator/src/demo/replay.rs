@@ -271,4 +271,5 @@ fn from_zero(requests: Vec<(i128, usize, u64)>) -> Result<Vec<(Span, usize, u64)
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/demo/replay.rs"]
 mod tests;

@@ -258,4 +258,5 @@ fn tail(log: &Path) -> String {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/demo/supervisor/tests.rs"]
 mod tests;

@@ -207,4 +207,5 @@ fn secs(span: Span) -> f64 {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/demo/table.rs"]
 mod tests;

@@ -154,4 +154,5 @@ fn portions(evidence: &Evidence, key: &str, rate: f64) -> Vec<Portion> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/demo/verdict.rs"]
 mod tests;

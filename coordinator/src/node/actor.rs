@@ -691,4 +691,5 @@ impl Actor {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/node/actor.rs"]
 mod tests;

@@ -98,4 +98,5 @@ impl HttpBody for Arriving {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/serve/arrival.rs"]
 mod tests;

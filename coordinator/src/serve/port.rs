@@ -254,4 +254,5 @@ async fn linger(mut stream: TcpStream, answer: &[u8]) {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/serve/port.rs"]
 mod tests;

@@ -17,6 +17,7 @@ mod queue;
 mod shared;
 mod snapshot;
 #[cfg(test)]
+#[path = "../../tests/unit/store/sled.rs"]
 mod tests;
 mod values;
 mod watermark;

@@ -20,6 +20,7 @@ mod period;
 mod policy;
 mod terms;
 #[cfg(test)]
+#[path = "../tests/unit/budget.rs"]
 mod tests;
 mod zone;
 

@@ -257,4 +257,5 @@ fn random_id() -> String {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/decider/reserve.rs"]
 mod tests;

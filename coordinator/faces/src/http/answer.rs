@@ -221,4 +221,5 @@ fn describe(headers: &mut HeaderMap, timed: &TimedAnswer, fields: LimitFields) {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/http/answer.rs"]
 mod tests;

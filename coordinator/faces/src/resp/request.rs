@@ -160,4 +160,5 @@ fn inline(buffer: &mut BytesMut) -> Result<Option<Vec<Bytes>>, ProtocolError> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/resp/request.rs"]
 mod tests;

@@ -221,4 +221,5 @@ fn spring(call: &Call<'_>) -> Result<Operation, Reply> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/resp/scripts.rs"]
 mod tests;

@@ -281,4 +281,5 @@ impl<C: Caller> Host for Here<'_, C> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/resp/server.rs"]
 mod tests;

@@ -372,4 +372,5 @@ fn info() -> String {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/resp/session.rs"]
 mod tests;

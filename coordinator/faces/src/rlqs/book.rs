@@ -584,4 +584,5 @@ fn seconds(seconds: u64) -> pb::Duration {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/rlqs/book.rs"]
 mod tests;

@@ -81,4 +81,5 @@ fn max_min(wants: &[u64], tokens: u64) -> Vec<u64> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/rlqs/divide.rs"]
 mod tests;

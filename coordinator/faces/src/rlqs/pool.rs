@@ -665,4 +665,5 @@ fn grown(former: Option<Assignment>, target: Fill, tokens: &mut u64) -> Assignme
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/rlqs/pool.rs"]
 mod tests;

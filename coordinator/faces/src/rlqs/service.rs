@@ -463,4 +463,5 @@ impl RateLimitQuotaService for Rlqs {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/rlqs/service.rs"]
 mod tests;

@@ -232,4 +232,5 @@ const fn name(code: Code) -> &'static str {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/rls/http.rs"]
 mod tests;

@@ -109,4 +109,5 @@ impl<B: Budgets> Reloader<B> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/rls/reload.rs"]
 mod tests;

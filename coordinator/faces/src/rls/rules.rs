@@ -12,6 +12,7 @@ mod metric;
 mod pattern;
 mod read;
 #[cfg(test)]
+#[path = "../../tests/unit/rls/rules.rs"]
 mod tests;
 
 pub use entry::Entry;

@@ -295,4 +295,5 @@ fn timeout_of(text: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/rls/service.rs"]
 mod tests;

@@ -230,4 +230,5 @@ fn failure(status: &tonic::Status) -> Failure {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/unit/demo/service/face.rs"]
 mod tests;

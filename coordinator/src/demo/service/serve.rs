@@ -161,4 +161,5 @@ fn stop_signal() -> io::Result<impl Future<Output = ()>> {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/unit/demo/service/serve.rs"]
 mod tests;

@@ -91,4 +91,5 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for SlowReaderGuard<IO> {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/unit/serve/port/slow_reader.rs"]
 mod tests;

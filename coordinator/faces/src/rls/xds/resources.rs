@@ -114,4 +114,5 @@ fn put_text(fields: &mut Map<String, Value>, name: &str, text: String) {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/unit/rls/xds/resources.rs"]
 mod tests;

@@ -1,0 +1,56 @@
+use super::*;
+use alloc::vec;
+
+fn id(id: u64) -> BudgetId {
+    BudgetId::new(id)
+}
+
+/// Moves all lines into a window of `most` lines for which it has room.
+fn send_all(window: &mut Window, most: usize) -> Vec<u64> {
+    let mut in_flight = Vec::new();
+    while let Some((budget, _)) = window.next(most) {
+        window.send(budget);
+        in_flight.push(budget.get());
+    }
+    in_flight
+}
+
+#[test]
+fn urgent_lines_come_first_and_others_leave_them_a_quarter() {
+    let mut window = Window::default();
+    (1..=10).for_each(|of| window.wait(id(of), LineUrgency::Usual));
+    window.wait(id(11), LineUrgency::Urgent);
+    window.wait(id(9), LineUrgency::Urgent);
+    assert_eq!(send_all(&mut window, 8), [11, 9, 1, 2, 3, 4]);
+    (20..=22).for_each(|of| window.wait(id(of), LineUrgency::Urgent));
+    assert_eq!(send_all(&mut window, 8), [20, 21]);
+    window.forget(id(11));
+    assert_eq!(send_all(&mut window, 8), [22]);
+    assert!(window.has_waiting() && window.has(id(5)) && !window.has(id(11)));
+}
+
+#[test]
+fn what_is_in_the_window_does_not_wait_and_what_was_unsaid_does() {
+    let mut window = Window::default();
+    window.wait(id(1), LineUrgency::Usual);
+    assert_eq!(send_all(&mut window, 4), [1]);
+    window.wait(id(1), LineUrgency::Urgent);
+    assert!(!window.has_waiting());
+    window.requeue(id(1));
+    assert_eq!(
+        (window.in_flight(), send_all(&mut window, 4)),
+        (vec![], vec![1])
+    );
+}
+
+#[test]
+fn a_restart_says_everything_again_in_the_order_it_is_told() {
+    let mut window = Window::default();
+    (1..=4).for_each(|of| window.wait(id(of), LineUrgency::Urgent));
+    send_all(&mut window, 2);
+    window.restart([3, 1, 2].into_iter().map(id));
+    window.wait(id(9), LineUrgency::Urgent);
+    assert_eq!(send_all(&mut window, 8), [9, 3, 1, 2]);
+    window.restart(core::iter::empty());
+    assert!(!window.has_waiting() && !window.has(id(9)));
+}

@@ -1,0 +1,107 @@
+use super::*;
+
+const TIMES: Times = Times {
+    reclaims: 3 * SEC,
+    heals: 8 * SEC,
+    converges: 2 * SEC,
+};
+
+fn budget() -> Budget {
+    let fields = serde_json::json!({ "key": "k", "rate": "100/s", "burst": 20 });
+    let draft = aliquot_budgets::draft_of("budget", fields).expect("it is a budget");
+    draft.validate().expect("it is valid")
+}
+
+const fn tokens(tokens: f64) -> Use {
+    Use { tokens, held: 0.0 }
+}
+
+/// Wants 100/s and admits a part of it, from one second to another. The fleet is well, or not.
+fn pass(check: &mut Check, seconds: std::ops::Range<u64>, admitted: u64, is_well: bool) {
+    for tick in seconds.start * 100..seconds.end * 100 {
+        let now = tick * SEC / 100;
+        let wanted = Wanted {
+            cost: 1.0,
+            hold: 0,
+            waits: false,
+        };
+        check.wanted(now, 0, wanted);
+        if tick % 100 < admitted {
+            check.admitted(0, 1);
+        }
+        if tick.is_multiple_of(5) {
+            check.look(now, is_well);
+        }
+    }
+}
+
+fn check(bounds: (f64, f64)) -> Check {
+    let budget = budget();
+    Check::new([("k".to_owned(), &budget, 0.0)].into_iter(), bounds, TIMES)
+}
+
+#[test]
+fn capacity_that_is_stranded_while_calm_is_a_breach() {
+    let mut check = check((0.9, 0.0));
+    pass(&mut check, 0..30, 95, true);
+    check.disturbed(30 * SEC, 32 * SEC);
+    // Neither the fault nor the time after it is judged.
+    pass(&mut check, 30..36, 0, true);
+    pass(&mut check, 36..48, 95, true);
+    assert_eq!(check.found.breach, None);
+    pass(&mut check, 48..60, 85, true);
+    check.finish(60 * SEC, std::iter::empty());
+    let breach = check.found.breach.expect("a breach");
+    assert_eq!((breach.number, breach.invariant), NAME);
+    assert!(breach.what.starts_with("k: 8"), "{}", breach.what);
+    // The window may end within a second.
+    let least = check.keys[0].least.expect("a window was judged");
+    assert!((0.84..=0.86).contains(&least), "{least}");
+}
+
+#[test]
+fn a_fleet_that_never_gets_well_is_judged_all_the_same() {
+    let mut check = check((0.9, 0.0));
+    pass(&mut check, 0..20, 15, false);
+    check.finish(20 * SEC, std::iter::empty());
+    assert_eq!(
+        check.found.breach.map(|breach| breach.within.0 / SEC),
+        Some(10)
+    );
+}
+
+#[test]
+fn a_run_that_admits_too_little_fails_even_if_no_time_was_calm() {
+    for (admitted, fails) in [(0, true), (20, true), (26, false)] {
+        let mut check = check((0.9, 0.25));
+        check.disturbed(0, 60 * SEC);
+        pass(&mut check, 0..20, admitted, true);
+        check.finish(
+            20 * SEC,
+            [(tokens(20.0 * admitted as f64), tokens(2_000.0))].into_iter(),
+        );
+        assert_eq!(check.found.breach.is_some(), fails, "{admitted}");
+    }
+}
+
+#[test]
+fn a_run_that_admits_nothing_fails_whatever_its_bound() {
+    let mut check = check((0.0, 0.0));
+    pass(&mut check, 0..20, 0, true);
+    check.finish(20 * SEC, [(tokens(0.0), tokens(2_000.0))].into_iter());
+    let breach = check.found.breach.expect("a breach");
+    assert!(breach.what.ends_with("in the whole run"), "{breach}");
+}
+
+#[test]
+fn permits_are_judged_by_their_time_if_that_is_more_than_their_number() {
+    let ideal = Use {
+        tokens: 100.0,
+        held: 40.0,
+    };
+    let rows = [(70.0, 38.0, 0.95), (98.0, 20.0, 0.98), (60.0, 24.0, 0.6)];
+    for (tokens, held, part) in rows {
+        let used = Use { tokens, held };
+        assert!((used.part_of(ideal) - part).abs() < 1e-9, "{used:?}");
+    }
+}
