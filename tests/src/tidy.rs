@@ -15,6 +15,7 @@ pub mod floors;
 pub mod glossary;
 pub mod modules;
 pub mod openings;
+pub mod placement;
 pub mod prose;
 pub mod pure;
 pub mod retired;

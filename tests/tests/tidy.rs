@@ -3,7 +3,7 @@
 
 use aliquot_tests::tidy::{
     Allowed, Finding, Tree, assert_none, atomics, banned, circles, counts, dead, floors, glossary,
-    modules, openings, pure, retired, signatures, size, words,
+    modules, openings, placement, pure, retired, signatures, size, words,
 };
 use std::env;
 use std::fs;
@@ -83,6 +83,11 @@ fn nothing_banned_is_called() {
 #[test]
 fn every_test_is_live_or_ordinary() {
     holds(banned::live_tests_are_those_that_cargo_test_leaves_out);
+}
+
+#[test]
+fn sources_hold_no_tests() {
+    holds(placement::sources_hold_no_tests);
 }
 
 #[test]

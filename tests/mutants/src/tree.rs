@@ -230,7 +230,6 @@ fn has_switch(file: &str, source: &str) -> bool {
 fn is_mutated(file: &str) -> bool {
     let never = [
         "/tests/",
-        "/tests.rs",
         "/testing.rs",
         "planted",
         "/src/main.rs",

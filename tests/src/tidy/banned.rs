@@ -227,10 +227,10 @@ mod tests {
     fn ordinary_tests_take_no_real_time_and_send_no_signals() {
         let text = "fn f() { HostClock.now(); kill_process(a, b); }";
         let both = ["`HostClock`", "`kill_process`"];
-        for path in ["client/tests/a.rs", "client/src/a/tests.rs"] {
+        for path in ["client/tests/a.rs", "client/tests/unit/a.rs"] {
             check(path, text, "", &both);
         }
-        for path in ["client/src/a.rs", "client/src/a/tests/live.rs"] {
+        for path in ["client/src/a.rs", "client/tests/unit/a/live.rs"] {
             check(path, text, "", &[]);
         }
         let aliases = (ALIASES, "live-tests = [\"test\", \"--test\", \"a\"]");

@@ -142,7 +142,7 @@ impl Source {
 #[must_use]
 pub fn is_test_code(path: &str) -> bool {
     let within = |dir: &str| path.starts_with(&dir[1..]) || path.contains(dir);
-    within("/tests/") || within("/benches/") || path.ends_with("/tests.rs")
+    within("/tests/") || within("/benches/")
 }
 
 fn is_ident(tree: &TokenTree, name: &str) -> bool {
