@@ -3,8 +3,8 @@ use super::*;
 #[test]
 fn as_many_costs_as_the_fleet_takes_are_no_error() {
     let with = |number: u64| {
-        let request = |cost| super::Request { at: cost, cost };
-        let recorded = super::Recorded {
+        let request = |cost| super::super::Request { at: cost, cost };
+        let recorded = super::super::Recorded {
             key: "a".into(),
             requests: (1..=number).map(request).collect(),
         };
