@@ -185,7 +185,7 @@ impl BandDemand {
                 .fold(0_u64, |sum, of| sum.saturating_add(part(&of.curve)))
         };
         let one = WEIGHT_ONE.saturating_mul(u64::from(former.get()));
-        let most = one.saturating_mul(CALLERS_MAX as u64);
+        let most = one.saturating_mul(u64::try_from(CALLERS_MAX).unwrap_or(u64::MAX));
         let weight = sum(DemandCurve::weight);
         let callers = (one < weight && weight <= most)
             .then(|| {
