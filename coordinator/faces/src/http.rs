@@ -33,6 +33,7 @@ use body::{FieldError, Fields};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 pub use number::{EXACT_MAX, exact, keep_exact};
+pub(crate) use query::WITHIN_MS;
 use query::{status_and_deadline, status_of};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -52,9 +53,6 @@ pub const PARTS_MAX: usize = 16;
 
 /// Maximum time for a body to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
-
-/// Deadline of a decision, unless the request names another, and the longest that it may name.
-pub(crate) const WITHIN_MS: (u64, u64) = (250, 10_000);
 
 /// Time of a reservation in seconds, unless the request names another, and the longest that it may name.
 pub(crate) const TTL_S: (u64, u64) = (60, 86_400);

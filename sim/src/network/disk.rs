@@ -37,7 +37,7 @@ impl FlushTime {
     }
 }
 
-/// What a node's disk holds while no process uses it.
+/// Contents of a node's disk while no process uses it.
 #[derive(Debug, Default)]
 pub(super) struct Image {
     memory: MemoryDisk,

@@ -57,7 +57,7 @@ pub(crate) enum OnHost {
     ClockRate,
     BreakDisk,
     SlowDisk,
-    /// What is on the disk differs from what was written.
+    /// A record on the disk differs from the one that was written.
     DamageDisk,
 }
 

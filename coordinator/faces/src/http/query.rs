@@ -1,11 +1,13 @@
 //! Reads the query of a request: the status of refusals, and the deadline of a request without a body.
 
-use super::WITHIN_MS;
 use super::answer::{RefusalStatus, wrong};
 use super::body::FieldError;
 use axum::body::Body;
 use http::{Response, StatusCode, Uri};
 use std::time::Duration;
+
+/// Deadline of a decision, unless the request names another, and the longest that it may name.
+pub(crate) const WITHIN_MS: (u64, u64) = (250, 10_000);
 
 /// Queries that every request may have.
 const STATUS: &str =

@@ -297,7 +297,8 @@ impl Table {
             .iter()
             .filter(|kid| kid.wanted > 0 || kid.wait > 0);
         let free = self.account.free().tokens.grains();
-        let central = free < 2 * wanting.count() as u64;
+        // Central mode begins below two tokens for each that wants some, and may last up to twice as many.
+        let central = free < 2 * 2 * wanting.count() as u64;
         if self.kind != Kind::Quota || self.placement != CentralPlacement::Home || central {
             return Ok(());
         }
