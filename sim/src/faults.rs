@@ -126,7 +126,7 @@ pub(crate) trait Fleet {
     fn break_disk(&mut self, node: usize) -> bool;
     /// Lets the writes of a node succeed again.
     fn repair_disk(&mut self, node: usize);
-    /// Damages what the disk of a node holds: the node never runs again once it notices. Returns false if the disk is
+    /// Damages a record on the disk of a node, which never runs again once it reads it. Returns false if the disk is
     /// empty.
     fn damage_disk(&mut self, node: usize) -> bool;
     /// Makes the disk of a node take longer by this to make its writes durable. At 0 it is as fast as usual.

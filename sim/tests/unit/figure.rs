@@ -75,7 +75,7 @@ fn a_limit_is_back_after_the_last_short_second() {
     assert_eq!(back_after(&bins), 0.4, "one in two hundred is no dip");
     bins[33].admitted = 80;
     assert_eq!(back_after(&bins), 3.4);
-    // What comes within the same second makes up for it.
+    // More admissions within the same second make up for it.
     bins[36].admitted = 120;
     assert_eq!(back_after(&bins), 0.7);
 }

@@ -195,8 +195,8 @@ fn a_report_on_what_was_not_taken_is_refused_and_changes_nothing() {
     );
 }
 
-/// A claim counts with its rule's weight from its first report on, until the rule changes. The reported
-/// weight never counts.
+/// A claim counts with its rule's weight from its first report on, until the rule changes. The reported weight
+/// of a client that is one caller does not count.
 #[test]
 fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
     let heavy = |times: u32| Claim {

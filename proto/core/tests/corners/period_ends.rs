@@ -355,7 +355,7 @@ fn exhausted_while_a_part_comes_back() -> bool {
     let lines: Vec<_> = (0..4).flat_map(|_| leading.next()).collect();
     assert!(lines.iter().any(|of| of.node == 3 && of.given() == 1));
     let early = lines.iter().any(Received::is_exhausted);
-    // What came back is given to the second node again, and is the last.
+    // The returned tokens are granted to the second node, and are the last of the quota.
     leading.wanted = [1, 1, 1];
     let lines: Vec<_> = (0..4).flat_map(|_| leading.next()).collect();
     let of = |of: &Received| of.node == 2 && of.given() == 2 && of.is_exhausted();

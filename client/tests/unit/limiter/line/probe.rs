@@ -17,7 +17,7 @@ fn one_caller_a_second_waits_for_a_spent_quota() {
     assert_eq!(probe(2, 1_250), Some(wait), "the others do not");
     home.waited_in_vain(2, at(1_500));
     assert_eq!(probe(3, 2_499), Some(Span::from_millis(1)));
-    // What is as old again says nothing about the next caller and those beside it.
+    // A wait as old as that says nothing about the next caller, nor about one beside it.
     assert_eq!((probe(3, 3_500), probe(3, 3_500)), (None, None));
     home.waited_in_vain(2, at(4_000));
     home.waited_with_success();

@@ -76,7 +76,7 @@ fn a_look_tells_what_a_node_told_of_a_budget_that_is_not_here() {
     ] {
         assert_eq!(look(would, state, kind), expect);
     }
-    // What is held here is spent, and more may be dealt at any time.
+    // The part of this client is spent, and the cluster may deal it more at any time.
     let spent = || of(OverLimit, Some(Reason::Quota), Some(0));
     assert_eq!(
         look(spent(), Some(0), Quota),
