@@ -309,3 +309,31 @@ fn a_change_of_weights_takes_effect_without_another_report() {
     let (one, two) = rates(&node);
     assert!(two > one * 3, "{one} {two}");
 }
+
+/// Tokens that were returned of one period are no part of another, where they would be given a second time.
+#[test]
+fn what_a_client_returned_of_another_period_does_not_count() {
+    let mut ledger = Ledger::default();
+    ledger.open(edge(1, 1), at(0));
+    let returned = |ledger: &mut Ledger, seq: u64, period: u64, tokens: u64| {
+        let line = ReportLine {
+            period: PeriodId::new(period),
+            returned: Vector::from_array([0, 0, tokens, 0, 0, 0]),
+            ..claims(1, 1)
+        };
+        assert_eq!(
+            ledger.take(at(seq), &says(seq, seq - 1, vec![line])),
+            Ok(())
+        );
+        let child = ledger.child(Incarnation::new(1)).expect("a child");
+        child.claims[&BudgetId::new(1)].returned().tokens.grains()
+    };
+    assert_eq!(returned(&mut ledger, 1, 5, 10), 10);
+    assert_eq!(returned(&mut ledger, 2, 4, 70), 10, "of an earlier period");
+    assert_eq!(returned(&mut ledger, 3, 5, 20), 20);
+    assert_eq!(
+        returned(&mut ledger, 4, 6, 1),
+        1,
+        "a claim that no book began has no targets yet"
+    );
+}

@@ -3,7 +3,7 @@
 use aliquot_core::bucket::Bucket;
 use aliquot_core::budget::{Budget, BudgetDraft, Claim};
 use aliquot_core::client::{Client, Decider, Right};
-use aliquot_core::demand::Observed;
+use aliquot_core::demand::{DemandCurve, Observed, WEIGHT_ONE};
 use aliquot_core::edge::Vector;
 use aliquot_core::holder::Holder;
 use aliquot_core::message::{
@@ -26,6 +26,8 @@ struct Shared {
     held: u64,
     in_flight: u64,
     seen: Observed,
+    /// Demands of the callers, if there are several.
+    callers: Option<DemandCurve>,
 }
 
 /// A decider that callers use too.
@@ -40,6 +42,7 @@ impl Decider for Cell {
             held: 0,
             in_flight: 0,
             seen: Observed::default(),
+            callers: None,
         })))
     }
 
@@ -92,6 +95,10 @@ impl Decider for Cell {
     fn orphan_permits(&mut self, _: Tick) {
         let mut shared = self.0.borrow_mut();
         (shared.held, shared.in_flight) = (0, 0);
+    }
+
+    fn callers(&self) -> Option<DemandCurve> {
+        self.0.borrow().callers.clone()
     }
 
     fn observed(&mut self) -> Option<Observed> {
@@ -583,5 +590,60 @@ fn what_comes_and_goes_leaves_nothing_in_the_machine() {
             assert!(client.retire(BudgetId::new(key), now).is_some());
         }
         assert_eq!(client.entries(), 0);
+    }
+}
+
+/// Returns the curve of the last report of a client that is asked for 100 tokens per second for three seconds.
+fn reported(id: u64, callers: &[u64]) -> DemandCurve {
+    let (mut machine, budget) = (Machine::new(false), BudgetId::new(id));
+    let mut parent = Parent {
+        edges: 1,
+        ..Parent::default()
+    };
+    let mut last = Vec::new();
+    machine.client.open(parent.edge(), Tick::from_nanos(0));
+    machine.claim(budget, Tick::from_nanos(0));
+    for tenth in 1..30_u64 {
+        let now = Tick::from_nanos(tenth * 100_000_000);
+        let curve = (!callers.is_empty()).then(|| DemandCurve::of_callers(callers));
+        machine.cells[&budget].0.borrow_mut().callers = curve;
+        machine.ask(budget, Asks::Tokens(10), now);
+        let report = machine.client.report(now, 0).expect("it is open");
+        parent.sent = report.seq.get();
+        last = report
+            .lines
+            .into_iter()
+            .map(|line| line.demand)
+            .next_back()
+            .unwrap_or(last);
+        machine
+            .client
+            .handle_answer(&parent.answer(&[(id, 1, false)], true), now);
+    }
+    assert_eq!(last.len(), 1);
+    last.remove(0).curve
+}
+
+/// Invariant 10: demands of callers divide what their client measured. They never raise it, whatever they are.
+#[test]
+fn callers_divide_the_demand_of_their_client_and_never_raise_it() {
+    let alone = reported(0, &[]);
+    assert_eq!(alone.weight(), WEIGHT_ONE);
+    for callers in [
+        &[1_u64, 1][..],
+        &[u64::MAX / 4, u64::MAX / 4],
+        &[7, 70_000_000_000, 9],
+    ] {
+        let curve = reported(0, callers);
+        assert_eq!(curve.total(), alone.total(), "{callers:?}");
+        assert_eq!(
+            curve.weight(),
+            callers.len() as u64 * WEIGHT_ONE,
+            "{callers:?}"
+        );
+        // A quota and permits are not divided by callers.
+        for id in [2, 3] {
+            assert_eq!(reported(id, callers), reported(id, &[]), "{callers:?}");
+        }
     }
 }
