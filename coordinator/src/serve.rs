@@ -333,7 +333,7 @@ impl Running {
                 if let Some(client) = &client {
                     client.close().await;
                 }
-                self.leave().await;
+                self::leave(&self.handle, &self.raft).await;
                 Ok(())
             }
             reason = &mut failed => Err(match self.raft.halted() {
@@ -361,24 +361,27 @@ impl Running {
             },
         )
     }
+}
 
-    /// Hands over: first the leadership, then the clients, then what they returned.
-    async fn leave(&self) {
-        tracing::info!("leaving");
-        let status = self.raft.status().borrow().clone();
-        if status.leads && status.voters.len() > 1 {
-            match timer::timeout(HAND_OVER, self.raft.retire()).await {
-                Ok(Ok(())) => tracing::info!("leadership handed over"),
-                Ok(Err(error)) => tracing::warn!(%error, "leadership was not handed over"),
-                Err(_) => tracing::warn!("leadership was not handed over in time"),
-            }
-        }
-        if timer::timeout(LEAVE, self.handle.leave()).await.is_err() {
-            tracing::warn!(
-                "not everything was returned in time; the rest becomes free when this node's lease has ended"
-            );
+/// Hands over before a node stops: first the leadership, then the clients, then what they returned. Returns true if
+/// everything was returned in time.
+pub async fn leave(handle: &NodeHandle, raft: &Raft) -> bool {
+    tracing::info!("leaving");
+    let status = raft.status().borrow().clone();
+    if status.leads && status.voters.len() > 1 {
+        match timer::timeout(HAND_OVER, raft.retire()).await {
+            Ok(Ok(())) => tracing::info!("leadership handed over"),
+            Ok(Err(error)) => tracing::warn!(%error, "leadership was not handed over"),
+            Err(_) => tracing::warn!("leadership was not handed over in time"),
         }
     }
+    let returned = timer::timeout(LEAVE, handle.leave()).await.is_ok();
+    if !returned {
+        tracing::warn!(
+            "not everything was returned in time; the rest becomes free when this node's lease has ended"
+        );
+    }
+    returned
 }
 
 /// Forms a cluster or joins one, and logs the result.

@@ -22,7 +22,7 @@ use crate::net::{Harm, Harmed, Net};
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::scenario::kinds::{End, FaultEffect, FaultKind, OnHost, OnLinks};
-use crate::scenario::{Fault, Target};
+use crate::scenario::{Fault, MemberChange, Target};
 use aliquot_core::budget::Budget;
 use aliquot_core::command::Command;
 use aliquot_core::share::Share;
@@ -135,8 +135,8 @@ pub(crate) trait Fleet {
     fn reset(&mut self, hosts: &[usize]) -> bool;
     /// Asks the leader to hand its lead to another node.
     fn transfer(&mut self, leader: usize, heir: usize) -> bool;
-    /// Lets a node join, or leave.
-    fn change_members(&mut self, node: usize, joins: bool) -> bool;
+    /// Lets a node join or leave, or removes it. Returns false if that changes nothing.
+    fn change_members(&mut self, node: usize, change: MemberChange) -> bool;
     /// Copies a client. Returns the host of the copy.
     fn clone_client(&mut self, index: usize, targets: &[usize]) -> Option<usize>;
     /// Returns the number of an operator's next request.
@@ -271,7 +271,7 @@ fn begin(
             let nodes: Vec<usize> = nodes.filter(|&host| fleet.hosts().is_node(host)).collect();
             let changed = nodes
                 .into_iter()
-                .filter(|&node| fleet.change_members(node, fault.joins));
+                .filter(|&node| fleet.change_members(node, fault.change));
             changed.count() > 0
         }
         FaultEffect::ChangeBudget => write_budget(fleet, fault),

@@ -88,6 +88,7 @@ library! {
     "network-lost-packets"
     "network-lost-packets-30"
     "network-many-keys"
+    "network-members"
     "network-partial"
     "network-partition"
     "network-quota-boundary"

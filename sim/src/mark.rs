@@ -66,7 +66,7 @@ marks! {
     SessionClosed "session-closed" "A node closed a client's edge." kernel,
     ClientAskedToMove "client-asked-to-move" "A node that was leaving asked a client to move to another node." kernel,
     ClientRedirected "client-redirected" "A node with more clients than others asked one to move to another node." kernel,
-    NodeLeft "node-left" "A node that was leaving had returned everything that it held." kernel,
+    NodeLeft "node-left" "A node that was leaving had returned everything that it held.",
     NodeSilent "node-silent" "A client received nothing from its node for so long that it tried another." kernel,
     NodeTrustedAgain "node-trusted-again" "A client heard its node again before another was of use." kernel,
     NodeGaveNoLease "node-gave-no-lease" "A client gave a node up that gave no lease." kernel,

@@ -12,6 +12,7 @@
 //! | `reach`, `disk` | connections to nodes, and the disks of nodes |
 //! | `node`, `service` | the software of a host: a coordinator node, or a client with its callers |
 //! | `fleet` | hosts and links, as faults affect them |
+//! | `operator` | orders of operators: writes, and changes of the members |
 //! | `event_log`, `ingest`, `observe` | a log of what happened in a step, and what is passed from it and from the hosts to the observer |
 
 mod begin;
@@ -24,6 +25,7 @@ mod host;
 mod ingest;
 mod node;
 mod observe;
+mod operator;
 mod packets;
 mod pipe;
 mod reach;
@@ -48,6 +50,7 @@ use fabric::Fabric;
 use host::STEP;
 pub use host::monotonic;
 use node::{Job, NodeHost};
+use operator::Order;
 use service::{ClientHost, Session};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -82,9 +85,8 @@ struct Network<'a> {
     next_fault: usize,
     /// The faults that last.
     lasting: Lasting,
-    /// Commands that operators have submitted and that are not applied yet, with the time of the last
-    /// attempt.
-    asked: Vec<(aliquot_core::command::Command, u64)>,
+    /// Orders of operators that are not carried out yet, with the time of the last attempt.
+    orders: Vec<(Order, u64)>,
     requests: u64,
     /// The node that led at the last inspection.
     leader: Option<usize>,

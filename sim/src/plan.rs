@@ -5,7 +5,9 @@ pub mod write;
 
 use crate::draw::{Draw, Of};
 use crate::oracle::{Greatest, availability};
-use crate::scenario::{Fault, Group, Scenario, Shape, Swarm, Target, Tier, Verb, What};
+use crate::scenario::{
+    Fault, Group, MemberChange, Scenario, Shape, Swarm, Target, Tier, Verb, What,
+};
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::share::Kind;
 
@@ -53,6 +55,14 @@ impl Plan {
     pub fn may_end_early(&self) -> bool {
         let after = |assert: &crate::scenario::Assert| matches!(assert.what, What::AfterHeal(_));
         !self.scenario.asserts.iter().any(after)
+    }
+
+    /// Returns true if a node joins during the run. It does not run before.
+    pub(crate) fn joins_later(&self, node: usize) -> bool {
+        let joins =
+            |fault: &&Fault| fault.kind == "membership" && fault.change == MemberChange::Join;
+        let mut joins = self.faults.iter().filter(joins);
+        joins.any(|fault| fault.target.contains(&Target::Node(node)))
     }
 
     /// Returns the greatest limit that each rate budget ever has.
@@ -337,7 +347,7 @@ fn draw_faults(scenario: &Scenario, swarm: &Swarm, seed: u64, faults: &mut Vec<F
         stays = true;
         let joins = classes.range(swarm.from, end / 2);
         faults.push(Fault {
-            joins: true,
+            change: MemberChange::Join,
             ..one(scenario, "membership", joins, 0, &mut classes)
         });
     }
@@ -420,7 +430,7 @@ pub(crate) fn one(
         ppm: ppm * 100,
         period: draw.range(20, 300) * 1_000_000,
         wall: true,
-        joins: false,
+        change: MemberChange::Leave,
         set,
     }
 }

@@ -1,6 +1,6 @@
 //! The messages for invalid scenarios: each names the field, its value and the allowed values.
 
-use aliquot_sim::scenario::Scenario;
+use aliquot_sim::scenario::{MemberChange, Scenario};
 use expect_test::{Expect, expect};
 
 const WHOLE: &str = "
@@ -368,14 +368,19 @@ fn what_is_written_is_what_is_read() {
         let text = format!("{WHOLE}\n[[fault]]\nat = \"1s\"\ntarget = \"n1\"\n{more}\n");
         let faults = read(&text).faults;
         let fault = faults.last().expect("it was added");
-        (fault.wall, fault.joins)
+        (fault.wall, fault.change)
     };
     let step = "kind = \"clock_step\"\nby = \"1s\"\nclock = ";
     assert!(fault(&format!("{step}\"wall\"")).0);
     assert!(!fault(&format!("{step}\"boot\"")).0);
     let change = "kind = \"membership\"\nchange = ";
-    assert!(fault(&format!("{change}\"join\"")).1);
-    assert!(!fault(&format!("{change}\"leave\"")).1);
+    for (name, expect) in [
+        ("leave", MemberChange::Leave),
+        ("remove", MemberChange::Remove),
+        ("join", MemberChange::Join),
+    ] {
+        assert_eq!(fault(&format!("{change}\"{name}\"")).1, expect);
+    }
     // Three seconds, and what two clocks drift apart by 0.1 % each.
     let patience = read(WHOLE).lease.patience();
     assert!(

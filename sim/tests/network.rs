@@ -45,10 +45,6 @@ fn what_this_tier_cannot_do_is_refused_by_name() {
             "must not be reorder in the network tier",
         ),
         (
-            "[[fault]]\nkind = \"membership\"\nat = \"1s\"\ntarget = \"n1\"\n",
-            "must not be membership in the network tier",
-        ),
-        (
             "[swarm]\nkinds = [\"clone_client\"]\n",
             "must not be clone_client in the network tier",
         ),
@@ -151,6 +147,84 @@ fn a_node_with_a_damaged_record_says_so_and_stays_down() {
     );
     let (passed, printed) = run(folder.path(), "damaged", DAMAGED, &["run", "--seeds", "0"]);
     assert!(passed, "{printed}");
+}
+
+/// A fourth node joins three others, of which one is removed and another one dies. From then on a quorum needs the
+/// new node.
+const JOINS: &str = r#"
+[run]
+tier = "network"
+duration = "20s"
+[topology]
+nodes = 4
+[[budget]]
+key = "reads"
+rate = "200/s"
+burst = 50
+[[clients]]
+count = 3
+rate = "90/s"
+[[clients]]
+name = "late"
+home = "n4"
+start = "7s"
+rate = "90/s"
+[[fault]]
+kind = "membership"
+at = "3s"
+target = "n4"
+change = "join"
+[[fault]]
+kind = "membership"
+at = "8s"
+target = "n1"
+change = "CHANGE"
+[[fault]]
+kind = "crash"
+at = "11s"
+for = "9s"
+target = "n2"
+[[assert]]
+metric = "utilisation"
+from = "16s"
+to = "20s"
+at_least = "90%"
+[[assert]]
+metric = "excess"
+at_most = 0
+"#;
+
+#[test]
+fn a_node_that_joins_applies_entries_votes_and_holds_a_share() {
+    let left = "[[assert]]\nsometimes = \"node-left\"\n";
+    for (change, more) in [("remove", ""), ("leave", left)] {
+        let text = JOINS.replace("CHANGE", change) + more;
+        let (passed, printed) = run_whole("joins", &text, &["run", "--seeds", "0"]);
+        assert!(passed, "{change}: {printed}");
+    }
+    let text = JOINS.replace("CHANGE", "remove");
+    let replay = ["replay", "--seed", "0", "--only", "n4,state"];
+    let (_, printed) = run_whole("joins", &text, &replay);
+    let states: Vec<&str> = printed
+        .lines()
+        .filter(|line| line.contains("applied: "))
+        .collect();
+    let applied = |line: &str| {
+        let (_, rest) = line.split_once("applied: ").expect("a state");
+        let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        number.parse::<u64>().expect("a number")
+    };
+    let last = states.last().expect("n4 ran");
+    assert!(applied(states[0]) == 0 && applied(last) > 20, "{printed}");
+    for expect in ["leased: true", "votes: true"] {
+        assert!(last.contains(expect), "{last}");
+    }
+    let replay = ["replay", "--seed", "0", "--only", "late-1,state"];
+    let (_, printed) = run_whole("joins", &text, &replay);
+    let leased = printed
+        .lines()
+        .any(|line| line.contains("n4:7001") && line.contains("state: Leased"));
+    assert!(leased, "{printed}");
 }
 
 /// Faults within one short seed: the leader's machine dies, links lose and double messages, a client pauses,

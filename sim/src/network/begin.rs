@@ -6,7 +6,7 @@ use super::event_log::EventLog;
 use super::fabric::Fabric;
 use super::host::{self, Host, STEP};
 use super::node::{Inner, NodeHost, NodeSnapshot, Settings};
-use super::reach::Reach;
+use super::reach::{Reach, host_name};
 use super::service::{self, ClientHost, Session, UsedKey};
 use crate::faults::Lasting;
 use crate::hosts::Hosts;
@@ -53,10 +53,12 @@ impl Network<'_> {
         let fabric = Arc::new(Fabric::new(seed, hosts.nodes, all, net, traced));
         let event_log = EventLog::default();
         let lasting = Lasting::new(&keys.budgets);
-        let node_hosts = node_hosts(&scenario, &hosts, &fabric, &event_log);
+        let founders = (0..hosts.nodes).filter(|&node| !plan.joins_later(node));
+        let founders: Vec<usize> = founders.collect();
+        let node_hosts = node_hosts(&scenario, &founders, &fabric, &event_log);
         let client_hosts = client_hosts(&scenario, &hosts, &fabric, &event_log, &keys);
         let sim = simulation(seed, &node_hosts, &client_hosts);
-        let network = Self {
+        let mut network = Self {
             observer,
             state: State::new(),
             effects: Vec::new(),
@@ -65,7 +67,7 @@ impl Network<'_> {
             now: 0,
             next_fault: 0,
             lasting,
-            asked: Vec::new(),
+            orders: Vec::new(),
             requests: 0,
             leader: None,
             sessions: vec![Session::default(); client_hosts.len()],
@@ -79,7 +81,11 @@ impl Network<'_> {
             decided_late: Vec::new(),
         };
         for node in 0..network.hosts.nodes {
-            network.fabric.set_up(node, true);
+            match founders.contains(&node) {
+                true => network.fabric.set_up(node, true),
+                // Starts when it joins.
+                false => network.sim.crash(host_name(node)),
+            }
         }
         network
     }
@@ -87,13 +93,13 @@ impl Network<'_> {
 
 fn node_hosts(
     scenario: &Scenario,
-    hosts: &Hosts,
+    founders: &[usize],
     fabric: &Arc<Fabric>,
     event_log: &EventLog,
 ) -> Vec<Arc<NodeHost>> {
     let lease = &scenario.lease;
     let settings = Settings {
-        nodes: hosts.nodes,
+        founders: founders.to_vec(),
         initial_contents: InitialContents {
             drift: lease.drift,
             lease: Span::from_nanos(lease.lease),
@@ -134,7 +140,7 @@ fn node_hosts(
             flush: Arc::new(FlushTime::new(flush)),
         })
     };
-    (0..hosts.nodes).map(node_host).collect()
+    (0..fabric.nodes).map(node_host).collect()
 }
 
 fn client_hosts(
@@ -192,7 +198,7 @@ fn simulation(
         .build();
     for node_host in node_hosts {
         let node_host = Arc::clone(node_host);
-        sim.host(format!("n{}", node_host.number + 1), move || {
+        sim.host(host_name(node_host.number), move || {
             Arc::clone(&node_host).run()
         });
     }

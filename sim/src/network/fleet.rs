@@ -1,18 +1,22 @@
 //! The hosts, links and budgets of the network tier, as faults affect them.
 
+use super::Network;
 use super::fabric::Connection;
 use super::node::{Job, NodeSnapshot};
-use super::{LOOK_EVERY, Network};
+use super::operator::Order;
+use super::reach::host_name;
 use crate::clock::{Clock, MS};
 use crate::draw::{Draw, Of};
 use crate::faults::{self, Fleet, Lasting, Stop};
 use crate::hosts::Hosts;
+use crate::mark::Mark;
 use crate::net::Net;
 use crate::observer::Observer;
 use crate::plan::Plan;
+use crate::scenario::MemberChange;
 use aliquot_core::command::Command;
 use aliquot_core::state::State;
-use aliquot_core::unit::RequestId;
+use aliquot_core::unit::{NodeId, RequestId};
 
 impl Network<'_> {
     /// Starts late processes, and injects and recovers the faults that are due.
@@ -33,6 +37,7 @@ impl Network<'_> {
         (from..self.next_fault).for_each(|index| faults::inject(self, index));
         self.strobe();
         self.stop_failed();
+        self.stop_departed();
     }
 
     /// Stops nodes whose log has failed, as `aliquot serve` does.
@@ -46,6 +51,31 @@ impl Network<'_> {
         }
     }
 
+    /// Ends the processes of nodes that have left. A departing node that does not run is removed then.
+    fn stop_departed(&mut self) {
+        for node in 0..self.hosts.nodes {
+            let (departs, left) = {
+                let inner = self.node_hosts[node].lock();
+                (inner.departs, inner.left)
+            };
+            if let Some(returned) = left {
+                self.observer.marks.hit_if(returned, Mark::NodeLeft);
+                self.stop(node, Stop::Exit);
+            }
+            let id = NodeId::new(node as u64 + 1);
+            if departs && !self.fabric.is_up(node) && !self.state.was_removed(id) {
+                self.order(Order::Remove(node));
+            }
+        }
+    }
+
+    /// Gives an order to the operators, unless they have it already.
+    fn order(&mut self, order: Order) {
+        if self.orders.iter().all(|(known, _)| *known != order) {
+            self.orders.push((order, 0));
+        }
+    }
+
     /// Steps clocks back and forth for as long as strobes last.
     fn strobe(&mut self) {
         let lasting: Vec<usize> = self.lasting.indices().collect();
@@ -56,28 +86,6 @@ impl Network<'_> {
             if fault.kind == "strobe" && since % period < MS {
                 faults::strobe(self, index, since / period);
             }
-        }
-    }
-
-    /// Submits the commands of operators to one node after the other, until they are applied.
-    pub(super) fn operate(&mut self) {
-        const AGAIN: u64 = 20 * LOOK_EVERY;
-        for node_host in &self.node_hosts {
-            let done = std::mem::take(&mut node_host.lock().done);
-            self.asked.retain(|(command, _)| !done.contains(command));
-        }
-        let (now, up) = (
-            self.now,
-            (0..self.hosts.nodes).filter(|&node| self.fabric.is_up(node)),
-        );
-        let up: Vec<usize> = up.collect();
-        for (command, at) in &mut self.asked {
-            if up.is_empty() || (*at > 0 && now < *at + AGAIN) {
-                continue;
-            }
-            let node = up[(now / AGAIN) as usize % up.len()];
-            self.node_hosts[node].ask(Job::Write(Box::new(command.clone())));
-            *at = now.max(1);
         }
     }
 }
@@ -162,9 +170,9 @@ impl Fleet for Network<'_> {
         if !self.hosts.is_node(host) {
             return self.client_hosts[host - self.hosts.nodes].kill();
         }
-        self.sim.crash(format!("n{}", host + 1));
+        self.sim.crash(host_name(host));
         let mut inner = self.node_hosts[host].lock();
-        (inner.jobs, inner.failed) = (None, None);
+        (inner.jobs, inner.failed, inner.left) = (None, None, None);
         // The next process leads nothing, until a look at it shows otherwise.
         inner.snapshot = NodeSnapshot::default();
         if let Some(disk) = inner.disk.take() {
@@ -176,12 +184,13 @@ impl Fleet for Network<'_> {
     }
 
     fn start(&mut self, host: usize) {
-        if self.fabric.is_up(host) {
+        let departs = |node: usize| self.node_hosts[node].lock().departs;
+        if self.fabric.is_up(host) || (self.hosts.is_node(host) && departs(host)) {
             return;
         }
         self.fabric.set_up(host, true);
         match self.hosts.is_node(host) {
-            true => self.sim.bounce(format!("n{}", host + 1)),
+            true => self.sim.bounce(host_name(host)),
             false => self.client_hosts[host - self.hosts.nodes].start(),
         }
         self.fabric.wake_all();
@@ -235,8 +244,23 @@ impl Fleet for Network<'_> {
         self.node_hosts[leader].ask(Job::Transfer(heir as u64 + 1))
     }
 
-    fn change_members(&mut self, _: usize, _: bool) -> bool {
-        false
+    fn change_members(&mut self, node: usize, change: MemberChange) -> bool {
+        if self.node_hosts[node].lock().departs {
+            return false;
+        }
+        match change {
+            MemberChange::Join if self.fabric.is_up(node) => return false,
+            MemberChange::Join => {
+                self.start(node);
+                self.order(Order::Add(node));
+                return true;
+            }
+            MemberChange::Leave if !self.node_hosts[node].ask(Job::Leave) => return false,
+            MemberChange::Leave => {}
+            MemberChange::Remove => self.order(Order::Remove(node)),
+        }
+        self.node_hosts[node].lock().departs = true;
+        true
     }
 
     fn clone_client(&mut self, _: usize, _: &[usize]) -> Option<usize> {
@@ -249,6 +273,6 @@ impl Fleet for Network<'_> {
     }
 
     fn submit(&mut self, command: Command) {
-        self.asked.push((command, 0));
+        self.order(Order::Write(Box::new(command)));
     }
 }

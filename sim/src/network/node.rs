@@ -4,6 +4,7 @@ use super::disk::{FlushTime, Image, NodeDisk};
 use super::event_log::{Applied, EventLog, Happened, NodeDecided};
 use super::fabric::Fabric;
 use super::host::{HostClock, now};
+use super::operator::Order;
 use super::pipe::Pipe;
 use super::reach::{CLIENTS, PEERS, Reach, name};
 use aliquot_coordinator::api::central::CentralApi;
@@ -11,6 +12,7 @@ use aliquot_coordinator::api::gossip::GossipApi;
 use aliquot_coordinator::api::session::SessionApi;
 use aliquot_coordinator::node::{self, InitialContents, NodeHandle, View};
 use aliquot_coordinator::raft::{self, Change, Committed, Machine, MachineError, Outcome, Raft};
+use aliquot_coordinator::serve;
 use aliquot_coordinator::session::{Gate, GateLimits, STREAMS_PER_CONNECTION_MAX};
 use aliquot_core::command::Command;
 use aliquot_core::edge::Counters;
@@ -35,6 +37,9 @@ pub(super) struct NodeSnapshot {
     pub(super) applied: u64,
     pub(super) incarnation: Option<Incarnation>,
     pub(super) leased: bool,
+    /// True if the node votes, as far as it knows.
+    #[expect(dead_code, reason = "traces show it")]
+    pub(super) votes: bool,
     /// Shares that the node has not passed on to clients.
     pub(super) ungranted: Vec<(BudgetId, Share)>,
     /// Shares that the leader on this node has not granted to any node.
@@ -51,10 +56,12 @@ pub(super) struct NodeSnapshot {
 pub(super) enum Job {
     /// Take a snapshot of the node.
     Look,
-    /// Have a command applied.
-    Write(Box<Command>),
+    /// Carry out an order of an operator.
+    CarryOut(Order),
     /// Transfer leadership to another node.
     Transfer(u64),
+    /// Leave, as `aliquot serve` does before it stops.
+    Leave,
 }
 
 /// A node host: the part of a node that outlives its processes.
@@ -77,8 +84,12 @@ pub(super) struct Inner {
     pub(super) disk: Option<Arc<NodeDisk>>,
     pub(super) jobs: Option<mpsc::UnboundedSender<Job>>,
     pub(super) snapshot: NodeSnapshot,
-    /// Commands that were applied.
-    pub(super) done: Vec<Command>,
+    /// Orders of operators that were carried out.
+    pub(super) done: Vec<Order>,
+    /// Set when the process has left and ends: true if it has returned everything.
+    pub(super) left: Option<bool>,
+    /// True if the node leaves the cluster, or was removed. It is never started again.
+    pub(super) departs: bool,
     /// The reason for which the node's log has failed, if it has.
     pub(super) failed: Option<String>,
 }
@@ -86,7 +97,8 @@ pub(super) struct Inner {
 /// The configuration of nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    pub(super) nodes: usize,
+    /// The nodes that form the cluster. Any other one joins.
+    pub(super) founders: Vec<usize>,
     pub(super) initial_contents: InitialContents,
     pub(super) timing: raft::Timing,
     pub(super) pace: Pace,
@@ -112,6 +124,10 @@ impl NodeHost {
     fn options(&self, seed: u64) -> (node::Options, raft::Options) {
         let (reach, settings) = (Reach::new(&self.fabric, self.number), &self.settings);
         let node = self.number as u64 + 1;
+        let mut peers = settings.founders.clone();
+        if !peers.contains(&self.number) {
+            peers.push(self.number);
+        }
         let host = &self.fabric.hosts[self.number];
         let of_actor = node::Options {
             cluster: CLUSTER.to_owned(),
@@ -131,7 +147,7 @@ impl NodeHost {
             node,
             cluster: CLUSTER.to_owned(),
             address: name(self.number, PEERS),
-            peers: (0..settings.nodes).map(|node| name(node, PEERS)).collect(),
+            peers: peers.into_iter().map(|node| name(node, PEERS)).collect(),
             timing: settings.timing,
             snapshot_every: settings.snapshot_every,
             keep_entries: settings.snapshot_every / 10,
@@ -246,12 +262,19 @@ impl NodeHost {
                     self.lock().snapshot = snapshot;
                 }
             }
-            Job::Write(command) => {
-                let (node_host, handle, command) = (Arc::clone(self), handle.clone(), *command);
+            Job::CarryOut(order) => {
+                let (node_host, handle, raft) = (Arc::clone(self), handle.clone(), raft.clone());
                 tokio::spawn(async move {
-                    if handle.write(command.clone()).await.is_ok() {
-                        node_host.lock().done.push(command);
+                    if order.carry_out(&handle, &raft).await {
+                        node_host.lock().done.push(order);
                     }
+                });
+            }
+            Job::Leave => {
+                let (node_host, handle, raft) = (Arc::clone(self), handle.clone(), raft.clone());
+                tokio::spawn(async move {
+                    let returned = serve::leave(&handle, &raft).await;
+                    node_host.lock().left = Some(returned);
                 });
             }
             Job::Transfer(heir) => {
@@ -296,6 +319,7 @@ fn snapshot_of(view: &View<'_>) -> NodeSnapshot {
         applied: view.state.applied(),
         incarnation: node.map(|node| node.incarnation()),
         leased,
+        votes: view.status.voters.contains_key(&view.status.node),
         ungranted: node.map_or(Vec::new(), |node| {
             each.clone()
                 .map(|budget| (*budget, node.ungranted(*budget, now_here)))

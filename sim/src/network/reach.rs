@@ -17,9 +17,14 @@ pub(super) const CLIENTS: u16 = 7001;
 /// The port on which nodes accept each other.
 pub(super) const PEERS: u16 = 7101;
 
+/// Returns the name of a node's host.
+pub(super) fn host_name(node: usize) -> String {
+    format!("n{}", node + 1)
+}
+
 /// Returns a node's address.
 pub(super) fn name(node: usize, port: u16) -> String {
-    format!("n{}:{port}", node + 1)
+    format!("{}:{port}", host_name(node))
 }
 
 /// Opens connections from one host.

@@ -54,10 +54,7 @@ pub fn fault(fault: &Fault) -> Table {
         "clock",
         Value::String(if fault.wall { "wall" } else { "boot" }.to_owned()),
     );
-    put(
-        "change",
-        Value::String(if fault.joins { "join" } else { "leave" }.to_owned()),
-    );
+    put("change", Value::String(fault.change.name().to_owned()));
     if !fault.set.is_empty() {
         put("set", Value::Table(fault.set.clone()));
     }

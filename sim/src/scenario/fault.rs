@@ -141,6 +141,37 @@ fn listed(names: &[String]) -> String {
     }
 }
 
+/// A change of the members of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberChange {
+    /// The node returns everything and stops, and then is removed.
+    Leave,
+    /// The node is removed while it runs, returns everything, and then is stopped.
+    Remove,
+    /// The node starts, and is let in.
+    Join,
+}
+
+impl MemberChange {
+    const ALL: [Self; 3] = [Self::Leave, Self::Remove, Self::Join];
+
+    /// The names in scenario files.
+    pub(crate) const NAMES: &'static [&'static str] =
+        &[Self::Leave.name(), Self::Remove.name(), Self::Join.name()];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|change| change.name() == name)
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Leave => "leave",
+            Self::Remove => "remove",
+            Self::Join => "join",
+        }
+    }
+}
+
 /// A fault of a scenario file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
@@ -170,8 +201,8 @@ pub struct Fault {
     pub period: u64,
     /// If true, the fault steps the wall clock; otherwise the boot clock.
     pub wall: bool,
-    /// If true, the node joins; otherwise it leaves.
-    pub joins: bool,
+    /// The change of the members.
+    pub change: MemberChange,
     /// Budget fields to change.
     pub set: Table,
 }
@@ -222,7 +253,7 @@ impl Fault {
             ppm: ppm(fields),
             period: fields.nanos("period"),
             wall: fields.word("clock") == "wall",
-            joins: fields.word("change") == "join",
+            change: MemberChange::named(&fields.word("change")).unwrap_or(MemberChange::Leave),
             set: fields.table("set"),
         };
         if let Some(row) = known.and_then(FaultKind::named) {

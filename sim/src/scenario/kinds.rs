@@ -197,7 +197,7 @@ kinds! {
     "suspend": FaultEffect::Host(OnHost::Suspend), End::ForByItself, None, false;
     "vm_pause": FaultEffect::Host(OnHost::PauseMachine), End::ForByItself, None, true;
     "leader_transfer": FaultEffect::TransferLead, End::AtOnce, None, false;
-    "membership": FaultEffect::Membership, End::AtOnce, Some("its nodes neither join nor leave"), true;
+    "membership": FaultEffect::Membership, End::AtOnce, None, true;
     "budget_change": FaultEffect::ChangeBudget, End::AtOnce, None, false;
     "budget_delete": FaultEffect::DeleteBudget, End::For, None, false;
     "client_churn": FaultEffect::Host(OnHost::RestartClient), End::For, None, false;

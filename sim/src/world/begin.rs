@@ -13,7 +13,7 @@ use crate::keys::Keys;
 use crate::net::Net;
 use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::scenario::{Scenario, Target};
+use crate::scenario::Scenario;
 use aliquot_core::leader::Pace;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -66,17 +66,8 @@ impl World {
 
     pub(super) fn begin(&mut self) {
         self.configure();
-        let late = |world: &Self, node: usize| {
-            let joins = |fault: &&crate::scenario::Fault| fault.kind == "membership" && fault.joins;
-            world
-                .plan
-                .faults
-                .iter()
-                .filter(joins)
-                .any(|fault| fault.target.contains(&Target::Node(node)))
-        };
         for node in 0..self.hosts.nodes {
-            if !late(self, node) {
+            if !self.plan.joins_later(node) {
                 self.start_node(node);
             }
         }

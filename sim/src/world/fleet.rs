@@ -9,9 +9,10 @@ use crate::hosts::Hosts;
 use crate::net::Net;
 use crate::observer::Observer;
 use crate::plan::Plan;
+use crate::scenario::MemberChange;
 use aliquot_core::command::Command;
 use aliquot_core::state::State;
-use aliquot_core::unit::RequestId;
+use aliquot_core::unit::{NodeId, RequestId};
 
 impl World {
     /// Returns the ready leader. If several running nodes believe that they lead, it is the one of the latest
@@ -195,14 +196,21 @@ impl Fleet for World {
         took
     }
 
-    fn change_members(&mut self, node: usize, joins: bool) -> bool {
-        match joins {
-            true if self.process(node).is_some() => false,
-            true => {
+    fn change_members(&mut self, node: usize, change: MemberChange) -> bool {
+        match change {
+            MemberChange::Join if self.process(node).is_some() => false,
+            MemberChange::Join => {
                 self.start_node(node);
                 true
             }
-            false => self.leave(node),
+            MemberChange::Leave => self.leave(node),
+            MemberChange::Remove => {
+                let id = NodeId::new(node as u64 + 1);
+                self.operator.submit(Command::Remove { node: id });
+                // A node that runs departs when it has applied the command. Another one is not started again.
+                self.nodes[node].departs |= self.process(node).is_none();
+                true
+            }
         }
     }
 

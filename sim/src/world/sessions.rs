@@ -7,7 +7,7 @@ use crate::mark::Mark;
 use aliquot_core::central::{DecisionReply, DecisionRequest, Outcome};
 use aliquot_core::message::Report;
 use aliquot_core::node::{Released, RequestAction};
-use aliquot_core::unit::{Edge, Span, Tick, Tokens};
+use aliquot_core::unit::{Edge, NodeId, Span, Tick, Tokens};
 
 impl World {
     pub(super) fn node_receives_from_client(
@@ -185,8 +185,11 @@ impl World {
             .is_none_or(aliquot_core::node::Node::has_left);
         if left {
             self.observer.marks.hit(Mark::NodeLeft);
+            let removed = host.state.was_removed(NodeId::new(node as u64 + 1));
             self.crash_node(node);
-            self.operator.removes.push(node);
+            if !removed {
+                self.operator.removes.push(node);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::Default::{Is, Nothing, Required};
 use super::{INVARIANTS, Key, LOADS, METRICS, Section, Shape, VERBS};
+use crate::scenario::MemberChange;
 use crate::scenario::kinds::FAULTS;
 
 /// A row for each key: name, shape, default and description.
@@ -138,7 +139,7 @@ pub const SECTIONS: &[Section] = &[
             "ppm": Shape::Number { least: -1_000_000.0, most: 10_000_000.0 }, Is("0"), "Rate of the clock during clock_rate, in parts per million.";
             "period": span("1ms", "1h"), Is("100ms"), "Interval between two steps of strobe.";
             "clock": Shape::Word(&["boot", "wall"]), Is("wall"), "Clock that clock_step and strobe step.";
-            "change": Shape::Word(&["leave", "join"]), Is("leave"), "Change by membership. leave: the node returns everything and leaves. join: the node joins; it does not run before.";
+            "change": Shape::Word(MemberChange::NAMES), Is("leave"), "Change by membership. leave: the node returns everything, stops, and then is removed from the cluster. remove: the node is removed while it runs, returns everything, and then is stopped. join: the node joins; it does not run before.";
             "set": Shape::Budget, Nothing("nothing"), "Fields of the budget that budget_change sets; with `key` they are those of the budget with that key, otherwise of the first one. For budget_delete: fields of the budget that is written when the fault is over.";
         },
     },
