@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const WORKERS: usize = 2;
 
 /// Maximum times of tests.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     /// A test that takes longer without a mutant is not run.
     test_max: Duration,
@@ -27,6 +27,11 @@ impl Times {
     pub(crate) const QUICK: Self = Self {
         test_max: Duration::from_secs(6),
         mutant_max: Duration::from_secs(8),
+    };
+    /// For the few mutants that the quick tests let survive: simulations of whole fleets take this long.
+    pub(crate) const SLOW: Self = Self {
+        test_max: Duration::from_secs(90),
+        mutant_max: Duration::from_secs(300),
     };
     /// Live tests wait for leases, elections and processes.
     pub(crate) const LIVE: Self = Self {

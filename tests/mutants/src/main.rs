@@ -1,4 +1,4 @@
-//! Mutation testing of the shells, in one build: `aliquot-mutants [CRATE...] [--sample N] [--only WORDS]... [--minutes N] [--live]`, or `--reasons`, from the root of the tree. The wrong edits of a
+//! Mutation testing of the shells, in one build: `aliquot-mutants [CRATE...] [--sample N] [--only WORDS]... [--minutes N] [--slow | --live]`, or `--reasons`, from the root of the tree. The wrong edits of a
 //! copy of the tree (`find`, `tree`) are chosen by an environment variable (`switch.txt`) when a test starts (`judge`); `report` writes the result.
 
 mod find;
@@ -38,11 +38,12 @@ fn main() -> ExitCode {
 
 /// Tells if each survivor has a reason.
 fn run(mut words: impl Iterator<Item = String>) -> io::Result<bool> {
-    let (mut crates, mut only, mut sample, mut minutes, mut live) =
-        (Vec::new(), Vec::new(), 1, u64::MAX, false);
+    let (mut crates, mut only, mut sample, mut minutes) = (Vec::new(), Vec::new(), 1, u64::MAX);
+    let mut times = Times::QUICK;
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--live" => live = true,
+            "--live" => times = Times::LIVE,
+            "--slow" => times = Times::SLOW,
             "--reasons" => return report::write_reasons(Path::new(".")),
             "--sample" => sample = number(&word, words.next())?,
             "--minutes" => minutes = number(&word, words.next())?,
@@ -76,12 +77,11 @@ fn run(mut words: impl Iterator<Item = String>) -> io::Result<bool> {
         tree.all.values().sum::<usize>()
     );
     tree.compile(&root)?;
-    let build = match (&chosen, live) {
-        (_, true) => live_tests(&crates),
-        (Chosen::With(_), false) => own_tests(&crates),
-        (Chosen::OneIn(_), false) => QUICK.map(str::to_owned).to_vec(),
+    let build = match (&chosen, times) {
+        (_, Times::LIVE) => live_tests(&crates),
+        (Chosen::With(_), _) => own_tests(&crates),
+        (Chosen::OneIn(_), _) => QUICK.map(str::to_owned).to_vec(),
     };
-    let times = if live { Times::LIVE } else { Times::QUICK };
     let tests = record(&tree.folder, &build, times)?;
     eprintln!("{} tests", tests.len());
     let numbers: Vec<_> = tree.mutants.keys().copied().collect();
