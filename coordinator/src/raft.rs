@@ -102,7 +102,7 @@ impl Raft {
         // The core publishes nothing about its log before it runs. If this node answered "not formed"
         // meanwhile, it could help to form a second cluster.
         let was_formed = store.formed().map_err(storage)?;
-        let earlier_calls = Arc::new(EarlierCalls::new());
+        let earlier_calls = Arc::new(EarlierCalls::new(options.log_version));
         let links = Arc::new(Links::new(connector));
         let network = Network {
             cluster: options.cluster.clone(),

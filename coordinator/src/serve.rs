@@ -40,7 +40,7 @@ use aliquot_core::command::Command;
 use aliquot_core::leader::Pace;
 use aliquot_core::unit::{NodeId, Span};
 use aliquot_wire::Wire;
-use aliquot_wire::log::LogEntry;
+use aliquot_wire::log::{APPLY_VERSION, LogEntry};
 use bytes::Bytes;
 use listen::Listeners;
 use members::Members;
@@ -237,6 +237,7 @@ fn raft_options(config: &Config, fleet: &str, skips: Skips, node: u64, seed: u64
             });
             Some(LogEntry { command }.to_bytes())
         },
+        log_version: APPLY_VERSION,
         readable: |command| {
             let read = LogEntry::from_bytes(command.clone());
             read.map(drop).map_err(|error| error.to_string())

@@ -94,6 +94,7 @@ library! {
     "network-quota-boundary"
     "network-regions-3"
     "network-regions-5"
+    "network-rolling-upgrade"
     "network-swarm"
     "newcomers"
     "no-quorum"

@@ -105,6 +105,9 @@ impl Scenario {
         if let (Tier::Network, Some(Value::Table(lease))) = (tier, root.get_mut("lease")) {
             lease.remove("tick");
         }
+        if let (Tier::Kernel, Some(Value::Table(topology))) = (tier, root.get_mut("topology")) {
+            topology.remove("old_nodes");
+        }
         if let Some(Value::Array(asserts)) = root.get_mut("assert") {
             asserts.retain(|assert| assert.get("sometimes").is_none());
         }

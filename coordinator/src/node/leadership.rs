@@ -134,15 +134,13 @@ impl Leadership {
 
     /// Learns how long ago earlier leaders can have confirmed anything, once a quorum has answered.
     fn learn_earlier(&mut self, context: &Context) {
-        let Some(term) = self.leads.filter(|_| self.machine.awaits_earlier()) else {
+        let (Some(term), Some(raft)) = (self.leads, &context.raft) else {
             return;
         };
-        let raft = context.raft.as_ref();
-        if let Some(quiet) = raft.and_then(|raft| raft.quiet_before(term.get())) {
-            // The clock is read last: the later the time, the longer this leader waits.
-            self.machine
-                .learn_earlier(context.options.clock.now().before(quiet));
-        }
+        let quiet = raft.quiet_before(term.get());
+        // The clock is read last: the later the time, the longer this leader waits.
+        let until = quiet.map(|quiet| context.options.clock.now().before(quiet));
+        self.machine.learn_earlier(until);
     }
 
     /// Notes the silences of a snapshot that was restored.

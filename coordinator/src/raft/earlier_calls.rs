@@ -4,6 +4,7 @@
 use super::runtime::HostInstant;
 use aliquot_core::earlier_terms::{AcknowledgedTerms, EarlierTerms};
 use aliquot_core::unit::{NodeId, Span, Term, Tick};
+use aliquot_wire::log::NEEDED_BY_SILENCES;
 use openraft::Instant;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(super) struct EarlierCalls {
     start: HostInstant,
+    /// False at a node of an earlier version, which neither sends nor uses any of this.
+    knows_silences: bool,
     known: Mutex<Known>,
 }
 
@@ -27,9 +30,10 @@ struct Known {
 }
 
 impl EarlierCalls {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(log_version: u32) -> Self {
         Self {
             start: HostInstant::now(),
+            knows_silences: log_version >= NEEDED_BY_SILENCES,
             known: Mutex::new(Known {
                 calls: AcknowledgedTerms::new(Tick::ZERO),
                 answers: EarlierTerms::default(),
@@ -56,10 +60,11 @@ impl EarlierCalls {
 
     /// Returns the time for which no leader of a lower term has called. The call in `term` must have been
     /// accepted before, so that no lower term is acknowledged any more.
-    pub(super) fn quiet(&self, term: u64) -> Span {
+    pub(super) fn quiet(&self, term: u64) -> Option<Span> {
         let known = self.known();
         let earlier = known.calls.before(Term::new(term));
-        earlier.map_or(Span::ZERO, |earlier| self.now().since(earlier))
+        let quiet = earlier.map_or(Span::ZERO, |earlier| self.now().since(earlier));
+        self.knows_silences.then_some(quiet)
     }
 
     /// Takes a voter's answer to a call that this node made as the leader of a term.
@@ -73,6 +78,9 @@ impl EarlierCalls {
     /// Returns the time since which no earlier leader can have confirmed anything, as far as a quorum has
     /// answered in `term`. `quorums` are the sets of voters.
     pub(super) fn age(&self, me: u64, term: u64, quorums: &[BTreeSet<u64>]) -> Option<Span> {
+        if !self.knows_silences {
+            return None;
+        }
         let known = self.known();
         let (me, term) = (NodeId::new(me), Term::new(term));
         let own = known.calls.before(term)?;

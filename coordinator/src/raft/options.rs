@@ -42,6 +42,9 @@ pub struct Options {
     /// Reads a command, and returns the reader's error if it cannot be read. Such a command is refused
     /// when a peer forwards it.
     pub readable: fn(&Bytes) -> Result<(), String>,
+    /// Latest version of the log that this node's program reads: [`APPLY_VERSION`](aliquot_wire::log::APPLY_VERSION),
+    /// or less for a node of an earlier version in a simulation.
+    pub log_version: u32,
     /// Entries that this node skips. `cluster` must be the name that [`Skips::cluster`] returns.
     pub skips: Skips,
 }

@@ -128,7 +128,7 @@ impl pb::raft_server::Raft for RaftService {
             AppendEntriesResponse::Conflict => wire::AppendOutcome::Conflict,
             AppendEntriesResponse::HigherVote(vote) => wire::AppendOutcome::Higher(vote_out(&vote)),
         };
-        let quiet = Some(self.calls.quiet(term));
+        let quiet = self.calls.quiet(term);
         let answer = wire::AppendAnswer { outcome, quiet };
         Ok(Response::new(answer.to_message()))
     }

@@ -192,6 +192,7 @@ impl Site {
             seed: 1,
             encode_outcome: encode,
             readable: |_| Ok(()),
+            log_version: aliquot_wire::log::APPLY_VERSION,
             skips: Skips::default(),
             forget_node: forget,
         }

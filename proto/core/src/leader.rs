@@ -281,18 +281,12 @@ impl Leader {
     }
 
     /// Learns that no leader of an earlier term confirmed a report that arrived after `until`, of any node: see
-    /// [`EarlierTerms`](crate::earlier_terms::EarlierTerms). All voters that answer must know silences.
-    pub fn learn_earlier(&mut self, until: Tick) {
+    /// [`EarlierTerms`](crate::earlier_terms::EarlierTerms). `None` if no quorum has answered, or a voter that does
+    /// not know silences. Call it before every [`tick`](Self::tick).
+    pub fn learn_earlier(&mut self, until: Option<Tick>) {
         if let Some(leadership) = &mut self.leadership {
             leadership.learn_earlier(until);
         }
-    }
-
-    /// Returns true if this node leads, and an answer about what earlier leaders confirmed can still shorten a wait.
-    #[must_use]
-    pub fn awaits_earlier(&self) -> bool {
-        let leadership = self.leadership.as_ref();
-        leadership.is_some_and(Leadership::awaits_earlier)
     }
 
     /// Takes a report that arrived at `now`. Returns an answer only if the edge is closed, or if the report

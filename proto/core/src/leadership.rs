@@ -95,6 +95,8 @@ pub struct Leadership {
     ready_since: Option<Tick>,
     /// No earlier leader confirmed a report that arrived later.
     earlier_until: Option<Tick>,
+    /// True while every voter that has answered knows silences.
+    voters_know_silences: bool,
     members: BTreeMap<Incarnation, Member>,
     /// Reports that arrived and that no barrier covers yet: the latest of each incarnation.
     arrived: BTreeMap<Incarnation, Confirmation>,
@@ -114,6 +116,7 @@ impl Leadership {
             patience,
             ready_since: None,
             earlier_until: None,
+            voters_know_silences: false,
             members: BTreeMap::new(),
             arrived: BTreeMap::new(),
             barriers: BTreeMap::new(),
@@ -156,18 +159,25 @@ impl Leadership {
         }
     }
 
-    /// Learns that no leader of an earlier term confirmed a report that arrived after `until`.
-    pub fn learn_earlier(&mut self, until: Tick) {
-        let known = self.earlier_until.get_or_insert(until);
-        *known = until.min(*known);
+    /// Learns that no leader of an earlier term confirmed a report that arrived after `until`. `None` while no quorum
+    /// has answered, or if a voter has answered that does not know silences.
+    ///
+    /// Call it before every round: a voter of an earlier version may answer after a quorum, and no silence may begin
+    /// from then on.
+    pub fn learn_earlier(&mut self, until: Option<Tick>) {
+        let known_before = self.voters_know_silences && planted::is(Bug::LateVoterIgnored);
+        self.voters_know_silences = until.is_some() || known_before;
+        if let (Some(until), true) = (until, self.awaits_earlier()) {
+            let known = self.earlier_until.get_or_insert(until);
+            *known = until.min(*known);
+        }
     }
 
     /// Returns true if some incarnation's wait depends on how long ago earlier leaders confirmed anything.
     ///
     /// The first quorum to answer may contain a voter that was just started, which knows of no call before its start.
     /// Later answers then shorten the wait.
-    #[must_use]
-    pub fn awaits_earlier(&self) -> bool {
+    fn awaits_earlier(&self) -> bool {
         let mut members = self.members.values();
         let waits = members.any(|member| member.patient_from.is_none());
         self.earlier_until.is_none() || (waits && !planted::is(Bug::FirstQuorumKept))
@@ -229,9 +239,14 @@ impl Leadership {
     /// Returns the incarnations of which nothing arrived for `after`, at most `most`, with the time for which no
     /// report of them was confirmed. This call stops confirming them, so that proposing their silences is safe.
     ///
-    /// Nothing is returned before it is known what earlier leaders confirmed: all voters must know silences.
+    /// Nothing is returned before it is known what earlier leaders confirmed, and while a voter that has answered does
+    /// not know silences: it would stop at their entry.
     pub fn fall_silent(&mut self, after: Span, most: usize, now: Tick) -> Vec<(Incarnation, Span)> {
-        let (Some(earlier), true) = (self.earlier_until, self.ready_since.is_some()) else {
+        let (Some(earlier), Some(_), true) = (
+            self.earlier_until,
+            self.ready_since,
+            self.voters_know_silences,
+        ) else {
             return Vec::new();
         };
         let quiet = |member: &Member| !member.silenced && now.since(member.heard) > after;

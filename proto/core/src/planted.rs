@@ -76,6 +76,8 @@ bugs! {
     ShortGrantWins,
     /// A return that arrives after its edge was closed is credited all the same.
     LateReturnCredited,
+    /// A leader goes on proposing silences after a voter has answered that does not know them.
+    LateVoterIgnored,
     /// A client that leaves keeps a grant that was on its way when it handed everything back.
     LateGrantKept,
     /// A closed edge leaves nothing booked: floors and permits in flight are freed with the rest.

@@ -34,3 +34,5 @@ mod rounds;
 mod setup;
 #[path = "corners/shares.rs"]
 mod shares;
+#[path = "corners/versions.rs"]
+mod versions;

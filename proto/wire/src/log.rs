@@ -48,7 +48,7 @@ fn needed_by(budget: &Budget) -> u32 {
 }
 
 /// The lowest version that knows silences.
-const NEEDED_BY_SILENCES: u32 = 5;
+pub const NEEDED_BY_SILENCES: u32 = 5;
 
 /// Returns the lowest version that understands a snapshot.
 fn snapshot_needs(snapshot: &Snapshot) -> u32 {
@@ -78,6 +78,22 @@ pub struct SnapshotFile {
     pub snapshot: Snapshot,
 }
 
+impl LogEntry {
+    /// Returns the lowest version that understands the entry.
+    #[must_use]
+    pub fn needed_version(&self) -> u32 {
+        needs(self.command.as_ref())
+    }
+}
+
+impl SnapshotFile {
+    /// Returns the lowest version that understands the snapshot.
+    #[must_use]
+    pub fn needed_version(&self) -> u32 {
+        snapshot_needs(&self.snapshot)
+    }
+}
+
 wire!(Command, Command, ENTRY_BYTES_MAX);
 wire!(LogEntry, LogEntry, ENTRY_BYTES_MAX);
 wire!(Snapshot, Snapshot, SNAPSHOT_BYTES_MAX);
@@ -86,7 +102,7 @@ wire!(SnapshotFile, SnapshotFile, SNAPSHOT_BYTES_MAX);
 impl From<&LogEntry> for pb::LogEntry {
     fn from(entry: &LogEntry) -> Self {
         Self {
-            needs: needs(entry.command.as_ref()),
+            needs: entry.needed_version(),
             command: entry.command.as_ref().map(Wire::to_bytes),
         }
     }
@@ -107,7 +123,7 @@ impl TryFrom<pb::LogEntry> for LogEntry {
 impl From<&SnapshotFile> for pb::SnapshotFile {
     fn from(file: &SnapshotFile) -> Self {
         Self {
-            needs: snapshot_needs(&file.snapshot),
+            needs: file.needed_version(),
             snapshot: file.snapshot.to_bytes(),
         }
     }

@@ -100,6 +100,7 @@ fn node_hosts(
     let lease = &scenario.lease;
     let settings = Settings {
         founders: founders.to_vec(),
+        old_nodes: scenario.topology.old_nodes,
         initial_contents: InitialContents {
             drift: lease.drift,
             lease: Span::from_nanos(lease.lease),

@@ -121,6 +121,11 @@ impl Host {
         self.draw()
     }
 
+    /// Returns how many times a process was started here.
+    pub(super) fn starts(&self) -> u64 {
+        self.boots.load(Ordering::Relaxed)
+    }
+
     fn draw(&self) -> u64 {
         let owner = self.number as u64 | self.boots.load(Ordering::Relaxed) << 32;
         let count = self.draws.fetch_add(1, Ordering::Relaxed);

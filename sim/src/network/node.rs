@@ -20,7 +20,7 @@ use aliquot_core::leader::Pace;
 use aliquot_core::share::Share;
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, NodeId, Span};
 use aliquot_wire::Wire;
-use aliquot_wire::log::LogEntry;
+use aliquot_wire::log::{APPLY_VERSION, LogEntry, SnapshotFile};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
@@ -99,6 +99,8 @@ pub(super) struct Inner {
 pub(super) struct Settings {
     /// The nodes that form the cluster. Any other one joins.
     pub(super) founders: Vec<usize>,
+    /// Number of nodes that run the version of the log before the present one until they start again.
+    pub(super) old_nodes: usize,
     pub(super) initial_contents: InitialContents,
     pub(super) timing: raft::Timing,
     pub(super) pace: Pace,
@@ -121,7 +123,15 @@ impl NodeHost {
         jobs.is_some_and(|jobs| jobs.send(job).is_ok())
     }
 
-    fn options(&self, seed: u64) -> (node::Options, raft::Options) {
+    /// Returns the latest version of the log that the program of a start reads.
+    fn log_version(&self, first_start: bool) -> u32 {
+        match first_start && self.number < self.settings.old_nodes {
+            true => APPLY_VERSION - 1,
+            false => APPLY_VERSION,
+        }
+    }
+
+    fn options(&self, seed: u64, log_version: u32) -> (node::Options, raft::Options) {
         let (reach, settings) = (Reach::new(&self.fabric, self.number), &self.settings);
         let node = self.number as u64 + 1;
         let mut peers = settings.founders.clone();
@@ -155,6 +165,7 @@ impl NodeHost {
             seed: seed.rotate_left(32),
             encode_outcome: |_| Bytes::new(),
             readable: |_| Ok(()),
+            log_version,
             skips: raft::Skips::default(),
             forget_node: |node| {
                 let command = Some(Command::Remove {
@@ -183,7 +194,9 @@ impl NodeHost {
     pub(super) async fn run(self: Arc<Self>) -> turmoil::Result {
         let host = &self.fabric.hosts[self.number];
         host.runs_here();
-        let (of_actor, of_raft) = self.options(host.boot());
+        let seed = host.boot();
+        let log_version = self.log_version(host.starts() == 1);
+        let (of_actor, of_raft) = self.options(seed, log_version);
         let clients = TcpListener::bind(("0.0.0.0", CLIENTS)).await?;
         let peers = TcpListener::bind(("0.0.0.0", PEERS)).await?;
         let (sender, mut jobs) = mpsc::unbounded_channel();
@@ -204,6 +217,7 @@ impl NodeHost {
         let machine = Box::new(Observed {
             node_host: Arc::clone(&self),
             machine: spawned.machine,
+            log_version,
         });
         let connector = Arc::new(Reach::new(&self.fabric, self.number));
         let raft = Raft::start(of_raft, disk, machine, connector).await?;
@@ -338,6 +352,22 @@ fn snapshot_of(view: &View<'_>) -> NodeSnapshot {
 struct Observed {
     node_host: Arc<NodeHost>,
     machine: Box<dyn Machine>,
+    /// Latest version of the log that the node's program reads.
+    log_version: u32,
+}
+
+impl Observed {
+    /// Stops the node of an earlier version at what it cannot read.
+    fn reads(&self, index: u64, needed: u32) -> Result<(), MachineError> {
+        if needed <= self.log_version {
+            return Ok(());
+        }
+        let reason = format!(
+            "entry {index} needs version {needed} of the log: this node reads up to {}",
+            self.log_version
+        );
+        Err(MachineError::Failed { reason })
+    }
 }
 
 impl Machine for Observed {
@@ -346,6 +376,13 @@ impl Machine for Observed {
         entries: Vec<Committed>,
     ) -> BoxFuture<'_, Result<Vec<Outcome>, MachineError>> {
         Box::pin(async move {
+            for entry in &entries {
+                let read = entry.command.clone().map(LogEntry::from_bytes);
+                // The machine itself refuses an entry that no version reads.
+                if let Some(Ok(read)) = read {
+                    self.reads(entry.index, read.needed_version())?;
+                }
+            }
             let outcomes = self.machine.apply(entries.clone()).await?;
             let tick = self.node_host.fabric.hosts[self.node_host.number]
                 .read()
@@ -369,6 +406,11 @@ impl Machine for Observed {
     }
 
     fn restore(&mut self, index: u64, bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>> {
-        self.machine.restore(index, bytes)
+        let needed = SnapshotFile::from_bytes(bytes.clone()).map(|file| file.needed_version());
+        let readable = needed.map_or(Ok(()), |needed| self.reads(index, needed));
+        Box::pin(async move {
+            readable?;
+            self.machine.restore(index, bytes).await
+        })
     }
 }

@@ -43,8 +43,21 @@ impl Scenario {
                 reader.refuse(&format!("fault[{}].set", index + 1), error);
             }
         }
-        if scenario.run.tier == Tier::Network {
-            reader.check_network(&scenario);
+        let old = scenario.topology.old_nodes;
+        if old > scenario.topology.nodes {
+            let most = format!(
+                "is {old}: must be at most topology.nodes, {}",
+                scenario.topology.nodes
+            );
+            reader.refuse("topology.old_nodes", most);
+        }
+        match scenario.run.tier {
+            Tier::Network => reader.check_network(&scenario),
+            Tier::Kernel if old > 0 => reader.refuse(
+                "topology.old_nodes",
+                "has no effect in the kernel tier: its log has one version",
+            ),
+            Tier::Kernel => {}
         }
         match reader.problems.into_inner() {
             problems if problems.0.is_empty() => Ok(scenario),

@@ -75,6 +75,9 @@ pub enum Spread {
 pub struct Topology {
     /// Number of coordinator nodes.
     pub nodes: usize,
+    /// Number of nodes, from the first on, that run the version of the log before the present one until they start
+    /// again.
+    pub old_nodes: usize,
     /// Names of the zones; at least one.
     pub zones: Vec<String>,
     /// Minimum one-way delay.
@@ -101,6 +104,7 @@ impl Topology {
         }
         Self {
             nodes: fields.whole("nodes").max(1) as usize,
+            old_nodes: fields.whole("old_nodes") as usize,
             zones,
             delay: fields.nanos("link_delay"),
             spread: fields.nanos("link_spread"),

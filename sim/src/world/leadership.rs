@@ -20,11 +20,7 @@ impl World {
             return;
         }
         let now = host.look(self.now);
-        if host.leader.awaits_earlier()
-            && let Some(until) = host.log.earlier_until()
-        {
-            host.leader.learn_earlier(until);
-        }
+        host.leader.learn_earlier(host.log.earlier_until());
         for output in host.leader.tick(&host.state, now) {
             match output {
                 LeaderOutput::Barrier(barrier) => {

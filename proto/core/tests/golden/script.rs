@@ -201,9 +201,7 @@ impl Stage {
         let (now, lead) = (self.now, self.lead.clone());
         let host = self.host(&lead)?;
         let until = host.clock.at(now).before(span);
-        if host.leader.awaits_earlier() {
-            host.leader.learn_earlier(until);
-        }
+        host.leader.learn_earlier(Some(until));
         Ok(())
     }
 

@@ -164,7 +164,8 @@ impl World {
         leads
             .machine
             .become_ready(now, holders.map(Incarnation::new));
-        leads.machine.learn_earlier(until.expect("a quorum told"));
+        assert!(until.is_some(), "a quorum has answered");
+        leads.machine.learn_earlier(until);
         for (&holder, &since) in &voter.silences {
             leads.machine.begin_silence(Incarnation::new(holder), since);
         }

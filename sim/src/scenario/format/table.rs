@@ -40,6 +40,7 @@ pub const SECTIONS: &[Section] = &[
         says: "The coordinator nodes n1, n2, … and the links between all hosts.",
         keys: keys! {
             "nodes": Shape::Whole { least: 1, most: 9 }, Is("3"), "Number of coordinator nodes. A majority of them commits entries of the log.";
+            "old_nodes": Shape::Whole { least: 0, most: 9 }, Is("0"), "Number of nodes, from n1 on, that run the version of the log before the present one until they start again. Network tier only.";
             "zones": Shape::Texts, Nothing("one zone"), "Names of zones. Nodes, and clients without a `zone`, are assigned to them in turn.";
             "link_delay": span("0s", "10s"), Is("1ms"), "Least delay of a message, one way.";
             "link_spread": span("0s", "10s"), Is("1ms"), "Size of the random part of the delay, which is drawn for each message and added to `link_delay`.";
