@@ -169,6 +169,16 @@ impl Ideal {
         self.serve();
     }
 
+    /// Returns true if a request would be admitted at once.
+    pub(crate) fn has(&mut self, now: u64, wanted: Wanted) -> bool {
+        self.advance(now);
+        let free = match &self.of {
+            Of::Rate { level: left, .. } | Of::Quota { left, .. } => *left >= wanted.cost,
+            Of::Permits { number, out, .. } => out.len() < *number,
+        };
+        self.queue.0 <= 0.0 && free
+    }
+
     /// Decides a request. Returns true if it is admitted at once.
     pub(crate) fn offer(&mut self, now: u64, wanted: Wanted) -> bool {
         self.hold = wanted.hold;

@@ -17,6 +17,8 @@ pub(crate) struct Keys {
     pub(crate) rows: Vec<String>,
     /// The keys of each group, by their numbers.
     pub(crate) of_group: Vec<Vec<usize>>,
+    /// The other key of which each request of a group needs as much.
+    pub(crate) also_of_group: Vec<Option<usize>>,
 }
 
 impl Keys {
@@ -24,37 +26,44 @@ impl Keys {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let mut all = Self::default();
         let (mut known, mut sizes) = (BTreeMap::new(), BTreeMap::new());
-        for group in &scenario.clients {
-            let name = scenario.key_of(group);
-            let mut of_group = Vec::new();
-            for text in texts(group, &name) {
-                let Ok(key) = Key::try_from(text.as_str()) else {
-                    continue;
-                };
-                if let Some(index) = known.get(&key) {
-                    of_group.push(*index);
-                } else if let Some(budget) = scenario.budget_of(&key) {
-                    let (row, size) = sizes.entry(name.clone()).or_insert((all.rows.len(), 0));
-                    if *size == 0 {
-                        all.rows.push(name.clone());
-                    }
-                    all.places.push((*row, *size));
-                    *size += 1;
-                    of_group.push(all.keys.len());
-                    known.insert(key.clone(), all.keys.len());
-                    all.keys.push(key);
-                    all.budgets.push(budget.clone());
-                }
+        let mut number = |all: &mut Self, row: &str, text: &str| {
+            let key = Key::try_from(text).ok()?;
+            if let Some(index) = known.get(&key) {
+                return Some(*index);
             }
+            let budget = scenario.budget_of(&key)?;
+            let (row_number, size) = sizes.entry(row.to_owned()).or_insert((all.rows.len(), 0));
+            if *size == 0 {
+                all.rows.push(row.to_owned());
+            }
+            all.places.push((*row_number, *size));
+            *size += 1;
+            let index = all.keys.len();
+            known.insert(key.clone(), index);
+            all.keys.push(key);
+            all.budgets.push(budget.clone());
+            Some(index)
+        };
+        for group in &scenario.clients {
+            let row = scenario.key_of(group);
+            let of_group = texts(group, &row)
+                .filter_map(|text| number(&mut all, &row, &text))
+                .collect();
             all.of_group.push(of_group);
+        }
+        for group in &scenario.clients {
+            let also = group.also.as_deref();
+            let also = also.and_then(|key| number(&mut all, key, key));
+            all.also_of_group.push(also);
         }
         all
     }
 
-    /// Returns the only key of a group; `None` if it has many.
+    /// Returns the only key of a group; `None` if it has several.
     pub(crate) fn only_key(&self, group: usize) -> Option<usize> {
-        match self.of_group.get(group).map(Vec::as_slice) {
-            Some([key]) => Some(*key),
+        let also = self.also_of_group.get(group).copied().flatten();
+        match (self.of_group.get(group).map(Vec::as_slice), also) {
+            (Some([key]), None) => Some(*key),
             _ => None,
         }
     }

@@ -96,6 +96,7 @@ library! {
     "network-regions-5"
     "network-rolling-upgrade"
     "network-swarm"
+    "network-two-limits"
     "newcomers"
     "no-quorum"
     "partial"

@@ -312,7 +312,7 @@ impl Observer {
     }
 
     /// Takes a request of a client for a key when it arrives first. Clones are not counted among the clients.
-    pub(crate) fn offered(&mut self, now: u64, client: usize, key: usize) {
+    pub(crate) fn offered(&mut self, now: u64, client: usize, key: usize, also: Option<usize>) {
         let Some(&(mut wanted, _)) = self.wants.get(client) else {
             return;
         };
@@ -322,7 +322,10 @@ impl Observer {
             let mut draw = Draw::of(self.seed, Of::IdealHold, client as u64, self.requests);
             wanted.hold = draw.exponential(wanted.hold as f64) as u64;
         }
-        self.wanted(now, key, wanted);
+        match also {
+            Some(also) => self.wanted(now, &[key, also], wanted),
+            None => self.wanted(now, &[key], wanted),
+        }
     }
 
     /// Takes note that callers of a closed loop have waited for `span`. Callers that are served at once ask again
@@ -336,14 +339,22 @@ impl Observer {
         if let Some(&(wanted, Some(rate))) = self.wants.get(client) {
             let requests = callers as f64 * rate * span as f64 / 1e9;
             let cost = wanted.cost * requests;
-            self.wanted(now, key, Wanted { cost, ..wanted });
+            self.wanted(now, &[key], Wanted { cost, ..wanted });
         }
     }
 
-    fn wanted(&mut self, now: u64, key: usize, wanted: Wanted) {
-        let (row, place) = self.keys.places[key];
-        self.timeline.keys[row].wanted(now, place, wanted);
-        self.oracle.availability.wanted(now, key, wanted);
+    /// Takes what callers want of some keys at once: all of it or nothing.
+    fn wanted(&mut self, now: u64, keys: &[usize], wanted: Wanted) {
+        let (places, timeline) = (&self.keys.places, &mut self.timeline);
+        let mut each = keys.iter().map(|&key| places[key]);
+        let admits =
+            keys.len() == 1 || each.all(|(row, place)| timeline.keys[row].has(now, place, wanted));
+        if admits {
+            for (row, place) in keys.iter().map(|&key| places[key]) {
+                timeline.keys[row].wanted(now, place, wanted);
+            }
+        }
+        self.oracle.availability.wanted(now, keys, wanted);
     }
 
     /// Takes the permits in flight of each key, for the `span` before `now`.

@@ -236,6 +236,13 @@ impl KeyTimeline {
         self.members.len() > 1
     }
 
+    /// Returns true if the ideal limiter of a key would admit a request.
+    pub(crate) fn has(&mut self, now: u64, place: usize, wanted: Wanted) -> bool {
+        let has = self.members[place].ideal.has(now, wanted);
+        self.note_ideal(now, place);
+        has
+    }
+
     /// Records what callers want of a key. The ideal limiter decides it.
     pub(crate) fn wanted(&mut self, now: u64, place: usize, wanted: Wanted) {
         self.members[place].ideal.offer(now, wanted);

@@ -50,7 +50,7 @@ struct Compared {
     figures: [Figures; 2],
     /// The greatest difference, and its figure.
     difference: Option<(f64, String)>,
-    /// The reason for which the network tier does not run it, or the stated reason of a difference.
+    /// The reason for which the other tier does not run it, or the stated reason of a difference.
     why: Option<String>,
     /// Number of seeds.
     seeds: u64,
@@ -80,12 +80,8 @@ impl Compared {
         let on = |tier| scenario.on(tier);
         let (kernel, network) = match (on(Tier::Kernel), on(Tier::Network)) {
             (Ok(kernel), Ok(network)) => (kernel, network),
-            (_, Err(problems)) => {
+            (_, Err(problems)) | (Err(problems), _) => {
                 compared.why = Some(problems.to_string().replace('\n', "; "));
-                return compared;
-            }
-            (Err(problems), _) => {
-                compared.troubles.push(problems.to_string());
                 return compared;
             }
         };

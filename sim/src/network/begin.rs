@@ -153,11 +153,13 @@ fn client_hosts(
 ) -> Vec<Arc<ClientHost>> {
     let client_host = |client: usize| {
         let (group, number) = hosts.clients[client];
-        let used = keys.of_group[group].iter().map(|&index| UsedKey {
+        let used = |index: usize| UsedKey {
             index,
             name: keys.keys[index].to_string(),
             kind: keys.budgets[index].kind(),
-        });
+        };
+        let also = keys.also_of_group[group].map(used);
+        let used = keys.of_group[group].iter().map(|&index| used(index));
         let used = used.collect();
         let group = scenario.clients[group].clone();
         Arc::new(ClientHost {
@@ -169,6 +171,7 @@ fn client_hosts(
             home: hosts.homes[client],
             seed: fabric.seed,
             keys: used,
+            also,
             group,
             event_log: event_log.clone(),
             inner: Mutex::default(),

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The outcome of a request.
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// The request arrived for the first time.
-    Offered,
+    /// The request arrived for the first time. Holds the other key of which it needs as much.
+    Offered(Option<usize>),
     /// It could not be made: there is no client to ask.
     NotMade,
     /// Its caller waits for tokens, or for a permit.

@@ -156,7 +156,7 @@ impl Network<'_> {
             Tokens::from_grains(grains.saturating_mul(cost))
         };
         match &decided.what {
-            What::Offered => self.observer.offered(now, client, decided.key),
+            What::Offered(also) => self.observer.offered(now, client, decided.key, *also),
             What::NotMade => self.observer.broke(now, || {
                 "a request could not be made: its process has no client".to_owned()
             }),

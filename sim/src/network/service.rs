@@ -8,7 +8,7 @@ use crate::draw::{Draw, Of};
 use crate::scenario::{Group, Shape, Verb};
 use crate::world::host::Callers;
 use aliquot_client::limiter::LimiterState;
-use aliquot_client::{Client, Limiter, Permit, Refused};
+use aliquot_client::{Client, Combined, Limiter, Permit, Refused};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{Edge, Incarnation, PeriodId, Rate, Span, Tokens};
 use futures_util::FutureExt;
@@ -84,6 +84,8 @@ pub(super) struct ClientHost {
     pub(super) seed: u64,
     /// Its keys: one, or those of its group's template.
     pub(super) keys: Vec<UsedKey>,
+    /// The other key of which each request needs as much.
+    pub(super) also: Option<UsedKey>,
     pub(super) group: Group,
     pub(super) event_log: EventLog,
     pub(super) inner: Mutex<Inner>,
@@ -205,8 +207,8 @@ impl ClientHost {
             return self.write((inner.process, 0), What::NotMade);
         };
         *self.session() = Some(client);
-        if self.keys.len() == 1 {
-            self.limiter(inner, 0);
+        if let [key] = self.keys.as_slice() {
+            self.limiter(inner, key);
         }
         let begin = now().max(self.group.start) as f64 + self.group.phase as f64;
         let rate = self.rate(inner);
@@ -230,9 +232,8 @@ impl ClientHost {
         }
     }
 
-    /// Returns the limiter of a key, by the key's place. It is made at the first use. `None` if there is no client.
-    fn limiter(&self, inner: &mut Inner, place: usize) -> Option<Limiter> {
-        let key = self.keys.get(place)?;
+    /// Returns the limiter of a key. It is made at the first use. `None` if there is no client.
+    fn limiter(&self, inner: &mut Inner, key: &UsedKey) -> Option<Limiter> {
         if let Some(known) = inner.limiters.get(&key.index) {
             return Some(known.clone());
         }
@@ -320,10 +321,17 @@ impl ClientHost {
             .callers
             .pick_key(&self.group, self.seed, self.number as u64);
         let key = self.keys[place].index;
-        self.write((inner.process, key), What::Offered);
-        let Some(limiter) = self.limiter(inner, place) else {
+        let also = self.also.as_ref();
+        self.write(
+            (inner.process, key),
+            What::Offered(also.map(|also| also.index)),
+        );
+        let Some(limiter) = self.limiter(inner, &self.keys[place]) else {
             return self.write((inner.process, key), What::NotMade);
         };
+        if let Some(also) = also {
+            return self.ask_for_both(inner, (&self.keys[place], limiter), also);
+        }
         let waits = closed || inner.waiting < self.group.waiting;
         let number = inner.callers.come();
         let request = Request {
@@ -352,6 +360,38 @@ impl ClientHost {
                 self.write((inner.process, key), What::Waits);
             }
             inner.tasks.spawn(asked);
+        }
+    }
+
+    /// Asks for the tokens of two budgets, or of none.
+    fn ask_for_both(&self, inner: &mut Inner, first: (&UsedKey, Limiter), also: &UsedKey) {
+        let process = inner.process;
+        let Some(other) = self.limiter(inner, also) else {
+            return self.write((process, also.index), What::NotMade);
+        };
+        let both = [first, (also, other)];
+        let cost = self.group.cost;
+        let limits = both.each_ref().map(|(key, limiter)| (&*key.name, limiter));
+        match Combined::of(limits).try_acquire(cost) {
+            // Periods are those of quotas.
+            Ok(_) => both.iter().for_each(|(key, limiter)| {
+                let admitted = self.admitted_of(limiter, PeriodId::default());
+                self.write((process, key.index), What::Admitted(admitted));
+            }),
+            Err(refused) => self.write((process, both[refused.index].0.index), What::Refused(cost)),
+        }
+    }
+
+    /// Returns what is recorded of an admission by the client itself.
+    fn admitted_of(&self, limiter: &Limiter, period: PeriodId) -> Admitted {
+        let (edge, lease) = self.edge();
+        Admitted {
+            cost: self.group.cost,
+            period,
+            state: limiter.peek().state,
+            share: share_of(limiter),
+            edge,
+            lease,
         }
     }
 
@@ -438,15 +478,8 @@ impl Request {
             Err(refused) => return self.refused(&refused),
             Ok((true, _)) => What::Central(cost),
             Ok((false, period)) => {
-                let (edge, lease) = self.client_host.edge();
-                What::Admitted(Admitted {
-                    cost,
-                    period: PeriodId::new(period),
-                    state: self.limiter.peek().state,
-                    share: share_of(&self.limiter),
-                    edge,
-                    lease,
-                })
+                let period = PeriodId::new(period);
+                What::Admitted(self.client_host.admitted_of(&self.limiter, period))
             }
         };
         self.write(what);

@@ -100,12 +100,22 @@ impl Check {
         }
     }
 
-    /// Takes what callers want.
-    pub(crate) fn wanted(&mut self, now: u64, key: usize, wanted: Wanted) {
-        let key = &mut self.keys[key];
-        key.wanted += wanted.cost;
-        key.wanted_ever += wanted.cost;
-        key.ideal.offer(now, wanted);
+    /// Takes what callers want of some keys at once. The ideal limiters of several keys admit all of it or nothing.
+    pub(crate) fn wanted(&mut self, now: u64, keys: &[usize], wanted: Wanted) {
+        let admits = match keys {
+            [_] => true,
+            several => several
+                .iter()
+                .all(|&key| self.keys[key].ideal.has(now, wanted)),
+        };
+        for &key in keys {
+            let key = &mut self.keys[key];
+            key.wanted += wanted.cost;
+            key.wanted_ever += wanted.cost;
+            if admits {
+                key.ideal.offer(now, wanted);
+            }
+        }
     }
 
     /// Takes an admission.

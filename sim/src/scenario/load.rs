@@ -131,6 +131,8 @@ pub struct Group {
     pub key: Option<String>,
     /// The keys of that pattern, if the clients use many.
     pub keys: Option<ManyKeys>,
+    /// The key of another budget of which each request needs as much, if the file names one.
+    pub also: Option<String>,
     /// Labels of the clients, by which budgets give them weights and bands.
     pub labels: Labels,
     /// The shape of the load.
@@ -195,6 +197,7 @@ impl Group {
             home: number.flatten(),
             key: fields.maybe_word("key"),
             keys: ManyKeys::read(fields),
+            also: fields.maybe_word("also"),
             labels: fields.labels("labels"),
             shape: Shape::read(fields, beside),
             rate: fields.number("rate"),

@@ -5,11 +5,11 @@ use super::format::{self, SECTIONS};
 use super::kinds::FaultKind;
 use super::{
     Assert, ClockRule, Fault, Group, Lease, Problems, Run, Scenario, Swarm, Target, Tier, Topology,
-    What,
+    Verb, What,
 };
 use crate::mark::Mark;
 use aliquot_budgets::{draft_of, nearest, zones};
-use aliquot_core::budget::{Budget, BudgetDraft};
+use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::share::Kind;
 use std::cell::RefCell;
 use std::path::Path;
@@ -53,11 +53,7 @@ impl Scenario {
         }
         match scenario.run.tier {
             Tier::Network => reader.check_network(&scenario),
-            Tier::Kernel if old > 0 => reader.refuse(
-                "topology.old_nodes",
-                "has no effect in the kernel tier: its log has one version",
-            ),
-            Tier::Kernel => {}
+            Tier::Kernel => reader.check_kernel(&scenario),
         }
         match reader.problems.into_inner() {
             problems if problems.0.is_empty() => Ok(scenario),
@@ -259,6 +255,27 @@ impl Reader<'_> {
     }
 
     /// Reports everything that the network tier does not support.
+    /// Refuses what only the network tier has.
+    fn check_kernel(&self, scenario: &Scenario) {
+        if scenario.topology.old_nodes > 0 {
+            self.refuse(
+                "topology.old_nodes",
+                "has no effect in the kernel tier: its log has one version",
+            );
+        }
+        for (index, _) in scenario
+            .clients
+            .iter()
+            .enumerate()
+            .filter(|(_, of)| of.also.is_some())
+        {
+            self.refuse(
+                &format!("clients[{}].also", index + 1),
+                "has no effect in the kernel tier: its callers need one budget",
+            );
+        }
+    }
+
     pub(super) fn check_network(&self, scenario: &Scenario) {
         /// Every host costs time in each step. Two more hosts run the clients.
         const NODES_MAX: usize = 6;
@@ -336,6 +353,7 @@ impl Reader<'_> {
         budgets: &[(BudgetDraft, Budget)],
     ) {
         Self::check_kind(fields, group, budgets);
+        Self::check_also(fields, group, budgets);
         if group.home.is_some_and(|home| home >= topology.nodes) {
             fields.refuse("home", format!("must be one of n1 to n{}", topology.nodes));
         }
@@ -393,6 +411,41 @@ impl Reader<'_> {
                 fields.refuse("hold", "has no effect here: only permits are held");
             }
             _ => {}
+        }
+    }
+
+    /// Checks the second key of a group's requests.
+    fn check_also(fields: &Fields<'_>, group: &Group, budgets: &[(BudgetDraft, Budget)]) {
+        let Some(also) = &group.also else {
+            return;
+        };
+        let budget_of = |key: &Key| {
+            let mut of = budgets.iter().map(|(_, budget)| budget);
+            of.find(|budget| budget.key().matches(key))
+        };
+        let is_rate = |budget: &&Budget| budget.kind() == Kind::Rate;
+        let name = group.key.as_deref().or(first_of(budgets));
+        let first = name.and_then(|name| group.first_key(name));
+        let first = first.and_then(|key| budget_of(&key));
+        let other = Key::try_from(also.as_str()).ok();
+        match other.and_then(|key| budget_of(&key)).filter(is_rate) {
+            None => fields.refuse(
+                "also",
+                "must be a key that one of the budgets names, which is a rate",
+            ),
+            Some(other) if first.is_some_and(|first| first.key() == other.key()) => {
+                fields.refuse("also", "must be a key of another budget than `key`");
+            }
+            Some(_) if !first.as_ref().is_some_and(is_rate) => {
+                fields.refuse("also", "is for callers of a rate");
+            }
+            Some(_) => {}
+        }
+        if group.verb != Verb::TryAcquire {
+            fields.refuse(
+                "also",
+                "needs verb = \"try_acquire\": no caller waits for two budgets",
+            );
         }
     }
 

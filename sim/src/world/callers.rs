@@ -144,7 +144,7 @@ impl World {
     /// Decides one request at its client. If it is refused, a caller of a closed loop waits.
     fn decide(&mut self, of: usize, closed: bool) {
         let Some(key) = self.pick_key(of) else { return };
-        self.observer.offered(self.now, of, key);
+        self.observer.offered(self.now, of, key, None);
         if self.try_once(of, key) {
             self.served(of, closed);
         } else if self.services[of].callers.asked.is_empty() || !self.just_asked {

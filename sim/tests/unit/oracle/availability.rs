@@ -25,7 +25,7 @@ fn pass(check: &mut Check, seconds: std::ops::Range<u64>, admitted: u64, is_well
             hold: 0,
             waits: false,
         };
-        check.wanted(now, 0, wanted);
+        check.wanted(now, &[0], wanted);
         if tick % 100 < admitted {
             check.admitted(0, 1);
         }
