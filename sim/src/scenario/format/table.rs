@@ -85,7 +85,7 @@ pub const SECTIONS: &[Section] = &[
             "zone": Shape::Text, Nothing("assigned in turn"), "Zone of the instances.";
             "home": Shape::Text, Nothing("spread over all nodes"), "Node to which the instances connect first, such as n1.";
             "key": Shape::Text, Nothing("the first budget's key"), "Key that the callers use; with `keys`, the pattern of their keys, such as users/*.";
-            "keys": Shape::Whole { least: 1, most: 100_000 }, Nothing("one key"), "Number of keys of a template. The callers of each instance use all of them: a `*` in `key` stands for 0 to keys - 1. Kernel tier only.";
+            "keys": Shape::Whole { least: 1, most: 100_000 }, Nothing("one key"), "Number of keys of a template. The callers of each instance use all of them: a `*` in `key` stands for 0 to keys - 1. At most 512 in the network tier.";
             "also": Shape::Text, Nothing("no other"), "Key of another budget of which each request needs as much: it gets the tokens of both, or of none. Both are rates, and callers `try_acquire`. Network tier only.";
             "skew": Shape::Text, Is("uniform"), "Division of the requests over `keys`. uniform: every key gets the same part. zipf(S): key n gets a part in proportion to 1 / (n + 1)^S; zipf is zipf(1).";
             "labels": Shape::Labels, Nothing("none"), "Labels of the instances. The `weights` of a budget give them their weight and band.";
