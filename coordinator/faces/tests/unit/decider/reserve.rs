@@ -182,3 +182,34 @@ async fn several_permits_of_a_key_are_refused_by_a_reason_of_their_own() {
     reserve.parts = vec![("jobs".to_owned(), 1); 3];
     assert!(decider.reserve(&reserve).await.unwrap().id.is_some());
 }
+
+/// Reserves a permit of the key, for as long as `ttl`.
+async fn permit(decider: &Decider, ttl: u64, on_expire: OnExpire) -> Option<String> {
+    let reserve = Reserve {
+        parts: vec![("jobs".to_owned(), 1)],
+        ttl: Duration::from_secs(ttl),
+        on_expire,
+        ..of(&Scope::ALL, "jobs", None)
+    };
+    decider.reserve(&reserve).await.unwrap().id
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_never_released_is_free_when_its_reservation_is_over() {
+    for on_expire in [OnExpire::Keep, OnExpire::PutBack] {
+        let decider = Decider::of(Permits, Options::default());
+        for _ in 0..3 {
+            assert!(permit(&decider, 60, on_expire).await.is_some());
+        }
+        sleep(Duration::from_secs(59)).await;
+        assert_eq!(permit(&decider, 60, on_expire).await, None, "{on_expire:?}");
+        sleep(Duration::from_secs(2)).await;
+        for _ in 0..3 {
+            assert!(
+                permit(&decider, 60, on_expire).await.is_some(),
+                "{on_expire:?}"
+            );
+        }
+        assert_eq!(permit(&decider, 60, on_expire).await, None, "{on_expire:?}");
+    }
+}

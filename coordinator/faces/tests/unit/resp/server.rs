@@ -187,6 +187,128 @@ async fn exists_counts_the_keys_of_which_tokens_are_used() {
     .await;
 }
 
+/// Sends bytes as they are, each after the reply to those before, and checks the bytes of each reply.
+async fn check_bytes(bed: &TestServer, exchanges: &[(String, &str)]) {
+    let (mut stream, _task) = bed.connect(1 << 16);
+    for (request, expect) in exchanges {
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut reply = vec![0; expect.len()];
+        // A reply that is shorter ends with that of the request after it.
+        stream.write_all(b"PING\n").await.expect("sent");
+        stream.read_exact(&mut reply).await.expect("a reply");
+        assert_eq!(String::from_utf8_lossy(&reply), *expect, "{request}");
+        let mut end = [0; 7];
+        stream.read_exact(&mut end).await.expect("a reply");
+        assert_eq!(end.escape_ascii().to_string(), "+PONG\\r\\n", "{request}");
+    }
+}
+
+/// Every byte of the requests is as redis_rate 10.0.1 sends it with go-redis 9.10.0, recorded before a Redis 7. The
+/// replies have the types that a Redis gives, and no more than the microseconds that it counts.
+#[tokio::test]
+async fn redis_rate_is_answered_byte_by_byte_in_both_versions() {
+    const ALLOW_N: &str =
+        "*8\r\n$7\r\nevalsha\r\n$40\r\nf52a5b566060d79fd321d695df55bc918339c4aa\r\n$1\r\n1\r\n";
+    const AT_MOST: &str =
+        "*8\r\n$7\r\nevalsha\r\n$40\r\n054143318f521948424aa25df61d7f7ba835a9d7\r\n$1\r\n1\r\n";
+    const SETINFO: &str = "*4\r\n$6\r\nclient\r\n$7\r\nsetinfo\r\n$8\r\nLIB-NAME\r\n$19\r\ngo-redis(,go1.19.8)\r\n\
+                           *4\r\n$6\r\nclient\r\n$7\r\nsetinfo\r\n$7\r\nLIB-VER\r\n$6\r\n9.10.0\r\n";
+    let hello_2 = "*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:2\r\n\
+                   $2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n\
+                   $7\r\nmodules\r\n*0\r\n";
+    let hello_3 = hello_2
+        .replace("*14\r\n", "%7\r\n")
+        .replace("proto\r\n:2", "proto\r\n:3");
+    for (version, hello) in [("2", hello_2), ("3", &hello_3)] {
+        let bed = TestServer::new(Options::default());
+        let call = |script: &str, rest: &str| format!("{script}{rest}");
+        let exchanges = [
+            (format!("*2\r\n$5\r\nhello\r\n$1\r\n{version}\r\n"), hello),
+            (SETINFO.to_owned(), "+OK\r\n+OK\r\n"),
+            // `Allow(ctx, "project:123", PerSecond(10))`
+            (
+                call(
+                    ALLOW_N,
+                    "$16\r\nrate:project:123\r\n$2\r\n10\r\n$2\r\n10\r\n$1\r\n1\r\n$1\r\n1\r\n",
+                ),
+                "*4\r\n:1\r\n:9\r\n$2\r\n-1\r\n$3\r\n0.1\r\n",
+            ),
+            // `AllowN(ctx, "user", PerMinute(3), 2)`, allowed and refused
+            (
+                call(
+                    ALLOW_N,
+                    "$9\r\nrate:user\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n2\r\n",
+                ),
+                "*4\r\n:2\r\n:1\r\n$2\r\n-1\r\n$2\r\n40\r\n",
+            ),
+            (
+                call(
+                    ALLOW_N,
+                    "$9\r\nrate:user\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n2\r\n",
+                ),
+                "*4\r\n:0\r\n:0\r\n$2\r\n20\r\n$2\r\n40\r\n",
+            ),
+            // `AllowAtMost(ctx, "most", PerMinute(3), 10)`, allowed and refused
+            (
+                call(
+                    AT_MOST,
+                    "$9\r\nrate:most\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$2\r\n10\r\n",
+                ),
+                "*4\r\n:3\r\n:0\r\n$2\r\n-1\r\n$2\r\n60\r\n",
+            ),
+            (
+                call(
+                    AT_MOST,
+                    "$9\r\nrate:most\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$2\r\n10\r\n",
+                ),
+                "*4\r\n:0\r\n:0\r\n$2\r\n20\r\n$2\r\n60\r\n",
+            ),
+            // `Limit{Rate: 5, Burst: 10, Period: 500 * time.Millisecond}`
+            (
+                call(
+                    ALLOW_N,
+                    "$9\r\nrate:half\r\n$2\r\n10\r\n$1\r\n5\r\n$3\r\n0.5\r\n$1\r\n1\r\n",
+                ),
+                "*4\r\n:1\r\n:9\r\n$2\r\n-1\r\n$3\r\n0.1\r\n",
+            ),
+            // `AllowN` of nothing, which a Redis never refuses
+            (
+                call(
+                    ALLOW_N,
+                    "$9\r\nrate:most\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n0\r\n",
+                ),
+                "*4\r\n:0\r\n:0\r\n$2\r\n-1\r\n$2\r\n60\r\n",
+            ),
+            // `Reset(ctx, "most")`, after which the limit is unused
+            (
+                "*2\r\n$3\r\ndel\r\n$9\r\nrate:most\r\n".to_owned(),
+                ":1\r\n",
+            ),
+            (
+                call(
+                    ALLOW_N,
+                    "$9\r\nrate:most\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n1\r\n",
+                ),
+                "*4\r\n:1\r\n:2\r\n$2\r\n-1\r\n$2\r\n20\r\n",
+            ),
+        ];
+        check_bytes(&bed, &exchanges).await;
+        bed.local.clock.advance(Duration::from_micros(19_999_500));
+        // Half a millisecond is left, and both times are texts.
+        check_bytes(
+            &bed,
+            &[(
+                call(
+                    ALLOW_N,
+                    "$9\r\nrate:user\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n2\r\n",
+                ),
+                "*4\r\n:0\r\n:0\r\n$6\r\n0.0005\r\n$7\r\n20.0005\r\n",
+            )],
+        )
+        .await;
+    }
+}
+
 /// The client sends 10 as fewer; 3 of them are there.
 #[tokio::test]
 async fn at_most_takes_what_is_there() {
