@@ -390,7 +390,11 @@ impl<D: Decider> Client<D> {
             if let Some(holder) = self.holder.as_mut().filter(|_| usable) {
                 self.owes_report |= allotment.return_permits(budget, holder, now);
             }
-            if allotment.is_urgent(since, now) {
+            let reported = self
+                .holder
+                .as_ref()
+                .map_or(&[][..], |of| of.demand_of(budget));
+            if allotment.is_urgent(reported, since, now) {
                 self.queue.mark_urgent(budget);
             }
         }
@@ -408,8 +412,12 @@ impl<D: Decider> Client<D> {
     fn is_any_urgent(&mut self, now: Tick) -> bool {
         let since = self.queue.looked();
         while let Some(budget) = self.queue.first_urgent() {
+            let reported = self
+                .holder
+                .as_ref()
+                .map_or(&[][..], |of| of.demand_of(budget));
             let allotment = self.allotments.get_mut(&budget);
-            if allotment.is_some_and(|of| of.is_urgent(since, now)) {
+            if allotment.is_some_and(|of| of.is_urgent(reported, since, now)) {
                 return true;
             }
             self.queue.calm(budget);

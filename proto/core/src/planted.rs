@@ -183,6 +183,8 @@ bugs! {
     SpentEndedInVain,
     /// A quota's instance begins in a period that a forgotten one of its key was spent in.
     ForgottenPeriodAgain,
+    /// A demand that moves among callers, and whose total stays, is no change of demand.
+    MovesUnseen,
     /// A demand that falls by less than half is not reported, even when its line is due.
     SmallFallUnsaid,
     /// A floor that no session claims any more is not requested from the leader, and is recalled in vain.

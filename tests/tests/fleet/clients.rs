@@ -1,6 +1,6 @@
 //! Clients that are killed or closed, and limits that are lowered while clients hold shares.
 
-use crate::support::{LEASE, alone, ask_for, millis, setup, together};
+use crate::support::{LEASE, alone, ask_for, millis, only_at, setup, together};
 use aliquot_client::clock::Span;
 use aliquot_client::{Client, Limiter, Reason};
 use aliquot_coordinator::demo::supervisor::ReservedPort;
@@ -372,4 +372,58 @@ async fn the_commands_of_the_readme_work() {
     let top: serde_json::Value = serde_json::from_str(&top).unwrap();
     let keys = top["keys"].as_array().unwrap();
     assert!(keys.iter().any(|shown| shown["key"] == key), "{top}");
+}
+
+/// Two clients at two nodes want more than the limit. The demand of one moves between its callers back and forth, and
+/// its total stays: with five callers that want the same it gets five of six parts, and with one that wants nearly all
+/// about half.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_share_follows_a_demand_that_moves_among_callers() {
+    const MOVES: usize = 10;
+    let _machine = alone().await;
+    let fleet = setup().start().await;
+    fleet.apply("{ key: shared, rate: 600/s, burst: 60 }").await;
+    let clients = [0, 1].map(|node| only_at(&fleet.nodes()[node].client));
+    let limiters = clients
+        .each_ref()
+        .map(|client| client.limiter("shared").unwrap());
+    let (even, uneven) = ([200; 5], [960, 10, 10, 10, 10]);
+    limiters[0].set_callers(&even);
+    let asking = limiters.clone().map(|limiter| {
+        tokio::spawn(async move {
+            loop {
+                ask_for(&limiter, millis(1_000)).await;
+            }
+        })
+    });
+    let other = &limiters[1];
+    until("five callers get five of six parts", SOON, async || {
+        (other.peek().rate <= 130).then_some(())
+    })
+    .await;
+    let mut took = Vec::new();
+    for turn in 0..MOVES {
+        // The report of the former state is over.
+        tokio::time::sleep(millis(1_500)).await;
+        let (callers, wanted) = match turn % 2 {
+            0 => (&uneven, 250..=400),
+            _ => (&even, 0..=130),
+        };
+        let begun = now();
+        limiters[0].set_callers(callers);
+        let moved = async {
+            while !wanted.contains(&other.peek().rate) {
+                tokio::time::sleep(millis(1)).await;
+            }
+        };
+        let moved = tokio::time::timeout(SOON, moved).await;
+        assert!(
+            moved.is_ok(),
+            "{turn}: {}/s of {wanted:?}",
+            other.peek().rate
+        );
+        took.push(now().since(begun).nanos() / 1_000_000);
+    }
+    println!("milliseconds until the share moved: {took:?}");
+    asking.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -288,6 +288,12 @@ impl DemandCurve {
         Level::FULL
     }
 
+    /// Returns the lowest level at which the curve takes `amount`, or its whole demand if that is less.
+    pub(crate) fn level_taking(&self, amount: u64) -> Level {
+        let top = self.segments.iter().last().map(Segment::breakpoint);
+        self.level_at(amount).min(top.unwrap_or(Level::ZERO))
+    }
+
     /// Returns the curve of the same claimants with this total of demands, as it was measured.
     ///
     /// If that is less, the demands are cut at the level at which the curve reaches it: up to there, the result is

@@ -252,6 +252,7 @@ impl ReportDelta {
         let (was, is) = (total(&before.demand), total(&line.demand));
         let urgent = known.urgent
             || matches!(DemandChange::of(was, is), DemandChange::Up)
+            || matches!(moved(before, &line, known), DemandChange::Up)
             || line.rare().largest_wait > before.rare().largest_wait
             || before.rare().floor.is_empty() && !line.rare().floor.is_empty();
         (entry.line, entry.fallen) = (line, None);
@@ -400,6 +401,8 @@ impl ReportDelta {
 ///
 /// - The former demand is little of what is held, and the new one is not zero.
 /// - Or the demand is sparse, and more than half of it remains.
+///
+/// It must not have moved among callers either.
 fn falls_by_a_little(before: &Line, line: &Line, known: Known) -> bool {
     if (before.tally, &before.rare) != (line.tally, &line.rare) {
         return false;
@@ -415,7 +418,13 @@ fn falls_by_a_little(before: &Line, line: &Line, known: Known) -> bool {
         .eq(line.demand.iter().map(weight));
     let (was, is) = (total(&before.demand), total(&line.demand));
     let small = was <= known.sparse && matches!(DemandChange::of(was, is), DemandChange::None);
-    same && is <= was && (small || is > 0 && is_little(was, known.held))
+    let moved = !matches!(moved(before, line, known), DemandChange::None);
+    same && !moved && is <= was && (small || is > 0 && is_little(was, known.held))
+}
+
+/// Compares the callers of two lines.
+fn moved(before: &Line, line: &Line, known: Known) -> DemandChange {
+    DemandChange::of_callers(&before.demand, &line.demand, known.held.grains())
 }
 
 /// Returns true if a request waits.

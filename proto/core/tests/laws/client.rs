@@ -9,6 +9,7 @@ use aliquot_core::holder::Holder;
 use aliquot_core::message::{
     Answer, AnswerLine, BandDemand, Heard, Report, ReportLine, Terms, Verdict,
 };
+use aliquot_core::planted::{self, Bug};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::{
     BudgetId, Drift, Edge, Incarnation, Number, PeriodId, Rate, Seq, Span, Term, Tick, Tokens,
@@ -646,4 +647,51 @@ fn callers_divide_the_demand_of_their_client_and_never_raise_it() {
             assert_eq!(reported(id, callers), reported(id, &[]), "{callers:?}");
         }
     }
+}
+
+/// Returns true if it is urgent that callers want these tokens per second after those before. A client is asked for 100
+/// all the time, and holds 20.
+fn is_move_urgent(before: &[u64], after: &[u64]) -> bool {
+    let (mut machine, budget) = (Machine::new(false), BudgetId::new(0));
+    let mut parent = Parent {
+        edges: 1,
+        ..Parent::default()
+    };
+    machine.client.open(parent.edge(), Tick::from_nanos(0));
+    machine.claim(budget, Tick::from_nanos(0));
+    for tenth in 1..=30_u64 {
+        let now = Tick::from_nanos(tenth * 100_000_000);
+        let callers = if tenth < 30 { before } else { after };
+        let callers: Vec<u64> = callers.iter().map(|of| tokens(*of).grains()).collect();
+        let curve = DemandCurve::of_callers(&callers);
+        machine.cells[&budget].0.borrow_mut().callers = Some(curve);
+        machine.ask(budget, Asks::Tokens(10), now);
+        if tenth == 30 {
+            return machine.client.is_urgent(now);
+        }
+        let report = machine.client.report(now, 0).expect("it is open");
+        parent.sent = report.seq.get();
+        let given: &[_] = if tenth == 1 { &[(0, 20, false)] } else { &[] };
+        let answer = parent.answer(given, true);
+        machine.client.handle_answer(&answer, now);
+    }
+    unreachable!("the last turn returns")
+}
+
+#[test]
+fn a_demand_that_moves_among_callers_is_urgent() {
+    let (even, uneven) = ([20; 5], [96, 1, 1, 1, 1]);
+    assert!(is_move_urgent(&even, &uneven), "others may have more");
+    assert!(is_move_urgent(&uneven, &even), "others must have less");
+    assert!(is_move_urgent(&[50, 50], &[99, 1]));
+    for (before, after) in [
+        ([50, 50], [50, 50]),
+        ([50, 50], [52, 48]),
+        ([80, 20], [20, 80]),
+    ] {
+        assert!(!is_move_urgent(&before, &after), "{before:?} {after:?}");
+    }
+    let bug = Some(Bug::MovesUnseen);
+    assert!(!planted::with(bug, || is_move_urgent(&even, &uneven)));
+    assert!(!planted::with(bug, || is_move_urgent(&uneven, &even)));
 }

@@ -5,7 +5,7 @@ use crate::budget::OnLeaseExpiry;
 use crate::client::decider::Decider;
 use crate::demand::{CALLER_SEGMENTS_MAX, DemandCurve, ESCROW, Observed};
 use crate::holder::Wants;
-use crate::ledger::is_little;
+use crate::ledger::{DemandChange, is_little};
 use crate::message::{BandDemand, Tally};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
@@ -109,11 +109,11 @@ impl<D: Decider> Allotment<D> {
         self.reported_wants(now)
     }
 
-    /// Returns the demand of the last report, of a rate by callers.
+    /// Returns a demand, of a rate by callers.
     ///
     /// The last level is about the one at which they take what is held. There the curve is kept most exactly.
-    fn curve(&self, now: Tick) -> DemandCurve {
-        let (demand, weight) = (self.last_report.demand, self.claim.weight);
+    fn curve(&self, demand: u64, now: Tick) -> DemandCurve {
+        let weight = self.claim.weight;
         let by_caller = |callers: DemandCurve| {
             let near = callers.level_at(self.capacity_at(now));
             let curve = callers.with_total(demand);
@@ -129,14 +129,18 @@ impl<D: Decider> Allotment<D> {
         curve.unwrap_or_else(|| DemandCurve::of(demand, weight))
     }
 
+    /// Returns the demand of a report.
+    fn demand_of(&self, report: LastReport, now: Tick) -> [BandDemand; 1] {
+        [BandDemand {
+            band: self.claim.band,
+            curve: self.curve(report.demand, now),
+        }]
+    }
+
     /// Returns the values of the last report.
     fn reported_wants(&self, now: Tick) -> Wants {
         Wants {
-            demand: [BandDemand {
-                band: self.claim.band,
-                curve: self.curve(now),
-            }]
-            .into(),
+            demand: self.demand_of(self.last_report, now).into(),
             floor: self.last_report.floor,
             largest_wait: self.last_report.largest_wait,
             tally: self.tally,
@@ -150,16 +154,40 @@ impl<D: Decider> Allotment<D> {
 
     /// Returns true if the parent should learn of this before the next report is due: the demand rose by more
     /// than half and no share serves it, or it fell by more than half, was not little of what is held, and other clients
-    /// may use what is held for it. Every request before `since` has been seen.
-    pub(in crate::client) fn is_urgent(&mut self, since: Tick, now: Tick) -> bool {
+    /// may use what is held for it. The same holds for a demand that moved among callers: see
+    /// [`DemandChange::of_callers`]. `reported` is the demand that the parent was told. Every request before `since` has
+    /// been seen.
+    pub(in crate::client) fn is_urgent(
+        &mut self,
+        reported: &[BandDemand],
+        since: Tick,
+        now: Tick,
+    ) -> bool {
         let (before, next) = (self.last_report, self.next_report(since, now));
+        let moved = self.moved(reported, next, now);
         let risen = next.demand > before.demand.saturating_add(before.demand >> 1);
         let unserved = next.demand > self.capacity_at(now);
         let fallen = next.demand < before.demand >> 1;
         (risen && unserved)
             || (fallen && !unserved && !self.holds_much(now))
+            || match moved {
+                DemandChange::Up => unserved,
+                DemandChange::Down => !self.holds_much(now),
+                DemandChange::None => false,
+            }
             || next.largest_wait > before.largest_wait
             || next.floor != before.floor
+    }
+
+    /// Compares the callers of the reported demand with those of the next report.
+    fn moved(&self, reported: &[BandDemand], next: LastReport, now: Tick) -> DemandChange {
+        match self.kind() {
+            Some(Kind::Rate) => {
+                let next = self.demand_of(next, now);
+                DemandChange::of_callers(reported, &next, self.capacity_at(now))
+            }
+            _ => DemandChange::None,
+        }
     }
 
     /// Returns true if every report must examine the budget, because its values may change at any time without
