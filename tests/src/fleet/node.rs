@@ -153,7 +153,9 @@ impl Node {
         self.child.is_some()
     }
 
-    pub(super) fn pid(&self) -> Option<u32> {
+    /// Returns the id of its process, if it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 

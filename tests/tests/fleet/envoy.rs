@@ -142,8 +142,9 @@ struct Edge {
     _ports: Vec<ReservedPort>,
 }
 
-/// Starts a rate limit service at four ports.
-fn service(fleet: &Fleet, ports: &[ReservedPort]) -> Process {
+/// Starts a rate limit service at four ports, as a client of nodes at these addresses. Its rules are in the folder
+/// `rules/config` of the fleet.
+pub(crate) fn service(fleet: &Fleet, nodes: &[String], ports: &[ReservedPort]) -> Process {
     let port = |index: usize| ports[index].address().port().to_string();
     let mut command = Command::new(fleet.program());
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ALIQUOT_")) {
@@ -151,7 +152,7 @@ fn service(fleet: &Fleet, ports: &[ReservedPort]) -> Process {
     }
     command
         .args(["rls", "--compat"])
-        .args(["--endpoint", &fleet.addresses().join(",")])
+        .args(["--endpoint", &nodes.join(",")])
         .env("RUNTIME_ROOT", fleet.dir().join("rules"))
         .envs([("GRPC_HOST", "127.0.0.1"), ("HOST", "127.0.0.1")])
         .env("DEBUG_HOST", "127.0.0.1")
@@ -176,7 +177,7 @@ impl Edge {
         let ports: Vec<ReservedPort> = (0..10).map(|_| ReservedPort::reserve().unwrap()).collect();
         let address = |index: usize| ports[index].address();
         let services = ports[..8].chunks(4);
-        let services = services.map(|ports| service(&fleet, ports));
+        let services = services.map(|ports| service(&fleet, &fleet.addresses(), ports));
         let services: Vec<Process> = services.collect();
         for index in 0..2 {
             let health = address(4 * index + 1);

@@ -70,7 +70,7 @@ impl Caller {
 
 /// A face of a node.
 #[derive(Clone, Debug)]
-enum FaceAddress {
+pub(crate) enum FaceAddress {
     Http(PathBuf),
     Grpc(String),
     Redis(String),
@@ -94,7 +94,7 @@ impl FaceAddress {
         }
     }
 
-    fn flag(&self) -> String {
+    pub(crate) fn flag(&self) -> String {
         match self {
             Self::Http(path) => format!("--faces-http-listen=unix:{}", path.display()),
             Self::Grpc(address) => format!("--faces-grpc-listen={address}"),
@@ -148,7 +148,8 @@ impl FaceConnection {
     }
 }
 
-async fn ask(path: &Path, to: &str, body: &Value) -> Option<(u16, Value)> {
+/// Asks the HTTP face at a path, and returns status and body.
+pub(crate) async fn ask(path: &Path, to: &str, body: &Value) -> Option<(u16, Value)> {
     let mut caller = Caller::connect(path).await.ok()?;
     caller.post(to, "", body).await.ok()
 }

@@ -12,6 +12,7 @@
 //! | `restart` | all nodes are restarted one by one |
 //! | `spread` | clients are spread evenly over the running nodes |
 //! | `faces` | services that embed no client, through nodes and an agent |
+//! | `decisions` | decisions of faces need no log and no socket of their node, are in time, and give permits that end |
 //! | `openapi` | the HTTP face gets whatever its description permits and forbids |
 //! | `health` | nodes are watched by gRPC |
 //! | `envoy` | a leader is killed behind an Envoy |
@@ -33,6 +34,7 @@
 mod alerts;
 mod clients;
 mod cut;
+mod decisions;
 mod disk;
 mod durable;
 mod envoy;
