@@ -256,8 +256,8 @@ impl Faced {
         }
     }
 
-    /// Lets callers of all nodes want more of a key than its limit for two seconds, so that its home decides. It has its
-    /// first use at another node than that of the faces, so that this is not its home.
+    /// Lets callers of all nodes want more of a key than its limit for two seconds, so that it is in central mode. It
+    /// has its first use at another node than that of the faces, so that this is not its home.
     async fn make_scarce(&self, key: &str) {
         until("another node admits", SOON, async || {
             (by_http(&self.others[0], key).await == Decided::Allowed).then_some(())
@@ -316,7 +316,7 @@ async fn decisions_write_nothing_to_the_log_and_need_none() {
     for _ in 0..OF_EACH {
         for line in &mut faced.lines {
             admitted += u64::from(line.decide("much").await == Decided::Allowed);
-            // Its home decides each of these.
+            // Of this key hardly any request is admitted.
             line.decide(&few).await;
         }
     }
@@ -438,7 +438,7 @@ async fn the_decider_of_a_node_needs_no_socket_of_the_node() {
 }
 
 /// The permit of a caller that forgot it is free for the callers of each face after its hold, and not before. What the
-/// forgetful caller does then takes it from nobody.
+/// forgetful caller does then takes it from no other caller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_permit_that_is_never_released_ends_by_its_hold() {
     let _machine = alone().await;

@@ -47,8 +47,8 @@ impl DemandChange {
         }
     }
 
-    /// Compares what two demands take at one level, that at which the former callers take what is `held`, with the total
-    /// of the latter.
+    /// Compares what two demands take at one level: that at which the former callers would take what is `held` if
+    /// their total was that of the latter.
     ///
     /// The same total may have moved among callers, or be that of more callers or fewer. If they then take a quarter
     /// more or less at the level at which all others are, what is held for them is not their share any more. At that

@@ -563,8 +563,8 @@ fn by_callers(budget: &Budget, callers: &[u64]) -> Vec<BandDemand> {
     }]
 }
 
-/// Returns true if a report that callers want these tokens per second after those before is urgent to a node that has
-/// 100/s, and gave all of it to their client.
+/// Returns true if a report that callers want these tokens per second after those before makes that of their node to
+/// the leader urgent. The node has 100/s, and gave all of it to their client.
 fn move_is_urgent(before: &[u64], after: &[u64]) -> bool {
     let budget = rate(ExpiryDraft::Word("deny".into()));
     let (mut node, mut client) = node_with_client(&budget, whole(&budget));
@@ -575,7 +575,7 @@ fn move_is_urgent(before: &[u64], after: &[u64]) -> bool {
             ..SILENT
         }];
         node.handle_report(&report, at(ms));
-        let urgent = node.ledger().is_urgent();
+        let urgent = node.take_report_urgent();
         node.tick(at(ms));
         for answer in answers(&mut node) {
             client.handle_answer(&answer, at(ms));

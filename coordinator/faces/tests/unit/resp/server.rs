@@ -203,109 +203,78 @@ async fn check_bytes(bed: &TestServer, exchanges: &[(String, &str)]) {
     }
 }
 
-/// Every byte of the requests is as redis_rate 10.0.1 sends it with go-redis 9.10.0, recorded before a Redis 7. The
-/// replies have the types that a Redis gives, and no more than the microseconds that it counts.
+/// Returns a call of a script as redis_rate sends it: its hash, one key, and burst, rate, period in seconds and number.
+fn evalsha(script: &str, key: &str, args: [&str; 4]) -> String {
+    let mut bytes = format!("*8\r\n$7\r\nevalsha\r\n$40\r\n{script}\r\n$1\r\n1\r\n");
+    for part in [key].iter().chain(&args) {
+        bytes += &format!("${}\r\n{part}\r\n", part.len());
+    }
+    bytes
+}
+
+const ALLOW_N: &str = "f52a5b566060d79fd321d695df55bc918339c4aa";
+const AT_MOST: &str = "054143318f521948424aa25df61d7f7ba835a9d7";
+
+#[test]
+fn a_call_has_the_bytes_that_were_recorded() {
+    let recorded = "*8\r\n$7\r\nevalsha\r\n$40\r\nf52a5b566060d79fd321d695df55bc918339c4aa\r\n$1\r\n1\r\n\
+                    $16\r\nrate:project:123\r\n$2\r\n10\r\n$2\r\n10\r\n$1\r\n1\r\n$1\r\n1\r\n";
+    let args = ["10", "10", "1", "1"];
+    assert_eq!(evalsha(ALLOW_N, "rate:project:123", args), recorded);
+}
+
+/// The requests are as redis_rate 10.0.1 sends them with go-redis 9.10.0, recorded before a Redis 7. The replies have
+/// the types that a Redis gives, and no more than the microseconds that it counts.
 #[tokio::test]
 async fn redis_rate_is_answered_byte_by_byte_in_both_versions() {
-    const ALLOW_N: &str =
-        "*8\r\n$7\r\nevalsha\r\n$40\r\nf52a5b566060d79fd321d695df55bc918339c4aa\r\n$1\r\n1\r\n";
-    const AT_MOST: &str =
-        "*8\r\n$7\r\nevalsha\r\n$40\r\n054143318f521948424aa25df61d7f7ba835a9d7\r\n$1\r\n1\r\n";
     const SETINFO: &str = "*4\r\n$6\r\nclient\r\n$7\r\nsetinfo\r\n$8\r\nLIB-NAME\r\n$19\r\ngo-redis(,go1.19.8)\r\n\
                            *4\r\n$6\r\nclient\r\n$7\r\nsetinfo\r\n$7\r\nLIB-VER\r\n$6\r\n9.10.0\r\n";
-    let hello_2 = "*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:2\r\n\
-                   $2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n\
-                   $7\r\nmodules\r\n*0\r\n";
-    let hello_3 = hello_2
+    const HELLO_2: &str = "*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:2\r\n\
+                           $2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n\
+                           $7\r\nmodules\r\n*0\r\n";
+    let hello_3 = HELLO_2
         .replace("*14\r\n", "%7\r\n")
         .replace("proto\r\n:2", "proto\r\n:3");
-    for (version, hello) in [("2", hello_2), ("3", &hello_3)] {
+    for (version, hello) in [("2", HELLO_2), ("3", &hello_3)] {
         let bed = TestServer::new(Options::default());
-        let call = |script: &str, rest: &str| format!("{script}{rest}");
+        let user = |n| evalsha(ALLOW_N, "rate:user", ["3", "3", "60", n]);
+        let most = |script, n| evalsha(script, "rate:most", ["3", "3", "60", n]);
+        let project = evalsha(ALLOW_N, "rate:project:123", ["10", "10", "1", "1"]);
+        let half = evalsha(ALLOW_N, "rate:half", ["10", "5", "0.5", "1"]);
+        let hi = format!("*2\r\n$5\r\nhello\r\n$1\r\n{version}\r\n");
+        let reset = "*2\r\n$3\r\ndel\r\n$9\r\nrate:most\r\n".to_owned();
         let exchanges = [
-            (format!("*2\r\n$5\r\nhello\r\n$1\r\n{version}\r\n"), hello),
+            (hi, hello),
             (SETINFO.to_owned(), "+OK\r\n+OK\r\n"),
-            // `Allow(ctx, "project:123", PerSecond(10))`
+            (project, "*4\r\n:1\r\n:9\r\n$2\r\n-1\r\n$3\r\n0.1\r\n"),
+            (user("2"), "*4\r\n:2\r\n:1\r\n$2\r\n-1\r\n$2\r\n40\r\n"),
+            (user("2"), "*4\r\n:0\r\n:0\r\n$2\r\n20\r\n$2\r\n40\r\n"),
             (
-                call(
-                    ALLOW_N,
-                    "$16\r\nrate:project:123\r\n$2\r\n10\r\n$2\r\n10\r\n$1\r\n1\r\n$1\r\n1\r\n",
-                ),
-                "*4\r\n:1\r\n:9\r\n$2\r\n-1\r\n$3\r\n0.1\r\n",
-            ),
-            // `AllowN(ctx, "user", PerMinute(3), 2)`, allowed and refused
-            (
-                call(
-                    ALLOW_N,
-                    "$9\r\nrate:user\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n2\r\n",
-                ),
-                "*4\r\n:2\r\n:1\r\n$2\r\n-1\r\n$2\r\n40\r\n",
-            ),
-            (
-                call(
-                    ALLOW_N,
-                    "$9\r\nrate:user\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n2\r\n",
-                ),
-                "*4\r\n:0\r\n:0\r\n$2\r\n20\r\n$2\r\n40\r\n",
-            ),
-            // `AllowAtMost(ctx, "most", PerMinute(3), 10)`, allowed and refused
-            (
-                call(
-                    AT_MOST,
-                    "$9\r\nrate:most\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$2\r\n10\r\n",
-                ),
+                most(AT_MOST, "10"),
                 "*4\r\n:3\r\n:0\r\n$2\r\n-1\r\n$2\r\n60\r\n",
             ),
             (
-                call(
-                    AT_MOST,
-                    "$9\r\nrate:most\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$2\r\n10\r\n",
-                ),
+                most(AT_MOST, "10"),
                 "*4\r\n:0\r\n:0\r\n$2\r\n20\r\n$2\r\n60\r\n",
             ),
-            // `Limit{Rate: 5, Burst: 10, Period: 500 * time.Millisecond}`
+            (half, "*4\r\n:1\r\n:9\r\n$2\r\n-1\r\n$3\r\n0.1\r\n"),
+            // A Redis never refuses nothing.
             (
-                call(
-                    ALLOW_N,
-                    "$9\r\nrate:half\r\n$2\r\n10\r\n$1\r\n5\r\n$3\r\n0.5\r\n$1\r\n1\r\n",
-                ),
-                "*4\r\n:1\r\n:9\r\n$2\r\n-1\r\n$3\r\n0.1\r\n",
-            ),
-            // `AllowN` of nothing, which a Redis never refuses
-            (
-                call(
-                    ALLOW_N,
-                    "$9\r\nrate:most\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n0\r\n",
-                ),
+                most(ALLOW_N, "0"),
                 "*4\r\n:0\r\n:0\r\n$2\r\n-1\r\n$2\r\n60\r\n",
             ),
-            // `Reset(ctx, "most")`, after which the limit is unused
+            // After `Reset` the limit is unused.
+            (reset, ":1\r\n"),
             (
-                "*2\r\n$3\r\ndel\r\n$9\r\nrate:most\r\n".to_owned(),
-                ":1\r\n",
-            ),
-            (
-                call(
-                    ALLOW_N,
-                    "$9\r\nrate:most\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n1\r\n",
-                ),
+                most(ALLOW_N, "1"),
                 "*4\r\n:1\r\n:2\r\n$2\r\n-1\r\n$2\r\n20\r\n",
             ),
         ];
         check_bytes(&bed, &exchanges).await;
+        // Half a millisecond is left.
         bed.local.clock.advance(Duration::from_micros(19_999_500));
-        // Half a millisecond is left, and both times are texts.
-        check_bytes(
-            &bed,
-            &[(
-                call(
-                    ALLOW_N,
-                    "$9\r\nrate:user\r\n$1\r\n3\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n2\r\n",
-                ),
-                "*4\r\n:0\r\n:0\r\n$6\r\n0.0005\r\n$7\r\n20.0005\r\n",
-            )],
-        )
-        .await;
+        let refused = "*4\r\n:0\r\n:0\r\n$6\r\n0.0005\r\n$7\r\n20.0005\r\n";
+        check_bytes(&bed, &[(user("2"), refused)]).await;
     }
 }
 

@@ -153,10 +153,10 @@ impl<D: Decider> Allotment<D> {
     }
 
     /// Returns true if the parent should learn of this before the next report is due: the demand rose by more
-    /// than half and no share serves it, or it fell by more than half, was not little of what is held, and other clients
-    /// may use what is held for it. The same holds for a demand that moved among callers: see
-    /// [`DemandChange::of_callers`]. `reported` is the demand that the parent was told. Every request before `since` has
-    /// been seen.
+    /// than half and no share serves it, or it fell by more than half, was not little of what is held, and other
+    /// clients may use what is held for it. The same holds for a demand that moved among callers: see
+    /// [`DemandChange::of_callers`]. `reported` is the demand that the parent was told. Every request before `since`
+    /// has been seen.
     pub(in crate::client) fn is_urgent(
         &mut self,
         reported: &[BandDemand],
