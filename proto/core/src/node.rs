@@ -390,6 +390,12 @@ impl Node {
         if known.is_none_or(|budget_state| budget_state.terms != *terms) {
             self.ledger.tell(budget);
         }
+        if known.is_none() {
+            // Callers wait for the terms of a budget that no one here has used before.
+            let claimants = self.ledger.claims_on(budget);
+            self.notify_set
+                .extend(claimants.map(|(client, _)| client.edge().child));
+        }
         let budget_state = self.budgets.entry(budget).or_insert_with(|| {
             Box::new(BudgetState {
                 terms: Arc::clone(terms),

@@ -201,10 +201,13 @@ impl Leader {
                 self.ledger.tell_child(*incarnation, *budget);
                 self.ledger.touch(*budget);
             }
-            // Every holder needs the new period before it can use anything of it.
+            // Every holder needs the new period before it can use anything of it, or answer a look at it.
             Effect::Stamped(budget, _) => {
                 self.forget_exhaustion(*budget);
                 self.ledger.tell(*budget);
+                let claimants = self.ledger.claims_on(*budget);
+                self.notify_set
+                    .extend(claimants.map(|(node, _)| node.edge().child));
                 self.ledger.mark_urgent(*budget);
             }
             Effect::Changed(budget) => {

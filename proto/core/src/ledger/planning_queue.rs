@@ -14,7 +14,7 @@ use core::ops::Bound;
 pub enum SumScope {
     /// All of which a claim was reported.
     All,
-    /// Those with a claim whose demand began, rose or fell sharply.
+    /// Those with a claim that is the first on its budget, or whose demand began, rose or fell sharply.
     Urgent,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct PlanningQueue {
     pub(super) dirty: BTreeSet<BudgetId>,
     /// Budgets whose plan something waits for.
     pub(super) urgent: BTreeSet<BudgetId>,
-    /// Set if a claim rose or fell so much that the parent's own parent should learn of it.
+    /// Set if a claim is the first on its budget, or rose or fell so much that the parent's own parent should learn of it.
     pub(super) asked: bool,
     /// The budgets of these claims.
     pub(super) wanted: BTreeSet<BudgetId>,
@@ -219,8 +219,16 @@ impl PlanningQueue {
     }
 
     /// Adds a child to a budget's claimants.
+    ///
+    /// The parent of a first claimant may not know the budget. A caller waits for its terms, even one that wants nothing
+    /// of it, so the parent's own parent is asked at once.
     pub(super) fn claims(&mut self, budget: BudgetId, child: Incarnation) {
-        self.claimants.entry(budget).or_default().add(child);
+        let claimants = self.claimants.entry(budget).or_default();
+        if claimants.is_empty() {
+            self.asked = true;
+            self.wanted.insert(budget);
+        }
+        claimants.add(child);
     }
 
     /// Removes a child from a budget's claimants.

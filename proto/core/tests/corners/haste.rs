@@ -666,3 +666,38 @@ fn a_client_reports_at_once_that_half_of_a_part_of_a_quota_is_spent() {
     let bug = Some(Bug::RunningOutUnsaid);
     assert!(!planted::with(bug, || spending_is_reported_at_once(10)));
 }
+
+/// A caller may only look at a key, which is no demand, and still waits for the terms of its budget.
+#[test]
+fn the_first_claim_on_a_budget_waits_for_no_interval() {
+    let budget = quota();
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    let _ = node.report(at(0), 0).expect("a report");
+    let mut alone = answer(edge(0, 1), 1, &budget, 0, Vector::ZERO);
+    (alone.lease, alone.lines) = (Span::from_secs(3), Vec::new());
+    node.handle_answer(&alone, at(0));
+    let _ = node.report(at(0), 0).expect("a report");
+    let _ = node.take_report_urgent();
+    let claims = |node: &mut Node, ms: u64| {
+        let mut client = Client::new(Drift::default());
+        client.claim(B, Claim::default(), at(ms));
+        client.open(node.open_session(at(ms)).expect("a session"), at(ms));
+        assert!(client.is_urgent(at(ms)));
+        node.handle_report(&client.report(at(ms), 0).expect("a report"), at(ms));
+        node.flush_urgent(at(ms));
+        assert_eq!(answers(node).len(), 1, "it has a lease, and no terms");
+        node.take_report_urgent()
+    };
+    // A moment after the last report, whose lines are summed at intervals.
+    assert!(claims(&mut node, 1));
+    let report = node.report(at(2), 0).expect("a report");
+    assert_eq!(report.lines.len(), 1, "it says that there is a claim");
+    assert!(!claims(&mut node, 3), "the leader was asked already");
+    let mut known = answer(edge(0, 1), report.seq.get(), &budget, 0, Vector::ZERO);
+    (known.lease, known.number.number) = (Span::from_secs(3), Number::new(50));
+    node.handle_answer(&known, at(4));
+    node.flush_urgent(at(4));
+    let told = answers(&mut node);
+    assert_eq!(told.len(), 2, "both clients are told");
+    assert!(told.iter().all(|answer| answer.lines.len() == 1));
+}

@@ -17,18 +17,23 @@ struct Instance {
 }
 
 impl Instance {
-    fn spent() -> Self {
+    /// The template, without the instance.
+    fn none() -> Self {
         let mut host = LeaderHost::open();
         host.put(budget(|draft| {
             draft.key = "u/*".into();
             draft.quota = Some("100/minute".into());
         }));
-        let mut instance = Self {
+        Self {
             host,
             every: 500,
             reports: 0,
             heard: BTreeMap::new(),
-        };
+        }
+    }
+
+    fn spent() -> Self {
+        let mut instance = Self::none();
         instance.appears();
         instance.goes_on(2, 0);
         let budget = instance.living().expect("it was made");
@@ -118,6 +123,38 @@ impl Instance {
             }
         }
     }
+}
+
+/// A node that claims a new key, and wants nothing of it, is told of the key and of its first period as soon as the log has
+/// them.
+#[test]
+fn the_first_period_of_a_new_key_waits_for_no_interval() {
+    let mut instance = Instance::none();
+    instance.goes_on(1, 0);
+    instance.appears();
+    let budget = instance.living().expect("it was made");
+    let heard = instance.heard[&1];
+    let mut report = wants(1, instance.reports + 1, 0);
+    (report.heard, report.seen) = (heard, heard);
+    report.wall_ms = DAWN + 1_401;
+    report.lines[0].budget = budget;
+    let LeaderHost { state, leader, .. } = &mut instance.host;
+    let _ = leader.poll_answers(state, at(1_400));
+    assert_eq!(leader.handle_report(&report, state, at(1_401)), None);
+    let told = |instance: &mut Instance, ms: u64| {
+        let LeaderHost { state, leader, .. } = &mut instance.host;
+        let answers = leader.poll_answers(state, at(ms));
+        let lines = answers.iter().flat_map(|answer| &answer.lines);
+        lines.map(|line| line.period).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut instance, 1_401), [PeriodId::new(0)]);
+    // The round that begins the period is urgent.
+    instance.tick(at(1_403));
+    let periods = told(&mut instance, 1_403);
+    assert!(
+        matches!(periods[..], [period] if period > PeriodId::new(0)),
+        "{periods:?}"
+    );
 }
 
 #[test]

@@ -35,6 +35,12 @@ fn urgent_budgets_are_taken_in_turn_and_none_is_skipped() {
 #[test]
 fn a_part_of_the_budgets_is_summed_at_a_time_and_none_is_skipped() {
     let mut queue = queue();
+    let first = queue.take_unsummed(SumScope::Urgent, usize::MAX);
+    assert_eq!(
+        first.into_iter().collect::<Vec<_>>(),
+        ids(1..=6),
+        "first claims"
+    );
     queue.unsummed.extend(ids([1, 2, 3, 5]));
     queue.ask(BudgetId::new(5));
     let mut take = |which, claims| -> (Vec<BudgetId>, bool) {
