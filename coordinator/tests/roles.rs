@@ -17,6 +17,7 @@ mod program;
 #[path = "support/server.rs"]
 mod server;
 
+use aliquot_client::ConnectionError;
 use aliquot_coordinator::api::auth::{Auth, Role, keep_reading};
 use aliquot_coordinator::api::connections::{Cause, Connections};
 use aliquot_coordinator::api::tls::TlsFiles;
@@ -25,13 +26,18 @@ use aliquot_faces::Scope;
 use aliquot_wire::pb;
 use aliquot_wire::pb::admin_client::AdminClient;
 use fake::Fake;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
+
+/// Names of a node in its certificate.
+const NODE_NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 
 /// A certificate authority, and the files of the certificates that it signs.
 struct Authority {
@@ -55,14 +61,7 @@ impl Authority {
 
     /// Signs a certificate for these names. The files are named after the first.
     fn sign(&self, names: &[&str]) -> (PathBuf, PathBuf) {
-        self.sign_until(names, 4_096)
-    }
-
-    /// Signs a certificate that is valid until a year.
-    fn sign_until(&self, names: &[&str], year: i32) -> (PathBuf, PathBuf) {
-        self.sign_as(names, |params| {
-            params.not_after = rcgen::date_time_ymd(year, 1, 1)
-        })
+        self.sign_as(names, |_| {})
     }
 
     /// Signs a certificate with other contents than usual.
@@ -87,7 +86,11 @@ impl Authority {
 
     /// Returns a node's configuration with TLS and additional settings.
     fn config(&self, more: &str) -> Config {
-        let (cert, key) = self.sign(&["localhost", "127.0.0.1"]);
+        self.config_with(self.sign(&NODE_NAMES), more)
+    }
+
+    /// Returns a node's configuration with this certificate and additional settings.
+    fn config_with(&self, (cert, key): (PathBuf, PathBuf), more: &str) -> Config {
         let text = format!(
             "tls.cert = {cert:?}\ntls.key = {key:?}\ntls.ca = {:?}\ntls.admins = [\"ops.example\"]\n{more}",
             self.path("ca.pem")
@@ -176,79 +179,168 @@ async fn check_told(address: SocketAddr, flags: &[&Path], expect: &str) {
     }
 }
 
-/// Returns the number of causes for which a port refused connections.
-fn causes(port: &Connections) -> usize {
-    let causes = Cause::ALL.into_iter();
-    causes.filter(|cause| port.refused(*cause) > 0).count()
+/// Serves operators with this certificate, or without TLS.
+async fn serve_with(
+    authority: &Authority,
+    certificate: Option<(PathBuf, PathBuf)>,
+) -> (SocketAddr, Connections) {
+    let Some(certificate) = certificate else {
+        return server::serve(&Fake::new(), Auth::default(), None).await;
+    };
+    let config = authority.config_with(certificate, "");
+    let files = TlsFiles::of_node(config.tls.as_ref().unwrap()).unwrap();
+    let (auth, _) = Auth::load(&config).unwrap();
+    server::serve(&Fake::new(), auth, Some(files.server().unwrap())).await
+}
+
+fn expired(params: &mut CertificateParams) {
+    params.not_after = rcgen::date_time_ymd(2_020, 1, 1);
+}
+
+fn early(params: &mut CertificateParams) {
+    params.not_before = rcgen::date_time_ymd(4_000, 1, 1);
+}
+
+fn for_servers(params: &mut CertificateParams) {
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+}
+
+fn for_clients(params: &mut CertificateParams) {
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn trouble_with_tls_is_named_at_both_ends() {
     let (ours, other) = (Authority::new(), Authority::new());
-    let (ca, foreign_ca) = (ours.path("ca.pem"), other.path("ca.pem"));
-    let config = ours.config("");
-    let files = TlsFiles::of_node(config.tls.as_ref().unwrap()).unwrap();
-    let (auth, _) = Auth::load(&config).unwrap();
-    let tls = Some(files.server().unwrap());
-    let (secure, secure_port) = server::serve(&Fake::new(), auth, tls).await;
-    let (plain, plain_port) = server::serve(&Fake::new(), Auth::default(), None).await;
-    let admin = ours.sign(&["ops.example"]);
-    let foreign = other.sign(&["ops.example"]);
-    let expired = ours.sign_until(&["old.example"], 2_020);
-    let by = |ca: &Path, (cert, key): &(PathBuf, PathBuf)| [ca.into(), cert.clone(), key.clone()];
-    let cases: [(SocketAddr, Vec<PathBuf>, &str, Cause); 6] = [
+    let plain = serve_with(&ours, None).await;
+    let sound = serve_with(&ours, Some(ours.sign(&NODE_NAMES))).await;
+    // A node's files are read before the next ones, of the same name, replace them.
+    let old = serve_with(&ours, Some(ours.sign_as(&NODE_NAMES, expired))).await;
+    let young = serve_with(&ours, Some(ours.sign_as(&NODE_NAMES, early))).await;
+    let unfit = serve_with(&ours, Some(ours.sign_as(&NODE_NAMES, for_clients))).await;
+    let elsewhere = serve_with(&ours, Some(ours.sign(&["elsewhere.example"]))).await;
+    let ca = || vec![ours.path("ca.pem")];
+    let by = |ca: &Authority, (cert, key)| vec![ca.path("ca.pem"), cert, key];
+    let admin = || ours.sign(&["ops.example"]);
+    let with = |name, change: fn(&mut CertificateParams)| by(&ours, ours.sign_as(&[name], change));
+    let unsigned = "the server's certificate is not signed by the given CA";
+    let cases = [
         (
-            secure,
+            &sound,
             vec![],
             "the server speaks TLS only",
             Cause::Plaintext,
         ),
         (
-            plain,
-            vec![ca.clone()],
+            &plain,
+            ca(),
             "the server does not speak TLS",
             Cause::TlsToPlaintext,
         ),
         (
-            secure,
-            vec![ca.clone()],
+            &sound,
+            ca(),
             "the server asks for a client certificate",
             Cause::NoCertificate,
         ),
+        (&sound, by(&other, admin()), unsigned, Cause::NodeRefused),
         (
-            secure,
-            by(&foreign_ca, &admin).into(),
-            "the server's certificate is not signed by the given CA",
+            &old,
+            by(&ours, admin()),
+            "the server's certificate has expired",
             Cause::NodeRefused,
         ),
         (
-            secure,
-            by(&ca, &foreign).into(),
+            &young,
+            by(&ours, admin()),
+            "the server's certificate is not valid yet",
+            Cause::NodeRefused,
+        ),
+        (
+            &elsewhere,
+            by(&ours, admin()),
+            "the server's certificate is for another host",
+            Cause::NodeRefused,
+        ),
+        (
+            &unfit,
+            by(&ours, admin()),
+            "the server's certificate cannot be used",
+            Cause::NodeRefused,
+        ),
+        (
+            &sound,
+            by(&ours, other.sign(&["ops.example"])),
             "the client's certificate is not signed by the server's CA",
             Cause::UnknownAuthority,
         ),
         (
-            secure,
-            by(&ca, &expired).into(),
+            &sound,
+            with("old.example", expired),
             "the client's certificate has expired",
             Cause::Expired,
         ),
+        (
+            &sound,
+            with("early.example", early),
+            "has expired, or is not valid yet",
+            Cause::Expired,
+        ),
+        (
+            &sound,
+            with("server.example", for_servers),
+            "the server does not accept the client's certificate",
+            Cause::BadCertificate,
+        ),
     ];
-    for (address, files, expect, cause) in cases {
+    for ((address, port), files, expect, cause) in &cases {
+        let before = port.refused(*cause);
         let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-        check_told(address, &files, expect).await;
-        let port = if address == secure {
-            &secure_port
-        } else {
-            &plain_port
-        };
-        assert!(port.refused(cause) >= 2, "{cause:?} is counted");
+        check_told(*address, &files, expect).await;
+        assert!(
+            port.refused(*cause) >= before + 2,
+            "{cause:?} is counted: {expect}"
+        );
     }
-    assert_eq!(
-        (causes(&secure_port), causes(&plain_port)),
-        (5, 1),
-        "no other cause"
-    );
+    for (address, port) in [&plain, &sound, &old, &young, &unfit, &elsewhere] {
+        for cause in Cause::ALL {
+            let here = |of: &Cause, at: &SocketAddr| *of == cause && at == address;
+            let told = cases.iter().any(|((at, _), _, _, of)| here(of, at));
+            assert_eq!(port.refused(cause) > 0, told, "{cause:?} at {address}");
+        }
+    }
+}
+
+/// The client library knows alerts by their text alone, so it must know the words of the TLS library. A node sends some of
+/// them never, but a proxy before it may.
+#[test]
+fn every_alert_about_a_certificate_is_explained() {
+    use tokio_rustls::rustls::{AlertDescription as Alert, Error};
+    let foreign = "the client's certificate is not signed by the server's CA";
+    let unusable = "the server does not accept the client's certificate";
+    for (alert, expect) in [
+        (
+            Alert::CertificateRequired,
+            "the server asks for a client certificate",
+        ),
+        (Alert::UnknownCA, foreign),
+        (Alert::DecryptError, foreign),
+        (
+            Alert::CertificateExpired,
+            "the client's certificate has expired, or is not valid yet",
+        ),
+        (Alert::BadCertificate, unusable),
+        (Alert::UnsupportedCertificate, unusable),
+        (Alert::CertificateUnknown, unusable),
+    ] {
+        let error = ConnectionError::of(&Error::AlertReceived(alert));
+        assert!(
+            error.is_tls() && error.to_string().starts_with(expect),
+            "{alert:?}: {error}"
+        );
+    }
+    let closed = ConnectionError::of(&Error::AlertReceived(Alert::InternalError));
+    assert!(!closed.is_tls(), "{closed}");
 }
 
 #[tokio::test]

@@ -104,15 +104,13 @@ async fn answer<T: Wire>(
 ) -> Result<T, PeerError> {
     let silent = |_| PeerError::Silent(format!("no answer within {limit:?}"));
     let answer = timer::timeout(limit, call).await.map_err(silent)?;
-    let answer = answer.map_err(|status| match status.code() {
-        Code::FailedPrecondition | Code::InvalidArgument | Code::PermissionDenied => {
+    let answer = answer.map_err(|status| match (status.source(), status.code()) {
+        // A status with a source was not sent by the peer, whatever its code: the connection failed.
+        (Some(failed), _) => PeerError::Silent(ConnectionError::of(failed).to_string()),
+        (None, Code::FailedPrecondition | Code::InvalidArgument | Code::PermissionDenied) => {
             PeerError::Refused(status.message().to_owned())
         }
-        // A status with a source was not sent by the peer: the connection failed.
-        _ => PeerError::Silent(match status.source() {
-            Some(failed) => ConnectionError::of(failed).to_string(),
-            None => format!("{}: {}", status.code(), status.message()),
-        }),
+        (None, code) => PeerError::Silent(format!("{code}: {}", status.message())),
     })?;
     let value = T::from_message(answer.into_inner());
     value.map_err(|error: WireError| PeerError::Refused(error.to_string()))

@@ -1,6 +1,6 @@
 //! Every call of every service, on each gRPC port of a real node, by every kind of caller.
 
-use super::{Auth, Authority};
+use super::{Auth, Authority, early, expired, for_servers};
 use aliquot_client::Clock;
 use aliquot_client::clock::HostClock;
 use aliquot_coordinator::api::auth::Role;
@@ -8,10 +8,10 @@ use aliquot_coordinator::api::tls::TlsFiles;
 use aliquot_coordinator::config::{Config, Sources};
 use aliquot_coordinator::demo::supervisor::ReservedPort;
 use aliquot_coordinator::serve::{self, Runtimes};
+use aliquot_core::unit::Tick;
 use aliquot_wire::pb;
 use aliquot_wire::pb::limits_client::LimitsClient;
 use http::uri::PathAndQuery;
-use rcgen::{CertificateParams, ExtendedKeyUsagePurpose};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::collections::BTreeMap;
@@ -27,6 +27,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
 use tonic_prost::ProstCodec;
 
+const TLS_FAILURES: &str = "aliquot_tls_failures_total";
 const ADMIN_TOKEN: &str = "abcdef0123456789abcdef0123456789ab";
 const CLIENT_TOKEN: &str = "c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0";
 const JOBS_TOKEN: &str = "d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0";
@@ -88,44 +89,19 @@ impl Node {
         Self::start_with("tls.require_client_cert = false\n").await
     }
 
+    /// Starts a node with TLS, tokens and additional settings.
     async fn start_with(more: &str) -> Self {
         let authority = Authority::new();
         let tokens = authority.path("tokens");
         let text =
             format!("admin {ADMIN_TOKEN}\nclient {CLIENT_TOKEN}\nclient {JOBS_TOKEN} jobs\n");
         std::fs::write(&tokens, text).unwrap();
-        let [clients, peers, face, http, redis, metrics] =
-            [(); 6].map(|()| ReservedPort::reserve().unwrap());
         let settings = format!(
             "tls.clients = [\"checkout.example\", \"billing.example tenant/42\", \"mail.example mail\"]\ntls.peers = [\"127.0.0.1\"]\n{more}\
-             tokens = {tokens:?}\nlisten = \"{}\"\npeer_listen = \"{}\"\nmetrics_listen = \"{}\"\n\
-             faces.grpc_listen = \"{}\"\nfaces.http_listen = \"{}\"\nfaces.redis_listen = \"{}\"\ndata_dir = {:?}\n",
-            clients.address(),
-            peers.address(),
-            metrics.address(),
-            face.address(),
-            http.address(),
-            redis.address(),
-            authority.path("data"),
+             tokens = {tokens:?}\n"
         );
-        let config = authority.config(&settings);
-        tokio::spawn(async move {
-            let runtimes = Runtimes {
-                peers: Handle::current(),
-                actor: Handle::current(),
-            };
-            let ended = serve::run(config, Vec::new(), &runtimes, std::future::pending()).await;
-            panic!("the node has ended: {ended:?}");
-        });
-        let node = Self {
-            authority,
-            clients,
-            peers,
-            face,
-            http,
-            redis,
-            metrics,
-        };
+        let config = |authority: &Authority, ports: &str| authority.config(&(settings + ports));
+        let node = Self::run(authority, config);
         let operator = node.authority.sign(&["ops.example"]);
         let ready = async {
             while node.connect(&node.clients, Some(&operator)).await.is_none() {
@@ -135,6 +111,78 @@ impl Node {
         let ready = tokio::time::timeout(Duration::from_secs(60), ready).await;
         ready.expect("a node that listens");
         node
+    }
+
+    /// Starts a node without TLS.
+    async fn start_plain() -> Self {
+        let node = Self::run(Authority::new(), |_, ports| plain_config(ports));
+        let ready = async {
+            for port in [
+                &node.clients,
+                &node.peers,
+                &node.face,
+                &node.http,
+                &node.redis,
+                &node.metrics,
+            ] {
+                while TcpStream::connect(port.address()).await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        };
+        let ready = tokio::time::timeout(Duration::from_secs(60), ready).await;
+        ready.expect("a node that listens");
+        node
+    }
+
+    /// Runs a node that asks another one to form a cluster with it, by a certificate if it speaks TLS, which accepts this
+    /// authority. What it logs about that is all that it is for.
+    fn run_beside(other: &Self, tls: Option<(&Authority, (PathBuf, PathBuf))>) -> Self {
+        let other = other.peers.address();
+        Self::run(Authority::new(), |_, ports| {
+            let own = ports.split("peer_listen = ").nth(1).unwrap();
+            let own = own.lines().next().unwrap();
+            let settings = format!("{ports}cluster.peers = [{own}, \"{other}\"]\n");
+            match tls {
+                Some((authority, certificate)) => authority.config_with(certificate, &settings),
+                None => plain_config(&settings),
+            }
+        })
+    }
+
+    /// Runs a node in this process. `config` adds what it needs to the settings of the ports.
+    fn run(authority: Authority, config: impl FnOnce(&Authority, &str) -> Config) -> Self {
+        let [clients, peers, face, http, redis, metrics] =
+            [(); 6].map(|()| ReservedPort::reserve().unwrap());
+        let settings = format!(
+            "listen = \"{}\"\npeer_listen = \"{}\"\nmetrics_listen = \"{}\"\n\
+             faces.grpc_listen = \"{}\"\nfaces.http_listen = \"{}\"\nfaces.redis_listen = \"{}\"\ndata_dir = {:?}\n",
+            clients.address(),
+            peers.address(),
+            metrics.address(),
+            face.address(),
+            http.address(),
+            redis.address(),
+            authority.path("data"),
+        );
+        let config = config(&authority, &settings);
+        tokio::spawn(async move {
+            let runtimes = Runtimes {
+                peers: Handle::current(),
+                actor: Handle::current(),
+            };
+            let ended = serve::run(config, Vec::new(), &runtimes, std::future::pending()).await;
+            panic!("the node has ended: {ended:?}");
+        });
+        Self {
+            authority,
+            clients,
+            peers,
+            face,
+            http,
+            redis,
+            metrics,
+        }
     }
 
     /// Connects to a port. Returns nothing if there is no connection.
@@ -159,7 +207,7 @@ impl Node {
     }
 
     /// Returns the counts of a metric by port and cause, without zeros.
-    async fn refusals(&self, metric: &str) -> BTreeMap<(String, String), u64> {
+    async fn refusals(&self, metric: &str) -> Refusals {
         let mut stream = TcpStream::connect(self.metrics.address()).await.unwrap();
         let request = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -252,6 +300,13 @@ impl Node {
             ),
         ]
     }
+}
+
+/// Returns a configuration without TLS.
+fn plain_config(settings: &str) -> Config {
+    let mut sources = Sources::default();
+    sources.file("node.toml", settings.to_owned());
+    Config::load(&sources).unwrap().config
 }
 
 /// Sends bytes to a port over TLS, and returns all that comes back until the node closes the connection. Fails if the
@@ -459,7 +514,7 @@ fn without_tls_a_token_is_needed_for_the_clients_port_alone() {
     assert_eq!(passed, [false, false, true]);
 }
 
-/// Behaviour of a caller at a port with TLS.
+/// Behaviour of a caller that a port refuses.
 enum Shown {
     /// These bytes, which are no handshake.
     Bytes(&'static str),
@@ -471,6 +526,100 @@ enum Shown {
 /// those of a minute make one line of the log for each port and cause.
 #[test]
 fn a_certificate_that_cannot_be_used_is_refused_on_every_port() {
+    with_log(|log| async move {
+        let begun = HostClock.now();
+        let node = Node::start_with("").await;
+        let other = Authority::new();
+        let ports = [
+            ("clients", &node.clients),
+            ("peers", &node.peers),
+            ("faces", &node.face),
+            ("faces", &node.http),
+            ("faces", &node.redis),
+        ];
+        let trouble = unusable(&node.authority, &other);
+        let mut expect = cut_all(&ports, &trouble).await;
+        // Metrics are served without TLS.
+        expect.extend(cut_all(&[("metrics", &node.metrics)], &[hello()]).await);
+        are_counted_and_logged(&node, expect, begun, &log).await;
+    });
+}
+
+/// The same for callers that speak TLS to a node without.
+#[test]
+fn a_caller_that_speaks_tls_is_refused_on_every_port_without() {
+    with_log(|log| async move {
+        let begun = HostClock.now();
+        let node = Node::start_plain().await;
+        let ports = [
+            ("clients", &node.clients),
+            ("peers", &node.peers),
+            ("metrics", &node.metrics),
+            ("faces", &node.face),
+            ("faces", &node.http),
+            ("faces", &node.redis),
+        ];
+        let expect = cut_all(&ports, &[hello()]).await;
+        are_counted_and_logged(&node, expect, begun, &log).await;
+    });
+}
+
+/// A node is a caller as well: its log says what is wrong with TLS between it and a peer, whose metrics do so too.
+#[test]
+fn a_node_that_cannot_talk_to_its_peer_says_what_is_wrong_with_tls() {
+    with_log(|log| async move {
+        let (node, plain) = (Node::start_with("").await, Node::start_plain().await);
+        let (ours, other) = (&node.authority, Authority::new());
+        let names = super::NODE_NAMES;
+        let certificate = || ours.sign_as(&["peer.example"], |_| {});
+        let cases = [
+            (&node, None, "plaintext", "the server speaks TLS only"),
+            (
+                &node,
+                Some((ours, other.sign(&names))),
+                "unknown_authority",
+                "the client's certificate is not signed by the server's CA",
+            ),
+            (
+                &node,
+                Some((ours, ours.sign_as(&["old.example"], expired))),
+                "expired",
+                "the client's certificate has expired",
+            ),
+            (
+                &node,
+                Some((&other, certificate())),
+                "node_refused",
+                "the server's certificate is not signed by the given CA",
+            ),
+            (
+                &plain,
+                Some((ours, certificate())),
+                "tls_to_plaintext",
+                "the server does not speak TLS",
+            ),
+        ];
+        let mut callers = Vec::new();
+        for (peer, tls, cause, expect) in cases {
+            callers.push(Node::run_beside(peer, tls));
+            let waits = format!("{}, which does not answer: {expect}", peer.peers.address());
+            let cause = ("peers".to_owned(), cause.to_owned());
+            let told = async {
+                let logged = || std::fs::read_to_string(&log).unwrap().contains(&waits);
+                let counts = async || peer.refusals(TLS_FAILURES).await;
+                while !logged() || !counts().await.contains_key(&cause) {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            };
+            let told = tokio::time::timeout(Duration::from_secs(60), told).await;
+            let logged = std::fs::read_to_string(&log).unwrap();
+            assert!(told.is_ok(), "{cause:?}: {waits:?} is not in {logged}");
+        }
+    });
+}
+
+/// Runs a test with a log of its own.
+fn with_log<F: Future<Output = ()> + Send + 'static>(test: impl FnOnce(PathBuf) -> F) {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let lines = tracing_subscriber::fmt().with_ansi(false);
@@ -488,34 +637,33 @@ fn a_certificate_that_cannot_be_used_is_refused_on_every_port() {
             std::mem::forget(tracing::dispatcher::set_default(&lines));
         });
     let runtime = runtime.build().unwrap();
-    let refused = runtime.block_on(async { tokio::spawn(refused_on_every_port(log)).await });
-    refused.unwrap();
+    let test = test(log);
+    runtime
+        .block_on(async { tokio::spawn(test).await })
+        .unwrap();
 }
 
-async fn refused_on_every_port(log: PathBuf) {
-    const TLS_FAILURES: &str = "aliquot_tls_failures_total";
-    let begun = HostClock.now();
-    let node = Node::start_with("").await;
-    let other = Authority::new();
-    let ports = [
-        ("clients", &node.clients),
-        ("peers", &node.peers),
-        ("faces", &node.face),
-        ("faces", &node.http),
-        ("faces", &node.redis),
-    ];
-    let mut expect = BTreeMap::new();
-    for (cause, shown) in unusable(&node.authority, &other) {
+/// Counts of refusals by port and cause.
+type Refusals = BTreeMap<(String, String), u64>;
+
+/// Has each port refuse each of these callers twice. Returns the counts to expect.
+async fn cut_all(ports: &[(&str, &ReservedPort)], trouble: &[(&str, Shown)]) -> Refusals {
+    let mut expect = Refusals::new();
+    for (cause, shown) in trouble {
         for (port, listen) in ports {
             let what = format!("{cause} on {port}, {}", listen.address());
             for _ in 0..2 {
-                is_cut(listen, &shown, &what).await;
-                *expect
-                    .entry((port.to_owned(), cause.to_owned()))
-                    .or_default() += 1;
+                is_cut(listen, shown, &what).await;
+                let key = ((*port).to_owned(), (*cause).to_owned());
+                *expect.entry(key).or_default() += 1;
             }
         }
     }
+    expect
+}
+
+/// Asserts that a node has counted these refusals and no others, and that each cause has its line in the log.
+async fn are_counted_and_logged(node: &Node, expect: Refusals, begun: Tick, log: &Path) {
     let counted = async {
         while node.refusals(TLS_FAILURES).await != expect {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -527,28 +675,27 @@ async fn refused_on_every_port(log: PathBuf) {
     }
     // A minute that ends meanwhile adds a line.
     let minutes = HostClock.now().since(begun).nanos() / 60_000_000_000;
-    are_logged(expect.keys(), 1 + minutes as usize, &log);
+    are_logged(expect.keys(), 1 + minutes as usize, log);
+}
+
+/// A caller that begins a TLS handshake, for a port without TLS.
+fn hello() -> (&'static str, Shown) {
+    ("tls_to_plaintext", Shown::Bytes("\x16\x03\x01\x02\x00\x01"))
 }
 
 /// Returns what a node refuses, with the cause.
 fn unusable(ours: &Authority, other: &Authority) -> Vec<(&'static str, Shown)> {
     let names = &["checkout.example"];
-    let early = |params: &mut CertificateParams| {
-        params.not_before = rcgen::date_time_ymd(4_000, 1, 1);
-    };
-    let of_server = |params: &mut CertificateParams| {
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    };
     let (ca, other_ca) = (ours.path("ca.pem"), other.path("ca.pem"));
     let signed = |certificate| Shown::Certificate(Some(certificate), ca.clone());
     vec![
         ("no_certificate", Shown::Certificate(None, ca.clone())),
         ("unknown_authority", signed(other.sign(names))),
-        ("expired", signed(ours.sign_until(&["old.example"], 2_020))),
+        ("expired", signed(ours.sign_as(&["old.example"], expired))),
         ("expired", signed(ours.sign_as(&["early.example"], early))),
         (
             "bad_certificate",
-            signed(ours.sign_as(&["server.example"], of_server)),
+            signed(ours.sign_as(&["server.example"], for_servers)),
         ),
         (
             "node_refused",
@@ -572,6 +719,7 @@ fn are_logged<'a>(causes: impl Iterator<Item = &'a (String, String)>, most: usiz
         let setting = match port.as_str() {
             "clients" => "listen",
             "peers" => "peer_listen",
+            "metrics" => "metrics_listen",
             faces => faces,
         };
         let port = format!("port=\"{setting}\"");
@@ -586,7 +734,7 @@ fn are_logged<'a>(causes: impl Iterator<Item = &'a (String, String)>, most: usiz
     }
 }
 
-/// Asserts that a port with TLS ends a connection without an answer to its request.
+/// Asserts that a port ends a connection without an answer to its request.
 async fn is_cut(port: &ReservedPort, shown: &Shown, what: &str) {
     let ended = async {
         match shown {
