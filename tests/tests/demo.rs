@@ -1,6 +1,10 @@
 //! The demo's verdict, on runs with a deliberate error.
 
+#[path = "support/skipped.rs"]
+mod skipped;
+
 use rustix::process::{Pid, Signal, kill_process};
+use skipped::skipped;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -31,8 +35,11 @@ fn outcome(output: &Output) -> (Option<i32>, Option<bool>) {
     )
 }
 
-/// One of three runs must pass, or say that the machine was busy: a limit is fully used only if the machine keeps up.
-/// Nothing is admitted beyond the limit in any of them.
+/// Exit code of a run that proves nothing about the use of a limit, because the machine was busy.
+const BUSY: Option<i32> = Some(4);
+
+/// One of three runs must pass: a limit is fully used only if the machine keeps up. Nothing is admitted beyond the limit
+/// in any of them.
 #[test]
 fn an_honest_run_admits_nothing_beyond_a_limit_and_passes() {
     let mut codes = Vec::new();
@@ -41,13 +48,14 @@ fn an_honest_run_admits_nothing_beyond_a_limit_and_passes() {
         let (code, safe) = outcome(&output);
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(safe, Some(true), "{message}");
-        if matches!(code, Some(0 | 4)) {
+        if code == Some(0) {
             return;
         }
-        assert_eq!(code, Some(1), "{message}");
+        assert!(code == Some(1) || code == BUSY, "{code:?}: {message}");
         codes.push(code);
     }
-    panic!("no run has passed: {codes:?}");
+    assert!(codes.contains(&BUSY), "no run has passed: {codes:?}");
+    skipped("the machine was too busy for a run that passes");
 }
 
 #[test]
@@ -63,23 +71,41 @@ fn a_service_that_forgets_an_admission_makes_the_verdict_unknown() {
 }
 
 /// The part of the limit that is used depends on the load of the machine, but half of it is used again after the kill.
+/// Runs that the machine was too busy for are repeated once.
 #[test]
 fn through_every_face_nothing_is_admitted_beyond_a_limit_while_a_leader_is_killed() {
     for faces in [["http", "rls"], ["resp", "agent"], ["grpc", "client"]] {
-        let runs = faces.iter().map(|via| {
-            let mut words = vec!["--duration", "13s", "--services", "3", "--limit", "60"];
-            words.extend(["--kill", "leader", "--json", "--via", via]);
-            (*via, start(&words))
-        });
-        // All of them begin before one is waited for.
-        let runs: Vec<(&str, Child)> = runs.collect();
-        for (via, run) in runs {
-            check_killed(via, &run.wait_with_output().expect("the demo runs"));
+        let inconclusive = kill_a_leader(&faces);
+        let inconclusive = kill_a_leader(&inconclusive);
+        if !inconclusive.is_empty() {
+            let why = "the machine was too busy, twice, to tell how much is used after the kill of a leader";
+            skipped(&format!("{why}: by {}", inconclusive.join(", ")));
         }
     }
 }
 
-fn check_killed(via: &str, output: &Output) {
+/// Runs the demo through these faces at the same time. Returns those whose runs were inconclusive.
+fn kill_a_leader<'a>(faces: &[&'a str]) -> Vec<&'a str> {
+    let runs = faces.iter().map(|&via| {
+        let mut words = vec!["--duration", "13s", "--services", "3", "--limit", "60"];
+        words.extend(["--kill", "leader", "--json", "--via", via]);
+        (via, start(&words))
+    });
+    // All of them begin before one is waited for.
+    let runs: Vec<(&str, Child)> = runs.collect();
+    let mut inconclusive = Vec::new();
+    for (via, run) in runs {
+        let output = run.wait_with_output().expect("the demo runs");
+        if check_killed(via, &output) == BUSY {
+            inconclusive.push(via);
+        }
+    }
+    inconclusive
+}
+
+/// Checks a run in which the leader was killed. Returns its exit code. A run that the machine was too busy for shows no
+/// more than that nothing was admitted beyond the limit.
+fn check_killed(via: &str, output: &Output) -> Option<i32> {
     let message = String::from_utf8_lossy(&output.stderr);
     let (code, safe) = outcome(output);
     assert_eq!(safe, Some(true), "{via}: {message}");
@@ -89,6 +115,9 @@ fn check_killed(via: &str, output: &Output) {
     );
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
     assert_eq!(report["via"], via);
+    if code == BUSY {
+        return code;
+    }
     assert!(report["killed"].is_number(), "{via}: {message}");
     let after = report["verdict"]["phases"]["after"].as_f64();
     assert!(after >= Some(0.5), "{via}: {message}");
@@ -96,6 +125,7 @@ fn check_killed(via: &str, output: &Output) {
     let failed = report["asked"]["failed"].as_u64();
     let survives = ["agent", "client"].contains(&via);
     assert!(failed > Some(0) || survives, "{via}: {message}");
+    code
 }
 
 #[test]
