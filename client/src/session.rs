@@ -428,3 +428,7 @@ impl Session {
         });
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/session.rs"]
+mod tests;

@@ -558,3 +558,7 @@ impl Drop for UnderWay<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/limiter/central.rs"]
+mod tests;
