@@ -10,6 +10,7 @@ use crate::bucket::BucketDecider;
 use aliquot_core::budget::Key;
 use aliquot_core::unit::{BudgetId, Span, Tick};
 use aliquot_wire::limits::LINES_MAX;
+use aliquot_wire::session::Interned;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// State of a key.
@@ -73,9 +74,15 @@ impl Keys {
     /// seconds.
     const REPORTS_LEAST: u64 = 50;
 
-    /// Returns the keys to open a session with.
+    /// Returns the keys to open a session with. The others are [asked for](Keys::ask_others) once it is open, a part at a
+    /// time: with all of them in one message, a node would do nothing else, and other sessions would not be opened in
+    /// time.
     pub(super) fn names(&self) -> Vec<Key> {
-        self.entries.keys().take(LINES_MAX).cloned().collect()
+        self.entries
+            .keys()
+            .take(Self::PENDING_MAX)
+            .cloned()
+            .collect()
     }
 
     /// Records that a new edge is in use, whose node was told the keys when it was dialled.
@@ -122,6 +129,20 @@ impl Keys {
 
     const fn has_room(&self) -> bool {
         self.pending < Self::PENDING_MAX
+    }
+
+    /// Asks for all keys but those that a node has `named` as its session was opened. Keys whose budgets are known
+    /// are used meanwhile, so they come last.
+    pub(super) fn ask_others(&mut self, named: &[Interned], now: Tick) {
+        let named: BTreeSet<&Key> = named.iter().map(|name| &name.key).collect();
+        let others = self.entries.iter().filter(|(_, entry)| !entry.pending);
+        let others = others.filter(|(key, _)| !named.contains(key));
+        let others: Vec<(Key, bool)> = others
+            .map(|(key, entry)| (key.clone(), entry.budget.is_some()))
+            .collect();
+        for (key, is_known) in others {
+            self.ask_at(&key, if is_known { now } else { Tick::ZERO });
+        }
     }
 
     /// Asks for pending keys anew: questions to the former node may never be answered.

@@ -191,6 +191,7 @@ impl Session {
     fn use_edge(&mut self, edge: Edge, now: Tick) {
         (self.failure, self.outage) = (None, None);
         if let Some(opened) = self.opened.take() {
+            self.keys.ask_others(&opened.keys, now);
             self.learn(opened.keys, now);
             self.report_every = opened.report_every;
             self.selection.set_times(Times::of(opened.report_every));

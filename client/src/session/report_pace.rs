@@ -41,7 +41,7 @@ impl ReportPace {
     const REPORTS_MAX: u64 = 3;
 
     /// Maximum number of lines of a report at the beginning, and the least that it is lowered to.
-    const LINES_FIRST: usize = 1_024;
+    const LINES_FIRST: usize = 256;
     const LINES_LEAST: usize = 256;
 
     /// Time for an answer above which the next report has at most half as many lines. If it took less than a

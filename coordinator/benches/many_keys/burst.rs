@@ -41,7 +41,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
                 limiters.push(client.limiter(&format!("many/{number}-{key}"))?);
             }
         }
-        let times = until_all_admit(&limiters, options.pick(30, 120)).await;
+        let times = until_all_admit(&fleet, &limiters, options.pick(30, 120)).await;
         let spent = usage.mean_cores(&bed) * secs_since(begun) * 1e3;
         test_bed::pass(3_000).await;
         let spent = spent / limiters.len() as f64;

@@ -13,13 +13,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, timeout};
 
 /// Time between two looks at the leases of clients and nodes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A caller that hears nothing for so long asks again, or sees that time is up.
 const ASKED_FOR: Duration = Duration::from_secs(2);
+
+/// A limiter that refused is asked again after this time, and the limiters to ask are taken in parts.
+const ASKED_AGAIN: Duration = Duration::from_secs(1);
+const PART_EVERY: Duration = Duration::from_millis(10);
+
+/// Seconds between two lines of progress.
+const TOLD_EVERY_SECS: f64 = 3.0;
 
 /// A template whose keys are never too many.
 pub(crate) fn template(key: &str, per_second: u64, burst: u64) -> BudgetDraft {
@@ -73,6 +80,12 @@ impl Fleet {
     /// Number of times that a client was without a lease after it had one.
     pub(crate) fn lost(&self) -> f64 {
         self.losses.load(Ordering::Relaxed) as f64
+    }
+
+    /// Number of clients that have a lease now.
+    pub(crate) fn leased(&self) -> usize {
+        let clients = self.clients.iter();
+        clients.filter(|it| !it.status().lease.is_zero()).count()
     }
 
     /// Ends all sessions.
@@ -269,28 +282,49 @@ pub(crate) async fn use_first(
 
 /// Asks each limiter for a token until it was given one, and says when half of them, 99 of a hundred and all were, in
 /// seconds; not a number for what did not come in time.
-pub(crate) async fn until_all_admit(limiters: &[Limiter], within_secs: u64) -> [f64; 3] {
-    let begun = now();
-    let mut left: Vec<&Limiter> = limiters.iter().collect();
+///
+/// A limiter that refused is asked again after [`ASKED_AGAIN`]. The questions are spread evenly over that time, as those
+/// of many callers are: a million questions without a pause would keep a core busy and all sessions waiting.
+pub(crate) async fn until_all_admit(
+    fleet: &Fleet,
+    limiters: &[Limiter],
+    within_secs: u64,
+) -> [f64; 3] {
+    let parts = usize::try_from(ASKED_AGAIN.as_millis() / PART_EVERY.as_millis()).unwrap_or(1);
+    let part = |number: usize| limiters.iter().skip(number).step_by(parts).collect();
+    let mut waiting: Vec<Vec<&Limiter>> = (0..parts).map(part).collect();
+    let mut left = limiters.len();
     let mut times = [f64::NAN; 3];
     let marks = [limiters.len() / 2, limiters.len() / 100, 0];
-    loop {
-        left.retain(|limiter| limiter.try_acquire(1).is_err());
+    let (begun, mut told) = (now(), 0.0);
+    let mut every = tokio::time::interval(PART_EVERY);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for number in (0..parts).cycle() {
+        every.tick().await;
+        let part = &mut waiting[number];
+        let before = part.len();
+        part.retain(|limiter| limiter.try_acquire(1).is_err());
+        left -= before - part.len();
         let secs = secs_since(begun);
         for (time, mark) in times.iter_mut().zip(marks) {
-            if time.is_nan() && left.len() <= mark {
+            if time.is_nan() && left <= mark {
                 *time = secs;
             }
         }
-        if left.is_empty() || secs > within_secs as f64 {
+        let over = left == 0 || secs > within_secs as f64;
+        if over || secs - told >= TOLD_EVERY_SECS {
+            told = secs;
+            let leased = fleet.leased();
             print_progress(format_args!(
-                "{} were not admitted after {secs:.1} s",
-                left.len()
+                "{left} were not admitted after {secs:.1} s; {leased} of {} clients have leases",
+                fleet.clients.len()
             ));
-            return times;
         }
-        pass(50).await;
+        if over {
+            break;
+        }
     }
+    times
 }
 
 /// Limiters that hold something.

@@ -52,7 +52,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
             limiters.push(client.limiter(&format!("many/{key}"))?);
         }
     }
-    until_all_admit(&limiters, 60).await;
+    until_all_admit(&fleet, &limiters, 60).await;
     pass(settle).await;
     let all = resident(&bed)?;
     let a_pair = (all - keyed) * NODES as f64 / limiters.len() as f64;

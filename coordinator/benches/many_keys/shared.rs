@@ -10,7 +10,7 @@ use aliquot_client::Limiter;
 use aliquot_client::clock::Span;
 use std::time::Duration;
 
-const FULL: [u64; 4] = [500, 700, 1_000, 10_000];
+const FULL: [u64; 6] = [500, 700, 1_000, 3_000, 5_000, 10_000];
 const QUICK: [u64; 1] = [200];
 
 /// The limit of each key.
@@ -55,7 +55,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
                 limiters.push(client.limiter(&format!("many/{key}"))?);
             }
         }
-        let times = until_all_admit(&limiters, options.pick(30, 120)).await;
+        let times = until_all_admit(&fleet, &limiters, options.pick(30, 120)).await;
         pass(options.pick(2_000, 5_000)).await;
         let usage = Usage::now(&bed);
         pass(options.pick(3_000, 10_000)).await;

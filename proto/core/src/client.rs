@@ -34,7 +34,7 @@ use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Span, Tick};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use report_queue::ReportQueue;
+use report_queue::{Look, Naming, ReportQueue};
 
 /// State machine of one client process, across all edges that it uses.
 ///
@@ -58,6 +58,10 @@ pub struct Client<D = Plain> {
 }
 
 impl<D: Decider> Client<D> {
+    /// Number of budgets that a report names for the first time even if lines that change all the time fill it, so
+    /// that none waits for good.
+    const FRESH_LEAST: usize = 16;
+
     /// Returns a client without a session.
     #[must_use]
     pub fn new(drift: Drift) -> Self {
@@ -132,9 +136,12 @@ impl<D: Decider> Client<D> {
                 allotment.decider_mut().period_ends(end);
             }
             self.unrenewed |= !self.may_use(now) || !allotment.renewed(true, now);
+            if self.holder.as_ref().is_some_and(|of| of.knows(budget)) {
+                allotment.naming = Naming::Named;
+                self.owes_report = true;
+            }
+            self.queue.touch(budget, &mut allotment.naming);
             self.allotments.insert(budget, allotment);
-            self.queue.touch(budget);
-            self.owes_report = true;
         }
     }
 
@@ -145,7 +152,7 @@ impl<D: Decider> Client<D> {
     /// may be in flight, since it could not be returned any more.
     pub fn retire(&mut self, budget: BudgetId, now: Tick) -> Option<D> {
         let mut allotment = self.allotments.remove(&budget)?;
-        self.queue.forget(budget, allotment.due);
+        self.queue.forget(budget, allotment.naming, allotment.due);
         let wanted = usize::from(allotment.wants_any());
         self.wanting = self.wanting.saturating_sub(wanted);
         if let Some(holder) = &mut self.holder {
@@ -164,14 +171,33 @@ impl<D: Decider> Client<D> {
     /// Marks a budget whose decider was used without the machine. Call it before [`Client::is_urgent`] and
     /// [`Client::report`]: they examine only marked budgets, and those whose demand may have fallen.
     pub fn touch(&mut self, budget: BudgetId) {
-        if self.allotments.contains_key(&budget) {
-            self.queue.touch(budget);
+        if let Some(allotment) = self.allotments.get_mut(&budget) {
+            self.queue.touch(budget, &mut allotment.naming);
         }
     }
 
     fn touch_all(&mut self) {
-        for &budget in self.allotments.keys() {
-            self.queue.touch(budget);
+        for (&budget, allotment) in &mut self.allotments {
+            self.queue.touch(budget, &mut allotment.naming);
+        }
+    }
+
+    /// Makes all budgets fresh, because no report of the next edge has named any: first those that are wanted.
+    fn begin_edge(&mut self) {
+        let queue = &mut self.queue;
+        let (mut wanted, mut others) = (Vec::new(), Vec::new());
+        for (&budget, allotment) in &mut self.allotments {
+            if allotment.naming == Naming::Named {
+                allotment.naming = Naming::Unnamed;
+            }
+            match allotment.asks_for_anything() || queue.is_active(budget) {
+                true => wanted.push((budget, allotment)),
+                false => others.push((budget, allotment)),
+            }
+        }
+        queue.begin_edge();
+        for (budget, allotment) in wanted.into_iter().chain(others) {
+            queue.touch(budget, &mut allotment.naming);
         }
     }
 
@@ -195,7 +221,7 @@ impl<D: Decider> Client<D> {
             holder.tell_age(began);
         }
         self.holder = Some(holder);
-        self.touch_all();
+        self.begin_edge();
     }
 
     /// Notes the begin of the process, whose age each node is told when a session is opened.
@@ -293,7 +319,7 @@ impl<D: Decider> Client<D> {
             Output::Void { budget, period } => {
                 if let Some(allotment) = self.allotments.get_mut(budget) {
                     allotment.begin(*period, now);
-                    self.queue.touch(*budget);
+                    self.queue.touch_named(*budget, &mut allotment.naming);
                 }
             }
             Output::Ends { budget, end } => {
@@ -318,7 +344,7 @@ impl<D: Decider> Client<D> {
                     give_back(holder, *budget, *gift);
                     return;
                 };
-                self.queue.touch(*budget);
+                self.queue.touch_named(*budget, &mut allotment.naming);
                 let period = period_of(holder, *budget);
                 if let Some(release) = allotment.take(*gift, terms, period, drift, now) {
                     holder.release_floor(release);
@@ -360,11 +386,12 @@ impl<D: Decider> Client<D> {
         for (&budget, allotment) in &mut self.allotments {
             allotment.orphan(budget, holder.edge(), end, now);
         }
-        self.touch_all();
+        self.begin_edge();
     }
 
     /// Returns true if a report should be sent now instead of at the usual interval: none was sent on this
-    /// edge yet, something was returned, or demand rose that nothing held here serves.
+    /// edge yet, something was returned, there is room for budgets that no report has named, or demand rose that
+    /// nothing held here serves.
     ///
     /// Examines the marked budgets, and from time to time all active ones and those that are due.
     pub fn is_urgent(&mut self, now: Tick) -> bool {
@@ -375,7 +402,8 @@ impl<D: Decider> Client<D> {
             return false;
         }
         let unheard = holder.lease().last_sent() == Seq::new(0);
-        if unheard || self.owes_report() {
+        let names_more = self.queue.has_fresh() && holder.room() > 0;
+        if unheard || names_more || self.owes_report() {
             // The report examines all of it.
             return true;
         }
@@ -383,7 +411,7 @@ impl<D: Decider> Client<D> {
             self.wake_due(now);
         }
         let usable = self.may_use(now);
-        for (budget, since) in self.queue.take_some(now) {
+        for Look { budget, since } in self.queue.take_some(now) {
             let Some(allotment) = self.allotments.get_mut(&budget) else {
                 continue;
             };
@@ -470,23 +498,34 @@ impl<D: Decider> Client<D> {
 
     /// Makes the next report. Returns `None` without an open edge.
     ///
-    /// Its cost is proportional to the number of budgets that were used or changed since the last report. Others
-    /// are examined when their demand may have fallen by much.
+    /// Its cost is proportional to the number of budgets that were used or changed since the last report, and to the
+    /// number of those that it names for the first time. Others are examined when their demand may have fallen by much.
     pub fn report(&mut self, now: Tick, wall_ms: i64) -> Option<Report> {
         self.tick(now);
         let usable = self.may_use(now);
         self.holder.as_ref()?;
         self.wake_due(now);
         let holder = self.holder.as_mut()?;
-        let looks = self.queue.take_all(now);
+        let mut room = holder.room().max(Self::FRESH_LEAST);
+        let mut looks = self.queue.take_all(now).into_iter();
         let (mut wants, mut active) = (Vec::with_capacity(looks.len()), Vec::new());
-        for (budget, since) in looks {
+        loop {
+            let fresh = |queue: &mut ReportQueue| (room > 0).then(|| queue.take_fresh()).flatten();
+            let Some(Look { budget, since }) = looks.next().or_else(|| fresh(&mut self.queue))
+            else {
+                break;
+            };
             let Some(allotment) = self.allotments.get_mut(&budget) else {
                 continue;
             };
             let before = usize::from(allotment.wants_any());
             let owes = allotment.settle(budget, holder, usable, now);
             wants.push((budget, allotment.wants(since, now)));
+            if allotment.naming != Naming::Named {
+                let is_named = allotment.asks_for_anything();
+                room = room.saturating_sub(usize::from(is_named));
+                self.queue.looked_at(&mut allotment.naming, is_named);
+            }
             let after = usize::from(allotment.wants_any());
             self.wanting = self.wanting.saturating_sub(before).saturating_add(after);
             if owes || allotment.is_busy(now) {

@@ -21,6 +21,8 @@ use alloc::vec::Vec;
 /// Priority of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum LineUrgency {
+    /// Before all others, and in the reserved room: another holder waits for what it returns.
+    Owed,
     /// Before all usual lines, and in the reserved room.
     Urgent,
     /// In the order of arrival.
@@ -45,6 +47,15 @@ impl Window {
         most.saturating_sub(most / 4)
     }
 
+    /// Returns the number of urgent lines that can be added so that a window of `most` lines has room for them and
+    /// a quarter of it remains.
+    pub(crate) fn room(&self, most: usize) -> usize {
+        let urgent = self.order.iter().take(most);
+        let urgent = urgent.take_while(|(urgency, ..)| *urgency < LineUrgency::Usual);
+        let taken = self.in_flight.len().saturating_add(urgent.count());
+        Self::usual(most).saturating_sub(taken)
+    }
+
     /// Queues the line of a budget. One that is in the window is sent anyway.
     pub(crate) fn wait(&mut self, budget: BudgetId, urgency: LineUrgency) {
         if self.in_flight.contains(&budget) {
@@ -66,7 +77,7 @@ impl Window {
     pub(crate) fn next(&self, most: usize) -> Option<(BudgetId, LineUrgency)> {
         let &(urgency, _, budget) = self.order.first()?;
         let room = match urgency {
-            LineUrgency::Urgent => most,
+            LineUrgency::Owed | LineUrgency::Urgent => most,
             LineUrgency::Usual => Self::usual(most),
         };
         (self.in_flight.len() < room).then_some((budget, urgency))

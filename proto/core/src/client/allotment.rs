@@ -6,6 +6,7 @@ mod wants;
 
 use super::decider::{Decider, Plain, Right};
 use super::permits::Permits;
+use super::report_queue::Naming;
 use crate::budget::Claim;
 use crate::demand::Estimator;
 use crate::edge::Vector;
@@ -80,6 +81,7 @@ pub struct Allotment<D = Plain> {
     last_report: LastReport,
     /// Time at which the budget must be examined even if it rests.
     pub(super) due: Option<Tick>,
+    pub(super) naming: Naming,
 }
 
 /// Values of a budget in the last report.
@@ -120,6 +122,7 @@ impl<D: Decider> Allotment<D> {
             tally: Tally::default(),
             last_report: LastReport::default(),
             due: None,
+            naming: Naming::Unnamed,
         }
     }
 

@@ -54,7 +54,7 @@ impl Client {
     ) -> Result<PeriodId, Denial> {
         let leased = self.look_at_lease(now);
         let allotment = self.allotments.get_mut(&budget).ok_or(Denial::Unknown)?;
-        self.queue.touch(budget);
+        self.queue.touch(budget, &mut allotment.naming);
         allotment.try_acquire_at(n, now, leased)
     }
 
@@ -70,7 +70,7 @@ impl Client {
     /// Notes a request that waits for `n` tokens, for the next report.
     pub fn waits(&mut self, budget: BudgetId, n: Tokens, now: Tick) {
         if let Some(allotment) = self.allotments.get_mut(&budget) {
-            self.queue.touch(budget);
+            self.queue.touch(budget, &mut allotment.naming);
             let waiting = n.grains();
             allotment.observe(
                 Observed {
@@ -91,7 +91,7 @@ impl Client {
     pub fn try_permit_at(&mut self, budget: BudgetId, now: Tick) -> Result<Permit, Denial> {
         let leased = self.look_at_lease(now);
         let allotment = self.allotments.get_mut(&budget).ok_or(Denial::Unknown)?;
-        self.queue.touch(budget);
+        self.queue.touch(budget, &mut allotment.naming);
         let decision = allotment.try_permit_at(now, leased);
         let one = |taken: bool| u64::from(taken);
         allotment.observe(
@@ -111,7 +111,7 @@ impl Client {
         let (Some(allotment), holder) = (self.allotments.get_mut(&budget), &mut self.holder) else {
             return;
         };
-        self.queue.touch(budget);
+        self.queue.touch(budget, &mut allotment.naming);
         allotment.release_permit(permit);
         let Some(holder) = holder else { return };
         let owed = if leased {

@@ -41,6 +41,16 @@ impl Holder {
         self.delta.limit(lines_max.min(ReportLine::LINES_MAX));
     }
 
+    /// Returns the number of new lines for which the next report has room.
+    pub(crate) fn room(&self) -> usize {
+        self.delta.room()
+    }
+
+    /// Returns true if something of a budget was granted, or was reported, on this edge.
+    pub(crate) fn knows(&self, budget: BudgetId) -> bool {
+        self.entries.contains_key(&budget) || self.delta.has(budget)
+    }
+
     /// Returns true if the next report should be sent at once: lines wait that it has room for, or the
     /// parent's lines wait for the echo.
     #[must_use]

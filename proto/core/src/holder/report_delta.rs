@@ -160,6 +160,16 @@ impl ReportDelta {
         self.most = most;
     }
 
+    /// Returns the number of new lines for which the next report has room. Small changes wait behind them.
+    pub(super) fn room(&self) -> usize {
+        self.window.room(self.most)
+    }
+
+    /// Returns true if there is a line of a budget.
+    pub(super) fn has(&self, budget: BudgetId) -> bool {
+        self.entries.contains_key(&budget)
+    }
+
     /// Takes the acknowledgement in an answer. `last` is the last report sent.
     ///
     /// The line of an ended claim is kept although the parent knows of the end. Another parent may have taken
@@ -227,7 +237,7 @@ impl ReportDelta {
                 changed: 0,
             });
             self.entries.insert(budget, entry);
-            return self.change(budget, urgency(begins || known.urgent), seq);
+            return self.change(budget, urgency(known.urgent, begins), seq);
         };
         if planted::is(Bug::EndLeftOut) && line.asks_nothing() {
             return;
@@ -250,14 +260,13 @@ impl ReportDelta {
             return;
         }
         let (was, is) = (total(&before.demand), total(&line.demand));
-        let urgent = known.urgent
-            || matches!(DemandChange::of(was, is), DemandChange::Up)
+        let urgent = matches!(DemandChange::of(was, is), DemandChange::Up)
             || matches!(moved(before, &line, known), DemandChange::Up)
             || line.rare().largest_wait > before.rare().largest_wait
             || before.rare().floor.is_empty() && !line.rare().floor.is_empty();
         (entry.line, entry.fallen) = (line, None);
         self.update(budget, now);
-        self.change(budget, urgency(urgent), seq);
+        self.change(budget, urgency(known.urgent, urgent), seq);
     }
 
     /// Sets the returned counters of a line, and leaves all else as it is.
@@ -338,7 +347,7 @@ impl ReportDelta {
                 continue;
             };
             let room = match urgency {
-                LineUrgency::Urgent => ReportLine::BYTES_MAX,
+                LineUrgency::Owed | LineUrgency::Urgent => ReportLine::BYTES_MAX,
                 LineUrgency::Usual => Window::usual(ReportLine::BYTES_MAX),
             };
             let line = entry.line.of_budget(budget);
@@ -432,9 +441,10 @@ const fn waits(line: &ReportLine) -> bool {
     !line.largest_wait.is_zero()
 }
 
-const fn urgency(urgent: bool) -> LineUrgency {
-    match urgent {
-        true => LineUrgency::Urgent,
-        false => LineUrgency::Usual,
+const fn urgency(is_owed: bool, is_urgent: bool) -> LineUrgency {
+    match (is_owed, is_urgent) {
+        (true, _) => LineUrgency::Owed,
+        (false, true) => LineUrgency::Urgent,
+        (false, false) => LineUrgency::Usual,
     }
 }

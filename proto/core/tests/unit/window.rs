@@ -24,7 +24,11 @@ fn urgent_lines_come_first_and_others_leave_them_a_quarter() {
     assert_eq!(send_all(&mut window, 8), [11, 9, 1, 2, 3, 4]);
     (20..=22).for_each(|of| window.wait(id(of), LineUrgency::Urgent));
     assert_eq!(send_all(&mut window, 8), [20, 21]);
+    window.wait(id(22), LineUrgency::Usual);
+    window.wait(id(23), LineUrgency::Owed);
     window.forget(id(11));
+    assert_eq!(send_all(&mut window, 8), [23], "another holder waits for it");
+    window.forget(id(9));
     assert_eq!(send_all(&mut window, 8), [22]);
     assert!(window.has_waiting() && window.has(id(5)) && !window.has(id(11)));
 }
@@ -53,4 +57,15 @@ fn a_restart_says_everything_again_in_the_order_it_is_told() {
     assert_eq!(send_all(&mut window, 8), [9, 3, 1, 2]);
     window.restart(core::iter::empty());
     assert!(!window.has_waiting() && !window.has(id(9)));
+}
+
+#[test]
+fn usual_lines_that_wait_take_no_room_from_urgent_ones() {
+    let mut window = Window::default();
+    (1..=10).for_each(|of| window.wait(id(of), LineUrgency::Usual));
+    assert_eq!(window.room(8), 6);
+    (11..=14).for_each(|of| window.wait(id(of), LineUrgency::Urgent));
+    assert_eq!(window.room(8), 2);
+    send_all(&mut window, 8);
+    assert_eq!((window.room(8), window.room(16)), (0, 6));
 }

@@ -152,6 +152,12 @@ impl<D: Decider> Allotment<D> {
         self.last_report.demand > 0
     }
 
+    /// Returns true if the last report wanted anything at all.
+    pub(in crate::client) fn asks_for_anything(&self) -> bool {
+        let last = &self.last_report;
+        last.demand > 0 || !last.largest_wait.is_zero() || !last.floor.is_empty()
+    }
+
     /// Returns true if the parent should learn of this before the next report is due: the demand rose by more
     /// than half and no share serves it, or it fell by more than half, was not little of what is held, and other
     /// clients may use what is held for it, or a quota's escrow runs out. The same holds for a demand that moved among callers: see
