@@ -460,7 +460,7 @@ impl<D: Decider> Client<D> {
     }
 
     /// Sets the maximum number of lines of the next reports on the present edge. What is left out follows in later
-    /// ones, the most urgent lines first.
+    /// ones, the most urgent lines first. Returns that another holder waits for are never left out.
     pub fn limit_report(&mut self, lines_max: usize) {
         if let Some(holder) = &mut self.holder {
             holder.limit_report(lines_max);
@@ -472,7 +472,7 @@ impl<D: Decider> Client<D> {
         while let Some(budget) = self.queue.take_due(now) {
             if let Some(allotment) = self.allotments.get_mut(&budget) {
                 allotment.due = None;
-                self.queue.wake(budget);
+                self.queue.wake(budget, allotment.naming);
             }
         }
     }

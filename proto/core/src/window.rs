@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 /// Priority of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum LineUrgency {
-    /// Before all others, and in the reserved room: another holder waits for what it returns.
+    /// Before all others, and whatever the limit: another holder waits for what it returns.
     Owed,
     /// Before all usual lines, and in the reserved room.
     Urgent,
@@ -47,13 +47,13 @@ impl Window {
         most.saturating_sub(most / 4)
     }
 
-    /// Returns the number of urgent lines that can be added so that a window of `most` lines has room for them and
+    /// Returns the number of urgent lines that can be added so that a window of `limit` lines has room for them and
     /// a quarter of it remains.
-    pub(crate) fn room(&self, most: usize) -> usize {
-        let urgent = self.order.iter().take(most);
+    pub(crate) fn room(&self, limit: usize) -> usize {
+        let urgent = self.order.iter().take(limit);
         let urgent = urgent.take_while(|(urgency, ..)| *urgency < LineUrgency::Usual);
         let taken = self.in_flight.len().saturating_add(urgent.count());
-        Self::usual(most).saturating_sub(taken)
+        Self::usual(limit).saturating_sub(taken)
     }
 
     /// Queues the line of a budget. One that is in the window is sent anyway.
@@ -73,12 +73,14 @@ impl Window {
         self.order.insert((urgency, self.last, budget));
     }
 
-    /// Returns the budget whose line is next, if a window of `most` lines has room for it.
-    pub(crate) fn next(&self, most: usize) -> Option<(BudgetId, LineUrgency)> {
+    /// Returns the budget whose line is next, if a window of `limit` lines has room for it, or one of `most` lines in the
+    /// case of [`LineUrgency::Owed`].
+    pub(crate) fn next(&self, limit: usize, most: usize) -> Option<(BudgetId, LineUrgency)> {
         let &(urgency, _, budget) = self.order.first()?;
         let room = match urgency {
-            LineUrgency::Owed | LineUrgency::Urgent => most,
-            LineUrgency::Usual => Self::usual(most),
+            LineUrgency::Owed => most,
+            LineUrgency::Urgent => limit,
+            LineUrgency::Usual => Self::usual(limit),
         };
         (self.in_flight.len() < room).then_some((budget, urgency))
     }

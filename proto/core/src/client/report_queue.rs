@@ -109,9 +109,12 @@ impl ReportQueue {
         self.active.contains(&budget)
     }
 
-    /// Has the next report and the next sweep examine a budget that was not used.
-    pub(super) fn wake(&mut self, budget: BudgetId) {
-        self.active.insert(budget);
+    /// Has the next report and the next sweep examine a budget that was not used. One that is fresh is examined in its
+    /// turn.
+    pub(super) fn wake(&mut self, budget: BudgetId, naming: Naming) {
+        if !matches!(naming, Naming::Fresh(_)) {
+            self.active.insert(budget);
+        }
     }
 
     /// Returns true if a budget waits until a report has room to name it.

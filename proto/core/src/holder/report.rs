@@ -36,7 +36,7 @@ impl Holder {
     }
 
     /// Sets the maximum number of lines of the next reports. Lines that were sent and not acknowledged are repeated
-    /// even if they are more.
+    /// even if they are more, and returns that another holder waits for are sent.
     pub fn limit_report(&mut self, lines_max: usize) {
         self.delta.limit(lines_max.min(ReportLine::LINES_MAX));
     }

@@ -120,6 +120,9 @@ impl Line {
 pub(super) struct ReportDelta {
     /// Maximum number of lines of a report.
     most: usize,
+    /// Maximum number of lines of the next reports, apart from those that return what another holder waits for: a
+    /// parent renews no lease of a child that returns too late.
+    limit: usize,
     /// The latest report that the parent took, or zero for none.
     basis: Seq,
     /// The answer that acknowledged it.
@@ -151,18 +154,19 @@ impl ReportDelta {
     pub(super) fn with_lines(most: usize) -> Self {
         Self {
             most,
+            limit: most,
             ..Self::default()
         }
     }
 
-    /// Sets the maximum number of lines of a report.
-    pub(super) const fn limit(&mut self, most: usize) {
-        self.most = most;
+    /// Sets the maximum number of lines of the next reports.
+    pub(super) const fn limit(&mut self, limit: usize) {
+        self.limit = limit;
     }
 
     /// Returns the number of new lines for which the next report has room. Small changes wait behind them.
     pub(super) fn room(&self) -> usize {
-        self.window.room(self.most)
+        self.window.room(self.limit)
     }
 
     /// Returns true if there is a line of a budget.
@@ -341,7 +345,7 @@ impl ReportDelta {
             bytes = after;
             lines.push(line);
         }
-        while let Some((budget, urgency)) = self.window.next(self.most) {
+        while let Some((budget, urgency)) = self.window.next(self.limit, self.most) {
             let Some(entry) = self.entries.get_mut(&budget) else {
                 self.window.forget(budget);
                 continue;

@@ -339,7 +339,7 @@ impl Child {
         for budget in self.window.in_flight() {
             self.tell_now(budget, number, terms, books, &mut lines);
         }
-        while let Some((budget, _)) = self.window.next(most) {
+        while let Some((budget, _)) = self.window.next(most, most) {
             self.window.send(budget);
             self.tell_now(budget, number, terms, books, &mut lines);
         }

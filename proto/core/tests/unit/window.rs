@@ -8,7 +8,7 @@ fn id(id: u64) -> BudgetId {
 /// Moves all lines into a window of `most` lines for which it has room.
 fn send_all(window: &mut Window, most: usize) -> Vec<u64> {
     let mut in_flight = Vec::new();
-    while let Some((budget, _)) = window.next(most) {
+    while let Some((budget, _)) = window.next(most, most) {
         window.send(budget);
         in_flight.push(budget.get());
     }
@@ -30,6 +30,10 @@ fn urgent_lines_come_first_and_others_leave_them_a_quarter() {
     assert_eq!(send_all(&mut window, 8), [23], "another holder waits for it");
     window.forget(id(9));
     assert_eq!(send_all(&mut window, 8), [22]);
+    window.wait(id(24), LineUrgency::Urgent);
+    window.wait(id(25), LineUrgency::Owed);
+    assert_eq!(window.next(8, 8), None);
+    assert_eq!(window.next(8, 9), Some((id(25), LineUrgency::Owed)), "whatever the limit");
     assert!(window.has_waiting() && window.has(id(5)) && !window.has(id(11)));
 }
 

@@ -156,26 +156,29 @@ fn a_fresh_budget_keeps_the_start_of_its_use() {
 }
 
 #[test]
-fn a_next_edge_is_told_of_all_budgets_and_first_of_those_that_are_wanted() {
+fn the_next_edge_is_told_of_all_budgets_and_first_of_those_that_are_wanted() {
     let mut client = Client::new(Drift::default());
     client.open(EDGE, at(0));
     (1..=400).for_each(|of| client.claim(BudgetId::new(of), Claim::default(), at(1)));
     (301..=400).for_each(|budget| ask(&mut client, budget, 1));
     let first = report(&mut client, 2);
     assert_eq!(budgets(&first), (301..=400).collect::<Vec<_>>());
+    client.open(edge(2), at(3));
     (1..=300).for_each(|budget| ask(&mut client, budget, 3));
-    (1..=300).for_each(|budget| client.touch(BudgetId::new(budget)));
-    report(&mut client, 4);
-    client.open(edge(2), at(5));
-    client.limit_report(128);
+    client.limit_report(64);
     let mut named = Vec::new();
-    for millis in 6..20 {
+    for millis in 4..20 {
         let report = report(&mut client, millis);
         named.extend(budgets(&report));
         take(&mut client, &report, millis);
     }
-    named.sort_unstable();
-    assert_eq!(named, (1..=400).collect::<Vec<_>>());
+    let all = (301..=400).chain(1..=300);
+    assert_eq!(named.len(), 400);
+    assert!(named.iter().take(96).all(|budget| *budget > 300), "{named:?}");
+    assert_eq!(
+        named.into_iter().collect::<BTreeSet<_>>(),
+        all.collect::<BTreeSet<u64>>()
+    );
 }
 
 #[test]
@@ -184,10 +187,10 @@ fn a_budget_that_nobody_wants_is_examined_once_and_named_when_it_is_used() {
     client.open(EDGE, at(0));
     client.limit_report(128);
     (1..=1_000).for_each(|of| client.claim(BudgetId::new(of), Claim::default(), at(1)));
-    assert_eq!(budgets(&report(&mut client, 2)), []);
+    assert!(report(&mut client, 2).lines.is_empty());
     client.queue.examined = 0;
     assert!(!client.is_urgent(at(3)));
-    assert_eq!(budgets(&report(&mut client, 4)), []);
+    assert!(report(&mut client, 4).lines.is_empty());
     assert_eq!(client.queue.examined, 0);
     ask(&mut client, 77, 5);
     assert!(client.is_urgent(at(5)));
