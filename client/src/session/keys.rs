@@ -74,9 +74,9 @@ impl Keys {
     /// seconds.
     const REPORTS_LEAST: u64 = 50;
 
-    /// Returns the keys to open a session with. The others are [asked for](Keys::ask_others) once it is open, a part at a
-    /// time: with all of them in one message, a node would do nothing else, and other sessions would not be opened in
-    /// time.
+    /// Returns the keys to open a session with. The others are [asked for](Keys::ask_others) once it is open, a part at
+    /// a time: with all of them in one message, a node would do nothing else, and other sessions would not be opened
+    /// in time.
     pub(super) fn names(&self) -> Vec<Key> {
         self.entries
             .keys()

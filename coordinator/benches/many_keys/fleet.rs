@@ -283,8 +283,8 @@ pub(crate) async fn use_first(
 /// Asks each limiter for a token until it was given one, and says when half of them, 99 of a hundred and all were, in
 /// seconds; not a number for what did not come in time.
 ///
-/// A limiter that refused is asked again after [`ASKED_AGAIN`]. The questions are spread evenly over that time, as those
-/// of many callers are: a million questions without a pause would keep a core busy and all sessions waiting.
+/// A limiter that refused is asked again after [`ASKED_AGAIN`]. The questions are spread evenly over that time, as
+/// those of many callers are: a million questions without a pause would keep a core busy and all sessions waiting.
 pub(crate) async fn until_all_admit(
     fleet: &Fleet,
     limiters: &[Limiter],

@@ -73,8 +73,8 @@ impl Window {
         self.order.insert((urgency, self.last, budget));
     }
 
-    /// Returns the budget whose line is next, if a window of `limit` lines has room for it, or one of `most` lines in the
-    /// case of [`LineUrgency::Owed`].
+    /// Returns the budget whose line is next, if a window of `limit` lines has room for it, or one of `most` lines in
+    /// the case of [`LineUrgency::Owed`].
     pub(crate) fn next(&self, limit: usize, most: usize) -> Option<(BudgetId, LineUrgency)> {
         let &(urgency, _, budget) = self.order.first()?;
         let room = match urgency {

@@ -60,5 +60,8 @@ fn a_session_is_opened_with_some_keys_and_the_others_are_asked_for_afterwards() 
     let is_known = |key: &Key| keys.entries[key].budget.is_some();
     assert_eq!(asked.iter().position(is_known), Some(unknown), "these last");
     asked.sort();
-    assert_eq!(asked, (Keys::PENDING_MAX..KEYS).map(key).collect::<Vec<_>>());
+    assert_eq!(
+        asked,
+        (Keys::PENDING_MAX..KEYS).map(key).collect::<Vec<_>>()
+    );
 }

@@ -53,7 +53,10 @@ fn late_answers_make_reports_shorter_and_early_ones_longer() {
     assert_eq!([3, 4].map(|seq| lines_after(seq, 201)), [512, 256]);
     assert_eq!(lines_after(5, 900), 256);
     assert_eq!(lines_after(6, 50), 256);
-    assert_eq!([7, 8, 9].map(|seq| lines_after(seq, 49)), [512, 1_024, 2_048]);
+    assert_eq!(
+        [7, 8, 9].map(|seq| lines_after(seq, 49)),
+        [512, 1_024, 2_048]
+    );
     assert_eq!([10, 11].map(|seq| lines_after(seq, 1)), [4_096; 2]);
     send(&mut pace, 12, LONG, 0);
     send(&mut pace, 13, LONG, 600);

@@ -15,8 +15,8 @@
 //! A budget at rest costs nothing: the next report leaves it out, since its parent knows its line. A budget whose
 //! last demand is over cools: its estimate falls, ever more slowly, and so it is examined ever more rarely.
 //!
-//! A budget that no report of the present edge has named is fresh once it is claimed or used. It needs a line of its own,
-//! so it is examined only when a report has room for that line. Otherwise a client that begins with ten thousand
+//! A budget that no report of the present edge has named is fresh once it is claimed or used. It needs a line of its
+//! own, so it is examined only when a report has room for that line. Otherwise a client that begins with ten thousand
 //! budgets, or has changed its node, would examine all of them for each report of a few hundred lines. Fresh budgets
 //! are named in the order in which they came.
 
@@ -48,7 +48,8 @@ pub(super) struct Look {
 /// Queue of a client's budgets, by the work that is due for them.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct ReportQueue {
-    /// Budgets that were used or changed since they were examined, each with the time since which it may have been used.
+    /// Budgets that were used or changed since they were examined, each with the time since which it may have been
+    /// used.
     touched: BTreeMap<BudgetId, Tick>,
     /// Budgets that wait until a report has room to name them, in the order in which they came.
     fresh: BTreeMap<u64, Look>,

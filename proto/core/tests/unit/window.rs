@@ -27,13 +27,21 @@ fn urgent_lines_come_first_and_others_leave_them_a_quarter() {
     window.wait(id(22), LineUrgency::Usual);
     window.wait(id(23), LineUrgency::Owed);
     window.forget(id(11));
-    assert_eq!(send_all(&mut window, 8), [23], "another holder waits for it");
+    assert_eq!(
+        send_all(&mut window, 8),
+        [23],
+        "another holder waits for it"
+    );
     window.forget(id(9));
     assert_eq!(send_all(&mut window, 8), [22]);
     window.wait(id(24), LineUrgency::Urgent);
     window.wait(id(25), LineUrgency::Owed);
     assert_eq!(window.next(8, 8), None);
-    assert_eq!(window.next(8, 9), Some((id(25), LineUrgency::Owed)), "whatever the limit");
+    assert_eq!(
+        window.next(8, 9),
+        Some((id(25), LineUrgency::Owed)),
+        "whatever the limit"
+    );
     assert!(window.has_waiting() && window.has(id(5)) && !window.has(id(11)));
 }
 

@@ -18,7 +18,8 @@ fn at(millis: u64) -> Tick {
     Tick::from_nanos(millis * 1_000_000)
 }
 
-/// Returns a client whose reports have at most `lines_max` lines, and that was refused a token of each of these budgets.
+/// Returns a client whose reports have at most `lines_max` lines, and that was refused a token of each of these
+/// budgets.
 fn asking(budgets: impl IntoIterator<Item = u64>, lines_max: usize) -> Client {
     let mut client = Client::new(Drift::default());
     client.open(EDGE, at(0));
@@ -152,7 +153,10 @@ fn a_fresh_budget_keeps_the_start_of_its_use() {
     assert_eq!(queue.clone().take_fresh(), Some(look));
     // The parent may name it first.
     queue.touch_named(budget, &mut naming);
-    assert_eq!((queue.take_all(at(11)), queue.take_fresh()), (vec![look], None));
+    assert_eq!(
+        (queue.take_all(at(11)), queue.take_fresh()),
+        (vec![look], None)
+    );
 }
 
 #[test]
@@ -174,7 +178,10 @@ fn the_next_edge_is_told_of_all_budgets_and_first_of_those_that_are_wanted() {
     }
     let all = (301..=400).chain(1..=300);
     assert_eq!(named.len(), 400);
-    assert!(named.iter().take(96).all(|budget| *budget > 300), "{named:?}");
+    assert!(
+        named.iter().take(96).all(|budget| *budget > 300),
+        "{named:?}"
+    );
     assert_eq!(
         named.into_iter().collect::<BTreeSet<_>>(),
         all.collect::<BTreeSet<u64>>()
