@@ -41,8 +41,11 @@ impl ReportPace {
     const REPORTS_MAX: u64 = 3;
 
     /// Maximum number of lines of a report at the beginning, and the least that it is lowered to.
-    const LINES_FIRST: usize = 256;
-    const LINES_LEAST: usize = 256;
+    ///
+    /// With shorter reports, the clients that share a key name it at more different times, and each time what the
+    /// others hold of it is divided anew: that is more lines than the shorter reports save.
+    const LINES_FIRST: usize = 1_024;
+    const LINES_LEAST: usize = 1_024;
 
     /// Time for an answer above which the next report has at most half as many lines. If it took less than a
     /// quarter of this, twice as many are allowed.

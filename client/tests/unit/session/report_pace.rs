@@ -49,16 +49,13 @@ fn late_answers_make_reports_shorter_and_early_ones_longer() {
         pace.answered(Seq::new(seq), 0, at(takes));
         pace.lines_max()
     };
-    assert_eq!([1, 2].map(|seq| lines_after(seq, 49)), [512, 1_024]);
-    assert_eq!([3, 4].map(|seq| lines_after(seq, 201)), [512, 256]);
-    assert_eq!(lines_after(5, 900), 256);
-    assert_eq!(lines_after(6, 50), 256);
-    assert_eq!(
-        [7, 8, 9].map(|seq| lines_after(seq, 49)),
-        [512, 1_024, 2_048]
-    );
-    assert_eq!([10, 11].map(|seq| lines_after(seq, 1)), [4_096; 2]);
-    send(&mut pace, 12, LONG, 0);
-    send(&mut pace, 13, LONG, 600);
+    assert_eq!([1, 2].map(|seq| lines_after(seq, 49)), [2_048, 4_096]);
+    assert_eq!(lines_after(3, 1), 4_096);
+    assert_eq!([4, 5].map(|seq| lines_after(seq, 201)), [2_048, 1_024]);
+    assert_eq!(lines_after(6, 900), 1_024);
+    assert_eq!(lines_after(7, 50), 1_024);
+    assert_eq!([8, 9].map(|seq| lines_after(seq, 49)), [2_048, 4_096]);
+    send(&mut pace, 10, LONG, 0);
+    send(&mut pace, 11, LONG, 600);
     assert_eq!(pace.lines_max(), 2_048, "no answer came in time");
 }
