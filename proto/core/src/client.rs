@@ -522,9 +522,8 @@ impl<D: Decider> Client<D> {
             let owes = allotment.settle(budget, holder, usable, now);
             wants.push((budget, allotment.wants(since, now)));
             if allotment.naming != Naming::Named {
-                let is_named = allotment.asks_for_anything();
-                room = room.saturating_sub(usize::from(is_named));
-                self.queue.looked_at(&mut allotment.naming, is_named);
+                room = room.saturating_sub(1);
+                self.queue.name(&mut allotment.naming);
             }
             let after = usize::from(allotment.wants_any());
             self.wanting = self.wanting.saturating_sub(before).saturating_add(after);

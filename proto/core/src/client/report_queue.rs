@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            claimed, asked           a report has room
-//!   unnamed ────────────────► fresh ───────────────────► looked at: named if anything is wanted
+//!   unnamed ────────────────► fresh ───────────────────► looked at, and named
 //!
 //!                       asked, given, lapsed           looked at
 //!   resting, cooling ─────────────────────► touched ───────────► active ──┐ a caller waits,
@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 /// Records whether a report of the present edge has named a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Naming {
-    /// None has, and nothing needs to be reported.
+    /// None has, and it is not in the queue.
     #[default]
     Unnamed,
     /// None has. The budget is fresh: this is its place in the order.
@@ -130,15 +130,11 @@ impl ReportQueue {
         Some(look)
     }
 
-    /// Records that a budget was examined for a report, which names it or has nothing to say of it.
-    pub(super) fn looked_at(&mut self, naming: &mut Naming, is_named: bool) {
-        if let Naming::Fresh(place) = naming {
-            self.fresh.remove(place);
+    /// Records that a budget was examined for a report, which names it.
+    pub(super) fn name(&mut self, naming: &mut Naming) {
+        if let Naming::Fresh(place) = core::mem::replace(naming, Naming::Named) {
+            self.fresh.remove(&place);
         }
-        *naming = match is_named {
-            true => Naming::Named,
-            false => Naming::Unnamed,
-        };
     }
 
     /// Removes all marks of used and changed budgets: no report of the next edge has named any.
