@@ -177,9 +177,7 @@ impl World {
             }
         }
         let own = host.node.as_ref().map(Node::incarnation);
-        let is_removed = |effect: &Effect| {
-            matches!(effect, Effect::Leaving(incarnation) if own == Some(*incarnation))
-        };
+        let is_removed = |effect: &Effect| matches!(effect, Effect::Leaving(incarnation) if own == Some(*incarnation));
         if effects.iter().any(is_removed) {
             // No effect on a node that leaves already.
             self.leave(node);
