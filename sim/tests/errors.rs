@@ -694,30 +694,3 @@ fn a_round_trip_sets_what_follows_from_it() {
         &expect![["it is well"]],
     );
 }
-
-#[test]
-fn what_only_the_network_tier_has_is_refused_in_the_kernel_tier() {
-    instead(
-        "[[budget]]",
-        "[topology]\nold_nodes = 2\n\n[[budget]]",
-        &expect![[r#""#]],
-    );
-    instead(
-        "[[budget]]",
-        "[topology]\nold_nodes = 4\n\n[[budget]]",
-        &expect![[r#""#]],
-    );
-    let also = |key: &str, verb: &str| {
-        let second = "[[budget]]\nkey = \"all\"\nrate = \"1000/s\"\n\n[[clients]]";
-        let text = WHOLE.replace("[[clients]]", second);
-        text.replace("count = 3", &format!("count = 3\nalso = \"{key}\"\n{verb}"))
-    };
-    let verb = "verb = \"try_acquire\"";
-    check(&also("all", verb), &expect![[r#""#]]);
-    let of_network =
-        |key: &str, verb: &str| also(key, verb).replace("[run]", "[run]\ntier = \"network\"");
-    check(&of_network("all", verb), &expect![[r#""#]]);
-    check(&of_network("all", ""), &expect![[r#""#]]);
-    check(&of_network("reads", verb), &expect![[r#""#]]);
-    check(&of_network("nobody", verb), &expect![[r#""#]]);
-}

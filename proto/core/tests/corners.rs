@@ -20,6 +20,8 @@ mod leaving;
 mod long;
 #[path = "corners/many.rs"]
 mod many;
+#[path = "corners/moves.rs"]
+mod moves;
 #[path = "corners/parents.rs"]
 mod parents;
 #[path = "corners/period_ends.rs"]

@@ -1,10 +1,10 @@
 //! The hosts, links and budgets of the network tier, as faults affect them.
 
-use super::Network;
 use super::fabric::Connection;
 use super::node::{Job, NodeSnapshot};
 use super::operator::Order;
 use super::reach::host_name;
+use super::{LOOK_EVERY, Network};
 use crate::clock::{Clock, MS};
 use crate::draw::{Draw, Of};
 use crate::faults::{self, Fleet, Lasting, Stop};
@@ -73,6 +73,37 @@ impl Network<'_> {
     fn order(&mut self, order: Order) {
         if self.orders.iter().all(|(known, _)| *known != order) {
             self.orders.push((order, 0));
+        }
+    }
+
+    /// Gives orders of operators to one node after the other, until they are carried out. A node that was removed
+    /// while it ran is stopped then.
+    pub(super) fn operate(&mut self) {
+        const AGAIN: u64 = 20 * LOOK_EVERY;
+        let done = self
+            .node_hosts
+            .iter()
+            .flat_map(|node_host| std::mem::take(&mut node_host.lock().done));
+        let done: Vec<Order> = done.collect();
+        for (order, _) in self
+            .orders
+            .extract_if(.., |(order, _)| done.contains(order))
+        {
+            if let Order::Remove(node) = order {
+                // Has no effect if it does not run any more.
+                self.node_hosts[node].ask(Job::Leave);
+            }
+        }
+        let now = self.now;
+        for (order, at) in &mut self.orders {
+            let takes = |node: &usize| self.fabric.is_up(*node) && !order.concerns(*node);
+            let nodes: Vec<usize> = (0..self.hosts.nodes).filter(takes).collect();
+            if nodes.is_empty() || (*at > 0 && now < *at + AGAIN) {
+                continue;
+            }
+            let node = nodes[(now / AGAIN) as usize % nodes.len()];
+            self.node_hosts[node].ask(Job::CarryOut(order.clone()));
+            *at = now.max(1);
         }
     }
 

@@ -201,15 +201,7 @@ impl Leader {
                 self.ledger.tell_child(*incarnation, *budget);
                 self.ledger.touch(*budget);
             }
-            // Every holder needs the new period before it can use anything of it, or answer a look at it.
-            Effect::Stamped(budget, _) => {
-                self.forget_exhaustion(*budget);
-                self.ledger.tell(*budget);
-                let claimants = self.ledger.claims_on(*budget);
-                self.notify_set
-                    .extend(claimants.map(|(node, _)| node.edge().child));
-                self.ledger.mark_urgent(*budget);
-            }
+            Effect::Stamped(budget, _) => self.stamped(*budget),
             Effect::Changed(budget) => {
                 self.ledger.tell(*budget);
                 self.ledger.touch(*budget);
@@ -231,6 +223,16 @@ impl Leader {
             | Effect::Refused(..)
             | Effect::RuleChanged(_) => {}
         }
+    }
+
+    /// Tells every holder of a new period: it needs the period before it can use anything of it, or answer a look at it.
+    fn stamped(&mut self, budget: BudgetId) {
+        self.forget_exhaustion(budget);
+        self.ledger.tell(budget);
+        let claimants = self.ledger.claims_on(budget);
+        self.notify_set
+            .extend(claimants.map(|(node, _)| node.edge().child));
+        self.ledger.mark_urgent(budget);
     }
 
     /// Notes since when each silence has lasted, by this replica's clock. To be called at the start of a replica

@@ -20,7 +20,7 @@ fn at(millis: u64) -> Tick {
 
 /// Returns a client whose reports have at most `lines_max` lines, and that was refused a token of each of these
 /// budgets.
-fn asking(budgets: impl IntoIterator<Item = u64>, lines_max: usize) -> Client {
+fn wanting(budgets: impl IntoIterator<Item = u64>, lines_max: usize) -> Client {
     let mut client = Client::new(Drift::default());
     client.open(EDGE, at(0));
     client.limit_report(lines_max);
@@ -66,7 +66,7 @@ fn budgets(report: &Report) -> Vec<u64> {
 fn a_report_examines_as_many_fresh_budgets_as_it_has_room_for() {
     const KEYS: u64 = 10_000;
     const LINES: usize = 256;
-    let mut client = asking(1..=KEYS, LINES);
+    let mut client = wanting(1..=KEYS, LINES);
     let room = LINES / 4 * 3;
     for turn in 0..20 {
         let millis = 2 + 2 * turn;
@@ -81,7 +81,7 @@ fn a_report_examines_as_many_fresh_budgets_as_it_has_room_for() {
 
 #[test]
 fn a_fresh_budget_that_is_used_again_is_not_examined_for_that() {
-    let mut client = asking(1..=10_000, 256);
+    let mut client = wanting(1..=10_000, 256);
     client.queue.examined = 0;
     // The first report is not answered.
     report(&mut client, 2);
@@ -101,7 +101,7 @@ fn a_fresh_budget_that_is_used_again_is_not_examined_for_that() {
 #[test]
 fn fresh_budgets_are_named_in_the_order_in_which_they_came() {
     const KEYS: u64 = 2_000;
-    let mut client = asking((1..=KEYS).rev(), 128);
+    let mut client = wanting((1..=KEYS).rev(), 128);
     let mut named = Vec::new();
     for millis in 2..100 {
         let report = report(&mut client, millis);
@@ -116,7 +116,7 @@ fn fresh_budgets_are_named_in_the_order_in_which_they_came() {
 #[test]
 fn fresh_budgets_are_named_even_if_others_change_all_the_time() {
     const KEYS: u64 = 1_000;
-    let mut client = asking(1..=200, 128);
+    let mut client = wanting(1..=200, 128);
     for millis in 2..10 {
         let report = report(&mut client, millis);
         take(&mut client, &report, millis);
