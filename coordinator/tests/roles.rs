@@ -209,7 +209,7 @@ fn for_clients(params: &mut CertificateParams) {
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
 }
 
-/// What a caller is told, and what the node counts, in the order of the cases of the test below.
+/// The message that a caller gets and the cause that the node counts, in the order of the cases of the test below.
 const TROUBLE: [(&str, Cause); 12] = [
     ("the server speaks TLS only", Cause::Plaintext),
     ("the server does not speak TLS", Cause::TlsToPlaintext),

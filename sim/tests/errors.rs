@@ -1,5 +1,8 @@
 //! The messages for invalid scenarios: each names the field, its value and the allowed values.
 
+#[path = "errors/tiers.rs"]
+mod tiers;
+
 use aliquot_sim::scenario::{MemberChange, Scenario};
 use expect_test::{Expect, expect};
 

@@ -554,44 +554,6 @@ fn spending_half_of_a_part_of_a_quota_between_two_reports_is_urgent() {
     assert!(!planted::with(bug, || spending_is_urgent(6)));
 }
 
-/// Returns true if a client that is asked for ten tokens a second, and holds as many of a quota, finds a report urgent
-/// after it has spent this many.
-fn spending_is_reported_at_once(spent: u64) -> bool {
-    let budget = quota();
-    let mut client = leased(&budget, 1, given(&budget, [0, 0, 10, 0]));
-    // Demand is known, and no news.
-    for step in 1..=10 {
-        let now = at(step * 20);
-        let _ = client.try_acquire_at(B, given(&budget, [0, 0, 100, 0]).tokens, now);
-    }
-    let report = client.report(at(200), 0).expect("a report");
-    let known = answer(
-        edge(1, 1),
-        report.seq.get(),
-        &budget,
-        1,
-        given(&budget, [0, 0, 10, 0]),
-    );
-    client.handle_answer(&known, at(200));
-    assert!(!client.is_urgent(at(210)));
-    for _ in 0..spent {
-        let taken = client.try_acquire_at(B, token(&budget), at(220));
-        assert!(taken.is_ok());
-    }
-    client.is_urgent(at(230))
-}
-
-/// A caller that is refused by an empty part is told another wait than the end of the period.
-#[test]
-fn a_client_reports_at_once_that_half_of_a_part_of_a_quota_is_spent() {
-    assert!(!spending_is_reported_at_once(0));
-    assert!(!spending_is_reported_at_once(4));
-    assert!(spending_is_reported_at_once(5));
-    assert!(spending_is_reported_at_once(10));
-    let bug = Some(Bug::RunningOutUnsaid);
-    assert!(!planted::with(bug, || spending_is_reported_at_once(10)));
-}
-
 /// A caller may only look at a key, which is no demand, and still waits for the terms of its budget.
 #[test]
 fn the_first_claim_on_a_budget_waits_for_no_interval() {

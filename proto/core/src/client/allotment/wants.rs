@@ -160,7 +160,7 @@ impl<D: Decider> Allotment<D> {
 
     /// Returns true if the parent should learn of this before the next report is due: the demand rose by more
     /// than half and no share serves it, or it fell by more than half, was not little of what is held, and other
-    /// clients may use what is held for it, or a quota's escrow runs out. The same holds for a demand that moved among callers: see
+    /// clients may use what is held for it. The same holds for a demand that moved among callers: see
     /// [`DemandChange::of_callers`]. `reported` is the demand that the parent was told. Every request before `since`
     /// has been seen.
     pub(in crate::client) fn is_urgent(
@@ -181,7 +181,6 @@ impl<D: Decider> Allotment<D> {
                 DemandChange::Down => !self.holds_much(now),
                 DemandChange::None => false,
             }
-            || (unserved && self.runs_out(now))
             || next.largest_wait > before.largest_wait
             || next.floor != before.floor
     }
@@ -194,20 +193,6 @@ impl<D: Decider> Allotment<D> {
         }
         let next = self.demand_of(next, now);
         DemandChange::of_callers(reported, &next, self.capacity_at(now))
-    }
-
-    /// Returns true if a quota's escrow may not last until the next report: at least half of it was spent since the last
-    /// one. The parent then grants the next part at once.
-    fn runs_out(&self, now: Tick) -> bool {
-        if self.kind() != Some(Kind::Quota)
-            || !self.decides_by_edge()
-            || planted::is(Bug::RunningOutUnsaid)
-        {
-            return false;
-        }
-        let share = self.decider.share_at(now);
-        let spent = share.burst.minus_or_zero(share.tokens);
-        !spent.is_zero() && share.tokens <= spent
     }
 
     /// Returns true if every report must examine the budget, because its values may change at any time without
