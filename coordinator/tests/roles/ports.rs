@@ -76,6 +76,9 @@ struct Caller {
     roles: &'static [&'static str],
 }
 
+/// Counts of refusals by port and cause.
+type Refusals = BTreeMap<(String, String), u64>;
+
 /// A real node in this process, with TLS and tokens.
 struct Node {
     authority: Authority,

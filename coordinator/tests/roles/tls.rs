@@ -50,7 +50,7 @@ fn a_node_that_cannot_talk_to_its_peer_says_what_is_wrong_with_tls() {
     with_log(|log| async move {
         let (node, plain) = (Node::start_with("").await, Node::start_plain().await);
         let (ours, other) = (&node.authority, Authority::new());
-        let names = super::NODE_NAMES;
+        let names = crate::NODE_NAMES;
         let certificate = || ours.sign_as(&["peer.example"], |_| {});
         let cases = [
             (&node, None, "plaintext", "the server speaks TLS only"),
@@ -122,9 +122,6 @@ fn with_log<F: Future<Output = ()> + Send + 'static>(test: impl FnOnce(PathBuf) 
         .block_on(async { tokio::spawn(test).await })
         .unwrap();
 }
-
-/// Counts of refusals by port and cause.
-type Refusals = BTreeMap<(String, String), u64>;
 
 /// Has each port refuse each of these callers twice. Returns the counts to expect.
 async fn cut_all(ports: &[(&str, &ReservedPort)], trouble: &[(&str, Shown)]) -> Refusals {
