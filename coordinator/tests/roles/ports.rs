@@ -30,7 +30,6 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
 use tonic_prost::ProstCodec;
 
-const TLS_FAILURES: &str = "aliquot_tls_failures_total";
 const ADMIN_TOKEN: &str = "abcdef0123456789abcdef0123456789ab";
 const CLIENT_TOKEN: &str = "c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0";
 const JOBS_TOKEN: &str = "d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0";

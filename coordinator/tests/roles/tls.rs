@@ -86,7 +86,7 @@ fn a_node_that_cannot_talk_to_its_peer_says_what_is_wrong_with_tls() {
             let cause = ("peers".to_owned(), cause.to_owned());
             let told = async {
                 let logged = || std::fs::read_to_string(&log).unwrap().contains(&waits);
-                let counts = async || peer.refusals(TLS_FAILURES).await;
+                let counts = async || peer.refusals("aliquot_tls_failures_total").await;
                 while !logged() || !counts().await.contains_key(&cause) {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -142,13 +142,13 @@ async fn cut_all(ports: &[(&str, &ReservedPort)], trouble: &[(&str, Shown)]) -> 
 /// Asserts that a node has counted these refusals and no others, and that each cause has its line in the log.
 async fn are_counted_and_logged(node: &Node, expect: Refusals, begun: Tick, log: &Path) {
     let counted = async {
-        while node.refusals(TLS_FAILURES).await != expect {
+        while node.refusals("aliquot_tls_failures_total").await != expect {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     let counted = tokio::time::timeout(Duration::from_secs(60), counted).await;
     if counted.is_err() {
-        assert_eq!(node.refusals(TLS_FAILURES).await, expect);
+        assert_eq!(node.refusals("aliquot_tls_failures_total").await, expect);
     }
     // A minute that ends meanwhile adds a line.
     let minutes = HostClock.now().since(begun).nanos() / 60_000_000_000;

@@ -113,8 +113,8 @@ const FIRED: &[(&str, &str, &str)] = &[
     ),
     (
         "tls_failures_total",
-        "../../../coordinator/tests/roles/ports.rs",
-        "refused_on_every_port",
+        "../../../coordinator/tests/roles/tls.rs",
+        "are_counted_and_logged",
     ),
     (
         "face_decisions_total",
