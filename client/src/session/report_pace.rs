@@ -42,8 +42,8 @@ impl ReportPace {
 
     /// Maximum number of lines of a report at the beginning, and the least that it is lowered to.
     ///
-    /// With shorter reports, the clients that share a key name it at more different times, and each time what the
-    /// others hold of it is divided anew: that is more lines than the shorter reports save.
+    /// A hundred clients that shared a thousand keys knew all of them sooner with this than with 256 lines: see
+    /// `docs/scaling.md`.
     const LINES_FIRST: usize = 1_024;
     const LINES_LEAST: usize = 1_024;
 

@@ -357,8 +357,13 @@ struct Observed {
 }
 
 impl Observed {
-    /// Stops the node of an earlier version at what it cannot read.
-    fn reads(&self, index: u64, needed: u32) -> Result<(), MachineError> {
+    /// Stops the node of an earlier version at what it cannot read. `needed` is the version that reads it; the machine
+    /// itself refuses what no version reads.
+    fn reads(&self, index: u64, needed: impl FnOnce() -> Option<u32>) -> Result<(), MachineError> {
+        if self.log_version == APPLY_VERSION {
+            return Ok(());
+        }
+        let needed = needed().unwrap_or(0);
         if needed <= self.log_version {
             return Ok(());
         }
@@ -377,11 +382,8 @@ impl Machine for Observed {
     ) -> BoxFuture<'_, Result<Vec<Outcome>, MachineError>> {
         Box::pin(async move {
             for entry in &entries {
-                let read = entry.command.clone().map(LogEntry::from_bytes);
-                // The machine itself refuses an entry that no version reads.
-                if let Some(Ok(read)) = read {
-                    self.reads(entry.index, read.needed_version())?;
-                }
+                let read = || LogEntry::from_bytes(entry.command.clone()?).ok();
+                self.reads(entry.index, || Some(read()?.needed_version()))?;
             }
             let outcomes = self.machine.apply(entries.clone()).await?;
             let tick = self.node_host.fabric.hosts[self.node_host.number]
@@ -406,8 +408,8 @@ impl Machine for Observed {
     }
 
     fn restore(&mut self, index: u64, bytes: Bytes) -> BoxFuture<'_, Result<(), MachineError>> {
-        let needed = SnapshotFile::from_bytes(bytes.clone()).map(|file| file.needed_version());
-        let readable = needed.map_or(Ok(()), |needed| self.reads(index, needed));
+        let read = || SnapshotFile::from_bytes(bytes.clone()).ok();
+        let readable = self.reads(index, || Some(read()?.needed_version()));
         Box::pin(async move {
             readable?;
             self.machine.restore(index, bytes).await

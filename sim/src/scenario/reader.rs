@@ -254,7 +254,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Reports everything that the network tier does not support.
     /// Refuses what only the network tier has.
     fn check_kernel(&self, scenario: &Scenario) {
         if scenario.topology.old_nodes > 0 {
@@ -276,6 +275,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Reports everything that the network tier does not support.
     pub(super) fn check_network(&self, scenario: &Scenario) {
         /// Every host costs time in each step. Two more hosts run the clients.
         const NODES_MAX: usize = 6;
