@@ -105,3 +105,26 @@ fn permits_are_judged_by_their_time_if_that_is_more_than_their_number() {
         assert!((used.part_of(ideal) - part).abs() < 1e-9, "{used:?}");
     }
 }
+
+#[test]
+fn a_request_that_needs_two_budgets_is_wanted_of_both_or_of_none() {
+    let budget = budget();
+    let keys = [
+        ("k".to_owned(), &budget, 0.0),
+        ("all".to_owned(), &budget, 0.0),
+    ];
+    let mut check = Check::new(keys.into_iter(), (0.9, 0.0), TIMES);
+    let wanted = Wanted {
+        cost: 20.0,
+        hold: 0,
+        waits: false,
+    };
+    check.wanted(0, &[1], wanted);
+    // Nothing is left of the one, so that nothing is taken of the other.
+    check.wanted(0, &[0, 1], wanted);
+    let [first, second] = [0, 1].map(|key: usize| check.keys[key].ideal.take_used());
+    assert_eq!((first, second), (0.0, 20.0));
+    check.wanted(SEC, &[0, 1], wanted);
+    let both = [0, 1].map(|key: usize| check.keys[key].ideal.take_used());
+    assert_eq!(both, [20.0, 20.0]);
+}
