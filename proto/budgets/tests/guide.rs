@@ -24,10 +24,11 @@ fn check(document: &str) -> usize {
         .join("../..")
         .join(document);
     let text = fs::read_to_string(path).expect("the document");
+    let dir = tempfile::tempdir().expect("a directory");
     let mut budgets = 0;
     for (at, block) in blocks(&text, "yaml") {
         let name = format!("{}-{at}.yaml", document.replace('/', "-"));
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let file = dir.path().join(name);
         fs::write(&file, block).expect("a file to read");
         let found = aliquot_budgets::read(&[file.display().to_string()]);
         let found = found.unwrap_or_else(|error| panic!("{document}, line {at}: {error}"));

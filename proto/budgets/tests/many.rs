@@ -16,7 +16,11 @@ const SOME: usize = 10_000;
 
 /// Writes a file and reads its budgets, with everything that is wrong with them.
 fn check(name: &str, text: &str) -> Result<usize, Unreadable> {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    check_in(tempfile::tempdir().unwrap().path(), name, text)
+}
+
+fn check_in(dir: &Path, name: &str, text: &str) -> Result<usize, Unreadable> {
+    let file = dir.join(name);
     fs::write(&file, text).unwrap();
     let found = read(&[file.display().to_string()])?;
     Ok(validate(&found)?.len())
@@ -24,8 +28,9 @@ fn check(name: &str, text: &str) -> Result<usize, Unreadable> {
 
 /// Returns the errors, without the directory of the file.
 fn problems(name: &str, text: &str) -> Vec<String> {
-    let error = check(name, text).unwrap_err();
-    let dir = format!("{}/", env!("CARGO_TARGET_TMPDIR"));
+    let dir = tempfile::tempdir().unwrap();
+    let error = check_in(dir.path(), name, text).unwrap_err();
+    let dir = format!("{}/", dir.path().display());
     let problems = error.problems().iter();
     problems.map(|problem| problem.replace(&dir, "")).collect()
 }

@@ -6,21 +6,20 @@
 
 use aliquot_budgets::{Unreadable, read, validate};
 use std::fs;
-use std::path::Path;
 
 /// Returns the errors of a file, without its directory.
 fn problems(name: &str, text: &str) -> Vec<String> {
-    let dir = env!("CARGO_TARGET_TMPDIR");
-    let file = Path::new(dir).join(name);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(name);
     fs::write(&file, text).unwrap();
     let found = read(&[file.display().to_string()]);
     let error: Unreadable = match found.and_then(|found| validate(&found)) {
         Ok(budgets) => panic!("{text}\nis read as {budgets:?}"),
         Err(error) => error,
     };
+    let dir = format!("{}/", dir.path().display());
     let problems = error.problems().iter();
-    let problems = problems.map(|problem| problem.replace(&format!("{dir}/"), ""));
-    problems.collect()
+    problems.map(|problem| problem.replace(&dir, "")).collect()
 }
 
 const WHOLE: &str = "a whole number from 0 to 72057594037927936";
