@@ -27,7 +27,8 @@ use aliquot_wire::pb;
 use aliquot_wire::pb::admin_client::AdminClient;
 use fake::Fake;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,14 @@ struct Authority {
 
 impl Authority {
     fn new() -> Self {
+        Self::named("Authority")
+    }
+
+    /// Makes an authority. A certificate of another one with the same name has a wrong signature, and one of an authority
+    /// with another name an unknown issuer.
+    fn named(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let dir = tempfile::tempdir().unwrap();
@@ -210,12 +218,16 @@ fn for_clients(params: &mut CertificateParams) {
 }
 
 /// The message that a caller gets and the cause that the node counts, in the order of the cases of the test below.
-const TROUBLE: [(&str, Cause); 12] = [
+const TROUBLE: [(&str, Cause); 14] = [
     ("the server speaks TLS only", Cause::Plaintext),
     ("the server does not speak TLS", Cause::TlsToPlaintext),
     (
         "the server asks for a client certificate",
         Cause::NoCertificate,
+    ),
+    (
+        "the server's certificate is not signed by the given CA",
+        Cause::NodeRefused,
     ),
     (
         "the server's certificate is not signed by the given CA",
@@ -238,6 +250,10 @@ const TROUBLE: [(&str, Cause); 12] = [
         "the client's certificate is not signed by the server's CA",
         Cause::UnknownAuthority,
     ),
+    (
+        "the client's certificate is not signed by the server's CA",
+        Cause::UnknownAuthority,
+    ),
     ("the client's certificate has expired", Cause::Expired),
     ("has expired, or is not valid yet", Cause::Expired),
     (
@@ -249,6 +265,7 @@ const TROUBLE: [(&str, Cause); 12] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn trouble_with_tls_is_named_at_both_ends() {
     let (ours, other) = (Authority::new(), Authority::new());
+    let unknown = Authority::named("Unknown");
     let plain = serve_with(&ours, None).await;
     let sound = serve_with(&ours, Some(ours.sign(&NODE_NAMES))).await;
     // A node's files are read before the next ones, of the same name, replace them.
@@ -265,11 +282,13 @@ async fn trouble_with_tls_is_named_at_both_ends() {
         (&plain, ca()),
         (&sound, ca()),
         (&sound, by(&other, admin())),
+        (&sound, by(&unknown, admin())),
         (&old, by(&ours, admin())),
         (&young, by(&ours, admin())),
         (&elsewhere, by(&ours, admin())),
         (&unfit, by(&ours, admin())),
         (&sound, by(&ours, other.sign(&["ops.example"]))),
+        (&sound, by(&ours, unknown.sign(&["ops.example"]))),
         (&sound, with("old.example", expired)),
         (&sound, with("early.example", early)),
         (&sound, with("server.example", for_servers)),
