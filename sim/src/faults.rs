@@ -22,7 +22,7 @@ use crate::net::{Harm, Harmed, Net};
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::scenario::kinds::{End, FaultEffect, FaultKind, OnHost, OnLinks};
-use crate::scenario::{Fault, MemberChange, Target};
+use crate::scenario::{DamagedPart, Fault, MemberChange, Target};
 use aliquot_core::budget::Budget;
 use aliquot_core::command::Command;
 use aliquot_core::share::Share;
@@ -126,9 +126,9 @@ pub(crate) trait Fleet {
     fn break_disk(&mut self, node: usize) -> bool;
     /// Lets the writes of a node succeed again.
     fn repair_disk(&mut self, node: usize);
-    /// Damages a record on the disk of a node, which never runs again once it reads it. Returns false if the disk is
-    /// empty.
-    fn damage_disk(&mut self, node: usize) -> bool;
+    /// Damages a part of the disk of a node, which never runs again once it reads it. Returns false if the disk has no
+    /// such part.
+    fn damage_disk(&mut self, node: usize, part: DamagedPart) -> bool;
     /// Makes the disk of a node take longer by this to make its writes durable. At 0 it is as fast as usual.
     fn slow_disk(&mut self, node: usize, by: u64);
     /// Resets the connections of some hosts. Returns false if there are none.
@@ -324,7 +324,7 @@ fn begin_on(fleet: &mut impl Fleet, effect: OnHost, fault: &Fault, host: usize) 
             true
         }
         OnHost::BreakDisk => is_node && fleet.break_disk(host),
-        OnHost::DamageDisk => is_node && fleet.damage_disk(host),
+        OnHost::DamageDisk => is_node && fleet.damage_disk(host, fault.part),
         OnHost::SlowDisk => {
             if is_node {
                 fleet.slow_disk(host, quantised(fault.by.unsigned_abs()));

@@ -95,6 +95,7 @@ library! {
     "network-regions-3"
     "network-regions-5"
     "network-rolling-upgrade"
+    "network-snapshot-damage"
     "network-swarm"
     "network-two-limits"
     "newcomers"

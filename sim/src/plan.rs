@@ -6,7 +6,7 @@ pub mod write;
 use crate::draw::{Draw, Of};
 use crate::oracle::{Greatest, availability};
 use crate::scenario::{
-    Fault, Group, MemberChange, Scenario, Shape, Swarm, Target, Tier, Verb, What,
+    DamagedPart, Fault, Group, MemberChange, Scenario, Shape, Swarm, Target, Tier, Verb, What,
 };
 use aliquot_core::budget::{Budget, BudgetDraft, Key};
 use aliquot_core::share::Kind;
@@ -431,6 +431,7 @@ pub(crate) fn one(
         period: draw.range(20, 300) * 1_000_000,
         wall: true,
         change: MemberChange::Leave,
+        part: DamagedPart::Entry,
         set,
     }
 }

@@ -40,7 +40,7 @@ mod sections;
 mod skew;
 
 pub use assert::{Assert, What};
-pub use fault::{Fault, MemberChange, Swarm, Target};
+pub use fault::{DamagedPart, Fault, MemberChange, Swarm, Target};
 pub use fields::Bound;
 pub use lease::Lease;
 pub(crate) use load::KEYS as LOAD_KEYS;

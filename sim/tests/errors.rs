@@ -3,7 +3,7 @@
 #[path = "errors/tiers.rs"]
 mod tiers;
 
-use aliquot_sim::scenario::{MemberChange, Scenario};
+use aliquot_sim::scenario::{DamagedPart, MemberChange, Scenario};
 use expect_test::{Expect, expect};
 
 const WHOLE: &str = "
@@ -369,21 +369,21 @@ fn what_is_written_is_what_is_read() {
     assert_eq!(read(&waits).clients[0].waiting, 3);
     let fault = |more: &str| {
         let text = format!("{WHOLE}\n[[fault]]\nat = \"1s\"\ntarget = \"n1\"\n{more}\n");
-        let faults = read(&text).faults;
-        let fault = faults.last().expect("it was added");
-        (fault.wall, fault.change)
+        read(&text).faults.pop().expect("it was added")
     };
     let step = "kind = \"clock_step\"\nby = \"1s\"\nclock = ";
-    assert!(fault(&format!("{step}\"wall\"")).0);
-    assert!(!fault(&format!("{step}\"boot\"")).0);
-    let change = "kind = \"membership\"\nchange = ";
-    for (name, expect) in [
-        ("leave", MemberChange::Leave),
-        ("remove", MemberChange::Remove),
-        ("join", MemberChange::Join),
-    ] {
-        assert_eq!(fault(&format!("{change}\"{name}\"")).1, expect);
-    }
+    assert!(fault(&format!("{step}\"wall\"")).wall);
+    assert!(!fault(&format!("{step}\"boot\"")).wall);
+    let change = |name| fault(&format!("kind = \"membership\"\nchange = \"{name}\"")).change;
+    let changes = [
+        MemberChange::Leave,
+        MemberChange::Remove,
+        MemberChange::Join,
+    ];
+    assert_eq!(["leave", "remove", "join"].map(change), changes);
+    let part = |name| fault(&format!("kind = \"disk_damage\"\npart = \"{name}\"")).part;
+    let parts = [DamagedPart::Entry, DamagedPart::Snapshot];
+    assert_eq!(["entry", "snapshot"].map(part), parts);
     // Three seconds, and what two clocks drift apart by 0.1 % each.
     let patience = read(WHOLE).lease.patience();
     assert!(

@@ -119,10 +119,17 @@ fn a_client_asks_under_each_key_of_its_group() {
     assert!((0.3..1.0).contains(&used("slots/*")), "{rows:?}");
 }
 
-/// A record on the disk of n2 is damaged, and n2 is started again.
+/// A part of the disk of n2 is damaged, and n2 is started again. Enough is written for a snapshot.
 const DAMAGED: &str = r#"
 [[fault]]
+kind = "budget_change"
+at = "0s"
+every = "20ms"
+times = 130
+set = { rate = "200/s" }
+[[fault]]
 kind = "disk_damage"
+part = "PART"
 at = "3s"
 target = "n2"
 [[fault]]
@@ -132,21 +139,24 @@ target = "n2"
 "#;
 
 #[test]
-fn a_node_with_a_damaged_record_says_so_and_stays_down() {
+fn a_node_with_a_damaged_disk_says_so_and_stays_down() {
     let folder = tempfile::tempdir().expect("there is room");
-    let replay = ["replay", "--seed", "0", "--only", "failed,fault"];
-    let (_, printed) = run(folder.path(), "damaged", DAMAGED, &replay);
-    let failed: Vec<&str> = printed
-        .lines()
-        .filter(|line| line.contains("\"failed\""))
-        .collect();
-    assert_eq!(failed.len(), 1, "{printed}");
-    assert!(
-        failed[0].contains("of the log is damaged: its checksum differs"),
-        "{printed}"
-    );
-    let (passed, printed) = run(folder.path(), "damaged", DAMAGED, &["run", "--seeds", "0"]);
-    assert!(passed, "{printed}");
+    for (part, told) in [
+        ("entry", "of the log is damaged: its checksum differs"),
+        ("snapshot", "the snapshot is damaged: its checksum differs"),
+    ] {
+        let lines = DAMAGED.replace("PART", part);
+        let replay = ["replay", "--seed", "0", "--only", "failed,fault"];
+        let (_, printed) = run(folder.path(), part, &lines, &replay);
+        let failed: Vec<&str> = printed
+            .lines()
+            .filter(|line| line.contains("\"failed\""))
+            .collect();
+        assert_eq!(failed.len(), 1, "{printed}");
+        assert!(failed[0].contains(told), "{printed}");
+        let (passed, printed) = run(folder.path(), part, &lines, &["run", "--seeds", "0"]);
+        assert!(passed, "{printed}");
+    }
 }
 
 /// A fourth node joins three others, of which one is removed and another one dies. From then on a quorum needs the

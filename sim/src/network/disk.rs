@@ -3,6 +3,7 @@
 use super::event_log::{EventLog, Happened};
 use super::host::now;
 use crate::draw::Draw;
+use crate::scenario::DamagedPart;
 use aliquot_coordinator::store::{Disk, Done, LogItem, MemoryDisk, SnapshotItem, StoreError};
 use bytes::Bytes;
 use std::ops::{Range, RangeBounds};
@@ -37,26 +38,54 @@ impl FlushTime {
     }
 }
 
+/// Damaged part of a disk.
+#[derive(Clone, Debug)]
+enum Damaged {
+    /// The entry with this index.
+    Entry(u64),
+    /// The snapshot with this metadata. A later one that takes its place is intact.
+    Snapshot(Bytes),
+}
+
+impl Damaged {
+    /// Draws what to damage. Returns `None` if the disk has no such part.
+    fn choose(memory: &MemoryDisk, part: DamagedPart, mut draw: Draw) -> Option<Self> {
+        match part {
+            DamagedPart::Entry => {
+                let (first, last) = memory.bounds().ok().flatten()?;
+                Some(Self::Entry(draw.range(first, last + 1)))
+            }
+            DamagedPart::Snapshot => {
+                let snapshot = memory.snapshot().ok().flatten()?;
+                Some(Self::Snapshot(snapshot.meta))
+            }
+        }
+    }
+}
+
+/// Returns the error of a reader that compares checksums.
+fn differs(what: String) -> StoreError {
+    StoreError::Damaged {
+        what,
+        reason: "its checksum differs".to_owned(),
+    }
+}
+
 /// Contents of a node's disk while no process uses it.
 #[derive(Debug, Default)]
 pub(super) struct Image {
     memory: MemoryDisk,
-    /// Index of the entry that is damaged.
-    damaged: Option<u64>,
+    damaged: Option<Damaged>,
 }
 
 impl Image {
-    /// Damages a random entry. Returns false if there is none.
-    pub(super) fn damage(&mut self, draw: Draw) -> bool {
-        self.damaged = random_entry(&self.memory, draw).or(self.damaged);
-        self.damaged.is_some()
+    /// Damages a part of the disk. Returns false if the disk has no such part.
+    pub(super) fn damage(&mut self, part: DamagedPart, draw: Draw) -> bool {
+        let found = Damaged::choose(&self.memory, part, draw);
+        let took = found.is_some();
+        self.damaged = found.or(self.damaged.take());
+        took
     }
-}
-
-/// Draws one of the entries that a disk holds.
-fn random_entry(memory: &MemoryDisk, mut draw: Draw) -> Option<u64> {
-    let (first, last) = memory.bounds().ok().flatten()?;
-    Some(draw.range(first, last + 1))
 }
 
 /// The disk of a node, from one start of its process to the next crash.
@@ -64,8 +93,7 @@ fn random_entry(memory: &MemoryDisk, mut draw: Draw) -> Option<u64> {
 pub(super) struct NodeDisk {
     node: usize,
     memory: MemoryDisk,
-    /// Index of the entry that is damaged.
-    damaged: Mutex<Option<u64>>,
+    damaged: Mutex<Option<Damaged>>,
     wrote: Notify,
     event_log: EventLog,
 }
@@ -87,37 +115,49 @@ impl NodeDisk {
         self.memory.crash_keeping(kept);
         Image {
             memory: MemoryDisk::from_image(self.memory.image()),
-            damaged: *self.lock_damaged(),
+            damaged: self.lock_damaged().clone(),
         }
     }
 
-    fn lock_damaged(&self) -> MutexGuard<'_, Option<u64>> {
+    fn lock_damaged(&self) -> MutexGuard<'_, Option<Damaged>> {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Damages a random entry. Returns false if there is none.
-    pub(super) fn damage(&self, draw: Draw) -> bool {
-        let found = random_entry(&self.memory, draw);
+    /// Damages a part of the disk. Returns false if the disk has no such part.
+    pub(super) fn damage(&self, part: DamagedPart, draw: Draw) -> bool {
+        let found = Damaged::choose(&self.memory, part, draw);
+        let took = found.is_some();
         let mut damaged = self.lock_damaged();
-        *damaged = found.or(*damaged);
-        damaged.is_some()
+        *damaged = found.or(damaged.take());
+        took
     }
 
-    /// Returns the error of a reader of all that the disk holds, if an entry is damaged.
-    pub(super) fn damage_found(&self) -> Option<StoreError> {
-        let damaged = (*self.lock_damaged())?;
-        let bounds = self.memory.bounds().ok().flatten();
-        let holds = bounds.is_some_and(|(first, last)| (first..=last).contains(&damaged));
-        holds.then(|| StoreError::Damaged {
-            what: format!("entry {damaged} of the log"),
-            reason: "its checksum differs".to_owned(),
-        })
+    /// Reads all entries, as the store does when it is opened.
+    ///
+    /// # Errors
+    /// If one of them is damaged.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        match self.memory.bounds()? {
+            Some((first, last)) => self.intact(first..last + 1),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns an error if the range has the damaged entry.
+    fn intact(&self, entries: Range<u64>) -> Result<(), StoreError> {
+        match *self.lock_damaged() {
+            Some(Damaged::Entry(damaged)) if entries.contains(&damaged) => {
+                Err(differs(format!("entry {damaged} of the log")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Forgets the damage if its entry is in the range, which is written anew or dropped.
     fn drops(&self, entries: impl RangeBounds<u64>) {
         let mut damaged = self.lock_damaged();
-        *damaged = damaged.filter(|entry| !entries.contains(entry));
+        damaged
+            .take_if(|damaged| matches!(damaged, Damaged::Entry(entry) if entries.contains(entry)));
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -154,11 +194,10 @@ impl Disk for NodeDisk {
 
     fn entries(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<LogItem>, StoreError> {
         let items = self.memory.entries(range, bytes_max)?;
-        let damaged = *self.lock_damaged();
-        match damaged.filter(|entry| items.iter().any(|item| item.index == *entry)) {
-            Some(_) => self.damage_found().map_or(Ok(items), Err),
-            None => Ok(items),
+        if let (Some(first), Some(last)) = (items.first(), items.last()) {
+            self.intact(first.index..last.index + 1)?;
         }
+        Ok(items)
     }
 
     fn append(&self, items: Vec<LogItem>, done: Done) {
@@ -192,7 +231,13 @@ impl Disk for NodeDisk {
     }
 
     fn snapshot(&self) -> Result<Option<SnapshotItem>, StoreError> {
-        self.memory.snapshot()
+        let snapshot = self.memory.snapshot()?;
+        match (&snapshot, &*self.lock_damaged()) {
+            (Some(read), Some(Damaged::Snapshot(damaged))) if read.meta == damaged => {
+                Err(differs("the snapshot".to_owned()))
+            }
+            _ => Ok(snapshot),
+        }
     }
 
     fn put_snapshot(&self, snapshot: SnapshotItem, done: Done) {

@@ -13,7 +13,7 @@ use crate::mark::Mark;
 use crate::net::Net;
 use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::scenario::MemberChange;
+use crate::scenario::{DamagedPart, MemberChange};
 use aliquot_core::command::Command;
 use aliquot_core::state::State;
 use aliquot_core::unit::{NodeId, RequestId};
@@ -250,12 +250,12 @@ impl Fleet for Network<'_> {
         self.start(node);
     }
 
-    fn damage_disk(&mut self, node: usize) -> bool {
+    fn damage_disk(&mut self, node: usize, part: DamagedPart) -> bool {
         let draw = Draw::of(self.plan.seed, Of::Fault, 3 << 40 | node as u64, self.now);
         let mut inner = self.node_hosts[node].lock();
         match (inner.disk.clone(), &mut inner.image) {
-            (Some(disk), _) => disk.damage(draw),
-            (None, Some(image)) => image.damage(draw),
+            (Some(disk), _) => disk.damage(part, draw),
+            (None, Some(image)) => image.damage(part, draw),
             (None, None) => false,
         }
     }

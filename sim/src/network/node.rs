@@ -207,10 +207,8 @@ impl NodeHost {
             (inner.disk, inner.jobs) = (Some(Arc::clone(&disk)), Some(sender));
             disk
         };
-        if let Some(damage) = disk.damage_found() {
-            // The store reads all that it holds when it is opened. The node ends with this message.
-            self.lock().failed = Some(damage.to_string());
-            std::future::pending::<()>().await;
+        if let Err(damage) = disk.check() {
+            return self.end_with(&damage).await;
         }
         tokio::spawn(Arc::clone(&disk).flush(Arc::clone(&self.flush)));
         let spawned = node::spawn(of_actor);
@@ -220,7 +218,10 @@ impl NodeHost {
             log_version,
         });
         let connector = Arc::new(Reach::new(&self.fabric, self.number));
-        let raft = Raft::start(of_raft, disk, machine, connector).await?;
+        let raft = match Raft::start(of_raft, disk, machine, connector).await {
+            Ok(raft) => raft,
+            Err(error) => return self.end_with(&error).await,
+        };
         spawned.control.connect(raft.clone());
         self.serve(&spawned.handle, &raft, clients, peers);
         tokio::spawn(form(raft.clone()));
@@ -229,6 +230,12 @@ impl NodeHost {
             self.obey(job, &spawned.handle, &raft).await;
         }
         Ok(())
+    }
+
+    /// Ends with an error message at the start. The future never ends: the host is up, and its process is not.
+    async fn end_with(&self, error: &dyn std::fmt::Display) -> turmoil::Result {
+        self.lock().failed = Some(error.to_string());
+        std::future::pending().await
     }
 
     /// Serves both ports, with the services of `aliquot serve`.

@@ -55,6 +55,7 @@ pub fn fault(fault: &Fault) -> Table {
         Value::String(if fault.wall { "wall" } else { "boot" }.to_owned()),
     );
     put("change", Value::String(fault.change.name().to_owned()));
+    put("part", Value::String(fault.part.name().to_owned()));
     if !fault.set.is_empty() {
         put("set", Value::Table(fault.set.clone()));
     }

@@ -172,6 +172,33 @@ impl MemberChange {
     }
 }
 
+/// Part of a node's disk that a fault damages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DamagedPart {
+    /// A random entry of the log.
+    Entry,
+    /// The snapshot.
+    Snapshot,
+}
+
+impl DamagedPart {
+    const ALL: [Self; 2] = [Self::Entry, Self::Snapshot];
+
+    /// The names in scenario files.
+    pub(crate) const NAMES: &'static [&'static str] = &[Self::Entry.name(), Self::Snapshot.name()];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Entry => "entry",
+            Self::Snapshot => "snapshot",
+        }
+    }
+}
+
 /// A fault of a scenario file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
@@ -203,6 +230,8 @@ pub struct Fault {
     pub wall: bool,
     /// The change of the members.
     pub change: MemberChange,
+    /// Part of the disk that is damaged.
+    pub part: DamagedPart,
     /// Budget fields to change.
     pub set: Table,
 }
@@ -254,6 +283,7 @@ impl Fault {
             period: fields.nanos("period"),
             wall: fields.word("clock") == "wall",
             change: MemberChange::named(&fields.word("change")).unwrap_or(MemberChange::Leave),
+            part: DamagedPart::named(&fields.word("part")).unwrap_or(DamagedPart::Entry),
             set: fields.table("set"),
         };
         if let Some(row) = known.and_then(FaultKind::named) {

@@ -86,6 +86,7 @@ pub(crate) const KEYS: &[&str] = &[
     "period",
     "clock",
     "change",
+    "part",
     "set",
 ];
 
@@ -136,6 +137,7 @@ impl FaultKind {
             "period" => effect == FaultEffect::Strobe,
             "clock" => steps,
             "change" => effect == FaultEffect::Membership,
+            "part" => host == Some(OnHost::DamageDisk),
             _ => writes,
         };
         KEYS.iter().copied().filter(uses).collect()

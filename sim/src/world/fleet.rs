@@ -9,7 +9,7 @@ use crate::hosts::Hosts;
 use crate::net::Net;
 use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::scenario::MemberChange;
+use crate::scenario::{DamagedPart, MemberChange};
 use aliquot_core::command::Command;
 use aliquot_core::state::State;
 use aliquot_core::unit::{NodeId, RequestId};
@@ -162,7 +162,7 @@ impl Fleet for World {
         self.nodes[node].log.broken = false;
     }
 
-    fn damage_disk(&mut self, node: usize) -> bool {
+    fn damage_disk(&mut self, node: usize, _: DamagedPart) -> bool {
         let took = self.crash_node(node);
         self.nodes[node].departs |= took;
         took

@@ -2,8 +2,8 @@
 
 use super::Default::{Is, Nothing, Required};
 use super::{INVARIANTS, Key, LOADS, METRICS, Section, Shape, VERBS};
-use crate::scenario::MemberChange;
 use crate::scenario::kinds::FAULTS;
+use crate::scenario::{DamagedPart, MemberChange};
 
 /// A row for each key: name, shape, default and description.
 macro_rules! keys {
@@ -142,6 +142,7 @@ pub const SECTIONS: &[Section] = &[
             "period": span("1ms", "1h"), Is("100ms"), "Interval between two steps of strobe.";
             "clock": Shape::Word(&["boot", "wall"]), Is("wall"), "Clock that clock_step and strobe step.";
             "change": Shape::Word(MemberChange::NAMES), Is("leave"), "Change by membership. leave: the node returns everything, stops, and then is removed from the cluster. remove: the node is removed while it runs, returns everything, and then is stopped. join: the node joins; it does not run before.";
+            "part": Shape::Word(DamagedPart::NAMES), Is("entry"), "What disk_damage damages. entry: a random record of the log. snapshot: the last snapshot. The kernel tier makes no difference.";
             "set": Shape::Budget, Nothing("nothing"), "Fields of the budget that budget_change sets; with `key` they are those of the budget with that key, otherwise of the first one. For budget_delete: fields of the budget that is written when the fault is over.";
         },
     },
