@@ -270,3 +270,7 @@ impl Net {
         quantised(self.usual.delay + zone + drawn as u64)
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/net.rs"]
+mod tests;

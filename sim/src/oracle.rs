@@ -320,3 +320,7 @@ fn budgets_of(command: Option<&Command>, effects: &[Effect]) -> Option<BTreeSet<
     }
     Some(changed)
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/oracle.rs"]
+mod tests;

@@ -364,3 +364,7 @@ impl Member {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/timeline.rs"]
+mod tests;

@@ -316,3 +316,7 @@ fn version(records: &BTreeMap<Name, Sealed<Record>>, name: Name) -> Heard {
     let record = records.get(&name);
     record.map_or_else(Heard::default, |record| record.value().head.version)
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/gossip/book.rs"]
+mod tests;

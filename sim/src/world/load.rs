@@ -51,3 +51,7 @@ impl Callers {
         rate * group.times
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/world/load.rs"]
+mod tests;

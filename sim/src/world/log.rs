@@ -417,3 +417,7 @@ fn id(node: usize) -> NodeId {
 
 /// Time after which a command that is not applied yet is submitted again.
 pub(crate) const AGAIN: u64 = 500 * MS;
+
+#[cfg(test)]
+#[path = "../../tests/unit/world/log.rs"]
+mod tests;

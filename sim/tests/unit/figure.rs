@@ -1,4 +1,6 @@
 use super::*;
+use crate::plan::Plan;
+use crate::world::World;
 use aliquot_core::unit::{Band, Weight};
 
 #[test]
@@ -97,4 +99,75 @@ fn what_was_saved_may_be_spent_and_no_more() {
     // Tokens that were spent are not available again.
     (bins[25].admitted, bins[35].admitted) = (130, 130);
     assert_eq!((seconds_over(&bins), seconds_unsaved(&bins)), (2.0, 1.0));
+}
+
+/// Runs five clients of 100/s for two seconds, and replaces what each of them requested and was admitted. The fourth
+/// has two callers that ask five times a second once they are served. The fifth is of a lower band.
+fn of_five(clients: [(u32, u32); 5]) -> (Scenario, RunResult) {
+    let text = r#"
+        [run]
+        duration = "2s"
+        heal = "0s"
+        [[budget]]
+        key = "reads"
+        rate = "100/s"
+        weights = [{ match = { tier = "low" }, weight = 1, band = 1 }]
+        [[clients]]
+        count = 3
+        rate = "20/s"
+        [[clients]]
+        loop = "closed"
+        flows = 2
+        rate = "5/s"
+        [[clients]]
+        labels = { tier = "low" }
+        rate = "20/s"
+        "#;
+    let scenario = Scenario::parse("mine", text, None).expect("it is well");
+    let mut result = World::new(Plan::draw(&scenario, 0)).live();
+    result.timeline.clients = clients.map(|all| vec![all, (0, 0)]).to_vec();
+    (scenario, result)
+}
+
+const TWO_SECONDS: Window<'_> = Window {
+    from: 0,
+    to: 2 * SEC,
+    group: None,
+    key: None,
+};
+
+#[test]
+fn shares_are_told_by_those_who_want_and_by_their_bands() {
+    let (scenario, mut result) = of_five([(10, 10), (50, 20), (50, 34), (6, 6), (10, 0)]);
+    // The 70 tokens are divided into 10, which is all that the first wants, and three times 20, since the callers of
+    // the fourth would ask for 20 in two seconds. Nothing is left for the lower band, which is no client's fault.
+    let parts: [f64; 4] = [1.0, 1.0, 34.0 / 20.0, 6.0 / 20.0];
+    let (sum, squares) = (4.0, 1.0 + 1.0 + 2.89 + 0.09);
+    assert!((parts.iter().sum::<f64>() - sum).abs() < 1e-9);
+    let figure = |result: &RunResult, name, window| {
+        let scenario = &scenario;
+        Figures { scenario, result }.figure(name, window)
+    };
+    let jain = figure(&result, "jain", TWO_SECONDS).expect("there is one");
+    assert!((jain - sum * sum / (4.0 * squares)).abs() < 1e-9, "{jain}");
+    // Two clients are 14 tokens off, which is 7 a second of 100.
+    let deviation = figure(&result, "deviation", TWO_SECONDS).expect("there is one");
+    assert!((deviation - 0.07).abs() < 1e-9, "{deviation}");
+    // Within an instant nothing is made, and a limit of nothing has no fractions.
+    let instant = Window {
+        from: SEC / 2,
+        to: SEC / 2,
+        ..TWO_SECONDS
+    };
+    assert_eq!(figure(&result, "deviation", instant), None);
+    result.timeline.keys[0].limit = 0.0;
+    assert_eq!(figure(&result, "deviation", TWO_SECONDS), None);
+}
+
+#[test]
+fn nothing_is_shared_alike_if_nobody_got_anything() {
+    let (scenario, result) = of_five([(10, 0); 5]);
+    let (scenario, result) = (&scenario, &result);
+    let jain = Figures { scenario, result }.figure("jain", TWO_SECONDS);
+    assert_eq!(jain, None);
 }

@@ -18,6 +18,7 @@ The same edits, calls that are left out, and functions that return at once, in t
 than 6 s are left out. *One in* says which part was chosen, by the words of the mutants; *tried* is less if the time was limited. Mutants that no quick test
 reaches are counted by themselves: most of them run in live tests (sockets, disks, processes, the command line). Survivors may be tried again, with new tests
 (`--only`) or with the live ones (`--live`): those that are killed then are moved from *survived* to *killed*, and those whose code has gone are taken out.
+What another check of `.ci/run` was seen to notice since stands in `.ci/mutants-reasons.toml` with that check, and counts as killed.
 
 | crate | mutants | one in | tried | killed by a test | killed by the time limit | survived | not reached | did not compile | killed of those reached |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|
@@ -45,7 +46,16 @@ pub(crate) fn write(
     judged: &[(&Mutant, Verdict)],
     chosen: &Chosen,
 ) -> io::Result<bool> {
-    let reasons = reasons(&fs::read_to_string(root.join(REASONS))?)?;
+    let text = fs::read_to_string(root.join(REASONS))?;
+    let (reasons, since) = (reasons(&text)?, killed_since(&text)?);
+    let noticed = |(mutant, verdict): &(_, Verdict)| match verdict {
+        Verdict::Survived(1..) => since
+            .get(&words_of(mutant))
+            .map_or_else(|| verdict.clone(), |check| Verdict::Killed(check.clone())),
+        verdict => verdict.clone(),
+    };
+    let judged: Vec<_> = judged.iter().map(|one| (one.0, noticed(one))).collect();
+    let judged = &judged[..];
     let mut survivors = BTreeMap::<(&str, String), usize>::new();
     for (mutant, verdict) in judged {
         let Verdict::Survived(tests @ 1..) = verdict else {
@@ -87,11 +97,18 @@ pub(crate) fn write(
     Ok(all_explained)
 }
 
-/// Writes the reasons of all survivors in the report anew. Tells if each has one.
+/// Writes the reasons of all survivors in the report anew, and counts those as killed that a check was seen to notice
+/// since. Tells if each has one.
 pub(crate) fn write_reasons(root: &Path) -> io::Result<bool> {
-    let reasons = reasons(&fs::read_to_string(root.join(REASONS))?)?;
+    let text = fs::read_to_string(root.join(REASONS))?;
+    let (reasons, since) = (reasons(&text)?, killed_since(&text)?);
     let path = root.join(REPORT);
-    let (report, explained) = again(&fs::read_to_string(&path)?, &reasons, |_| None);
+    let killed = Again {
+        killed: 1,
+        ..Again::default()
+    };
+    let outcome = |words: &str| since.contains_key(words).then_some(killed);
+    let (report, explained) = again(&fs::read_to_string(&path)?, &reasons, outcome);
     fs::write(&path, report)?;
     Ok(explained)
 }
@@ -315,6 +332,16 @@ fn reasons(text: &str) -> io::Result<Vec<Reason>> {
             change: field(group, "change"),
             reason: field(group, "reason"),
         })
+        .collect())
+}
+
+/// The table `[killed]`: survivors that a check of `.ci/run` was seen to notice since, with that check.
+fn killed_since(text: &str) -> io::Result<BTreeMap<String, String>> {
+    let table: toml::Table = text.parse().map_err(io::Error::other)?;
+    let killed = table.get("killed").and_then(|killed| killed.as_table());
+    let all = killed.into_iter().flatten();
+    Ok(all
+        .filter_map(|(words, check)| Some((words.clone(), check.as_str()?.to_owned())))
         .collect())
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Watermark {
     path: PathBuf,
     file: File,
     contents: Mutex<Contents>,
-    is_synced: AtomicBool,
+    pub(super) is_synced: AtomicBool,
 }
 
 /// Contents of the file, and the place for the next level.

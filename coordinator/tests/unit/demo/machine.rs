@@ -1,6 +1,7 @@
 use super::*;
 use crate::clock::{Clock, HostClock};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[test]
 fn nine_tenths_are_those_of_the_window() {
@@ -24,4 +25,38 @@ fn a_thread_without_work_sees_when_it_ran() {
     let Lateness(timers) = watch.end();
     assert!(timers.iter().all(|(due, _)| *due > start) && timers.is_sorted());
     assert!(timers.len() < 100, "{} timers", timers.len());
+}
+
+/// A clock that is 7 ms later at each reading, and tells how often it was read.
+#[derive(Debug)]
+struct Steps {
+    read: AtomicU64,
+    told: mpsc::Sender<u64>,
+}
+
+impl Clock for Steps {
+    fn now(&self) -> Tick {
+        let read = self.read.fetch_add(1, Ordering::SeqCst);
+        // The test may have ended already.
+        let _ = self.told.send(read);
+        Tick::from_nanos(read * 7_000_000)
+    }
+
+    fn wall_ms(&self) -> i64 {
+        0
+    }
+}
+
+#[test]
+fn each_timer_is_due_after_five_milliseconds_and_tells_how_late_it_was() {
+    let (told, times) = mpsc::channel();
+    let read = AtomicU64::new(0);
+    let watch = MachineWatch::start(Arc::new(Steps { read, told }));
+    // The first reading is that of the start, and each later one that of a timer.
+    assert!(times.iter().any(|read| read == 3));
+    let Lateness(timers) = watch.end();
+    let millis = |millis: u64| Tick::from_nanos(millis * 1_000_000);
+    let late = Span::from_millis(2);
+    let expect = [(millis(5), late), (millis(12), late)];
+    assert_eq!(timers[..2], expect);
 }

@@ -191,3 +191,21 @@ fn bad_lines_are_refused_or_left_out_as_wanted() {
     let csv = Replay::read_as("1,a\nx,a\n2,a\n", &reading).unwrap();
     assert_eq!((csv.arrivals.len(), csv.skipped.lines), (2, 1));
 }
+
+#[test]
+fn a_time_is_that_of_its_zone() {
+    let noon = civil::seconds((2024, 5, 1), (12, 0, 0))
+        .map(i128::from)
+        .unwrap()
+        * 1_000_000_000;
+    let minutes = |minutes: i128| noon + minutes * 60_000_000_000;
+    for (text, expect) in [
+        ("2024-05-01T12:00:00Z", noon),
+        ("2024-05-01T12:00:00.25Z", noon + 250_000_000),
+        ("2024-05-01T12:00:00+05:30", minutes(-330)),
+        ("2024-05-01T12:00:00-03:30", minutes(210)),
+        ("2024-05-01T12:00:00+0100", minutes(-60)),
+    ] {
+        assert_eq!(line::time(text), Some(expect), "{text}");
+    }
+}

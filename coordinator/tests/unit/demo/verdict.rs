@@ -377,3 +377,35 @@ fn a_busy_machine_excuses_no_breach() {
     let verdict = check(&evidence, Ruling::Fail, "1 tokens over");
     assert!(!verdict.safe);
 }
+
+#[test]
+fn the_key_that_all_services_share_comes_first() {
+    let mut evidence = fair_run();
+    let keys = |evidence: &Evidence| -> Vec<String> {
+        let audits = RunVerdict::of(evidence).keys;
+        audits.into_iter().map(|audit| audit.key).collect()
+    };
+    assert_eq!(keys(&evidence), ["demo", "tenant/a", "tenant/b"]);
+    evidence.shared = Some("tenant/b".into());
+    assert_eq!(keys(&evidence), ["tenant/b", "demo", "tenant/a"]);
+}
+
+#[test]
+fn the_decisions_of_all_services_are_in_the_order_of_time() {
+    let mut evidence = fair_run();
+    for (name, at) in [("a", 1_700), ("b", 1_600)] {
+        let recording = evidence.recordings.get_mut(name).unwrap();
+        recording.as_mut().unwrap().refused.push(Refused {
+            key: 0,
+            cost: 1,
+            at: Tick::from_nanos(at * MS),
+        });
+    }
+    let recordings = evidence.recordings.values().flatten();
+    let keys = decisions::Decisions::by_key(recordings);
+    let demo = &keys["demo"];
+    assert_eq!(demo.admitted.len(), 1_004);
+    assert!(demo.admitted.is_sorted());
+    let refused: Vec<u64> = demo.refused.iter().map(|of| of.0.nanos() / MS).collect();
+    assert_eq!(refused, [1_500, 1_500, 1_600, 1_700]);
+}

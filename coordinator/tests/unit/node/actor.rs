@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::raft::Committed;
 use crate::session::{Opening, Outbox, Outgoing, Remote, StreamId};
 use aliquot_core::budget::{Budget, BudgetDraft, Key, Labels, WeightDraft};
-use aliquot_core::command::{Changes, Command, Ending};
+use aliquot_core::command::{Changes, Command, Ending, Silence};
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{AnswerLine, BandDemand, Heard, Intent, ReportLine, Terms, Verdict};
@@ -329,6 +329,27 @@ fn a_restored_snapshot_ends_an_incarnation_that_is_over() {
     });
     assert_ne!(before, applied);
     assert_eq!(restored, applied);
+}
+
+#[test]
+fn a_restored_snapshot_has_the_silences_in_it() {
+    let silence = Command::Round(Changes {
+        round: Round::new(1),
+        silences: vec![Silence {
+            child: Incarnation::new(2),
+            lasted: Some(Span::ZERO),
+        }],
+        ..Changes::default()
+    });
+    let silences = |scene: &Scene| {
+        let leader = format!("{:?}", scene.actor.leadership.machine());
+        let (_, rest) = leader.split_once("silences: {").expect("they are shown");
+        rest.split('}').next().expect("a map").to_owned()
+    };
+    assert_eq!(silences(&Scene::new()), "");
+    let [applied, restored] = both(&[silence]).map(|scene| silences(&scene));
+    assert!(applied.starts_with("i2: (7, "), "{applied}");
+    assert!(restored.starts_with("i2: (7, "), "{restored}");
 }
 
 #[test]

@@ -87,3 +87,39 @@ fn a_leaving_node_still_resumes_the_sessions_that_it_has() {
     assert_eq!(resumed.unwrap().edge, edge);
     assert_eq!(sessions.registry().len(), 1);
 }
+
+#[test]
+fn a_session_is_not_connected_once_its_stream_has_ended() {
+    let mut sessions = Sessions::new(10, Tick::ZERO);
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    let (reply, _) = open(&mut sessions, Some(&mut node), false, None);
+    let caller = Caller {
+        edge: reply.expect("it is opened").edge,
+        stream: StreamId::new(1),
+    };
+    assert!(sessions.is_current(&caller));
+    assert_eq!(sessions.registry().connected(), 1);
+    let other = Caller {
+        stream: StreamId::new(2),
+        ..caller
+    };
+    sessions.gone(&other);
+    assert_eq!(sessions.registry().connected(), 1);
+    sessions.gone(&caller);
+    assert_eq!(
+        (sessions.registry().connected(), sessions.registry().len()),
+        (0, 1)
+    );
+}
+
+#[test]
+fn sessions_are_due_when_the_pause_of_many_short_reports_ends() {
+    let mut sessions = Sessions::new(10, Tick::ZERO);
+    let at = |millis: u64| Tick::from_nanos(millis * 1_000_000);
+    assert_eq!(sessions.due(at(20)), None);
+    // A hundred reports within 20 ms are more than one in each millisecond.
+    sessions.note_reports(100, 100, at(20));
+    assert_eq!(sessions.due(at(20)), Some(at(21)));
+    assert!(!sessions.listens(at(20)) && sessions.listens(at(21)));
+    assert_eq!(sessions.due(at(21)), None);
+}

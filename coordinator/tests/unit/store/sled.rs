@@ -122,6 +122,37 @@ fn what_is_purged_is_swept_away_and_also_after_a_restart() {
     assert_eq!(shared.log.check(0).unwrap(), Some((2991, 3001)));
 }
 
+/// Waits until the thread that works in between has done something.
+fn wait_until(is_done: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if is_done() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("it is not done");
+}
+
+#[test]
+fn what_is_purged_is_swept_away_while_the_store_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SledDisk::open(dir.path().join("store")).unwrap();
+    wait(|done| disk.append((1..=300).map(item).collect(), done)).unwrap();
+    wait(|done| disk.purge(290, ("purged", Bytes::new()), done)).unwrap();
+    let shared = disk.shared.as_ref().unwrap();
+    wait_until(|| shared.log.check(0).unwrap() == Some((291, 300)));
+}
+
+#[test]
+fn the_watermark_is_soon_on_the_medium_though_nothing_more_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SledDisk::open(dir.path().join("store")).unwrap();
+    let shared = disk.shared.as_ref().unwrap();
+    wait_until(|| shared.watermark.is_synced.load(Ordering::SeqCst));
+    wait(|done| disk.append(vec![item(1)], done)).unwrap();
+    wait_until(|| shared.watermark.is_synced.load(Ordering::SeqCst));
+}
+
 #[test]
 fn a_hole_in_the_log_is_damage() {
     let dir = tempfile::tempdir().unwrap();

@@ -73,3 +73,54 @@ fn what_is_lost_is_as_long_for_flow_control_and_says_nothing() {
         assert_eq!(sum, len);
     }
 }
+
+const WINDOW_UPDATE: u8 = 8;
+const HEADERS: u8 = 1;
+
+/// Another frame of a stream, without a payload.
+fn other(kind: u8, stream: u8, flags: u8) -> Vec<u8> {
+    vec![0, 0, 0, kind, flags, 0, 0, 0, stream]
+}
+
+/// Feeds frames, and returns which of them are whole messages.
+fn whole(frames: &mut Frames, all: &[Vec<u8>]) -> Vec<bool> {
+    frames.feed(&all.concat());
+    let all = pieces(frames);
+    let whole = all
+        .iter()
+        .map(|piece| matches!(piece, Piece::Messages { .. }));
+    whole.collect()
+}
+
+#[test]
+fn a_message_may_be_split_anywhere_and_other_frames_may_come_between() {
+    let bytes = message(b"long");
+    for at in 1..bytes.len() {
+        let mut frames = Frames::default();
+        let (first, last) = bytes.split_at(at);
+        let all = [
+            data(1, 0, first),
+            other(WINDOW_UPDATE, 1, 0),
+            data(1, 0, last),
+            data(1, 0, &bytes),
+        ];
+        let expect = [false, false, false, true];
+        assert_eq!(whole(&mut frames, &all), expect, "split at {at}");
+    }
+}
+
+#[test]
+fn a_stream_that_ended_takes_no_memory() {
+    let bytes = message(b"long");
+    for end in [
+        data(1, END_STREAM, &bytes),
+        other(HEADERS, 1, END_STREAM),
+        other(RST_STREAM, 1, 0),
+    ] {
+        let mut frames = Frames::default();
+        whole(&mut frames, &[data(1, 0, &bytes)]);
+        assert_eq!(frames.streams.len(), 1);
+        whole(&mut frames, &[end]);
+        assert!(frames.streams.is_empty());
+    }
+}

@@ -128,3 +128,50 @@ fn a_request_that_needs_two_budgets_is_wanted_of_both_or_of_none() {
     let both = [0, 1].map(|key: usize| check.keys[key].ideal.take_used());
     assert_eq!(both, [20.0, 20.0]);
 }
+
+#[test]
+fn a_window_is_judged_if_there_is_enough_to_use_and_no_former_floor() {
+    let fields = serde_json::json!({
+        "key": "k", "rate": "100/s", "burst": 20, "on_lease_expiry": "floor", "forget_after": "15s",
+    });
+    let draft = aliquot_budgets::draft_of("budget", fields).expect("it is a budget");
+    let floors = draft.validate().expect("it is valid");
+    // Calm since two seconds, the first window ends at 12 s, and the second at 22 s, where the floors are forgotten.
+    for (budget, wants, end, judged) in [
+        (&budget(), 40.0, 13, true),
+        (&budget(), 20.0, 13, false),
+        (&floors, 40.0, 13, false),
+        (&floors, 40.0, 33, true),
+    ] {
+        let keys = [("k".to_owned(), budget, 0.0)].into_iter();
+        let mut check = Check::new(keys, (0.9, 0.0), TIMES);
+        for now in (0..=end * 10).map(|tick| tick * SEC / 10) {
+            let wanted = Wanted {
+                cost: wants / 100.0,
+                hold: 0,
+                waits: false,
+            };
+            check.wanted(now, &[0], wanted);
+            check.look(now, true);
+        }
+        let found = check.found.breach.is_some();
+        assert_eq!(found, judged, "{wants} in {end} s");
+    }
+}
+
+#[test]
+fn a_quota_that_nobody_is_given_is_a_breach() {
+    let fields = serde_json::json!({ "key": "k", "quota": "100 per minute" });
+    let draft = aliquot_budgets::draft_of("budget", fields).expect("it is a budget");
+    let quota = draft.validate().expect("it is valid");
+    for begins in [true, false] {
+        let keys = [("k".to_owned(), &quota, 0.0)].into_iter();
+        let mut check = Check::new(keys, (0.9, 0.0), TIMES);
+        pass(&mut check, 0..8, 0, true);
+        if begins {
+            check.begin_period(8 * SEC, 0);
+        }
+        pass(&mut check, 8..20, 0, true);
+        assert_eq!(check.found.breach.is_some(), begins);
+    }
+}

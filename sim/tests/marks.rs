@@ -1,0 +1,331 @@
+//! Marks and recordings of the kernel tier: small fleets with one fault each, of which it is plain what must be counted
+//! and what must not.
+
+use aliquot_sim::mark::Mark;
+use aliquot_sim::observer::RunResult;
+use aliquot_sim::plan::Plan;
+use aliquot_sim::scenario::Scenario;
+use aliquot_sim::trace::{TraceEvent, Tracer};
+use aliquot_sim::world::World;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Three nodes, of which the first leads, and four clients that ask for twice the limit.
+const FLEET: &str = r#"
+[topology]
+nodes = 3
+[[budget]]
+key = "reads"
+rate = "1000/s"
+burst = 100
+[[clients]]
+name = "caller"
+count = 4
+rate = "500/s"
+"#;
+
+fn world(text: &str) -> World {
+    let scenario = Scenario::parse("mine", text, None);
+    let scenario = scenario.unwrap_or_else(|problems| panic!("{problems}"));
+    World::new(Plan::draw(&scenario, 0))
+}
+
+/// Runs the fleet for 14 s, with a fault from 5 s on.
+fn run(fault: &str, lasts: &str) -> RunResult {
+    let text = format!(
+        "[run]\nduration = \"14s\"\n{FLEET}\n[[fault]]\n{fault}\nat = \"5s\"\nfor = \"{lasts}\""
+    );
+    world(&text).live()
+}
+
+/// Runs the fleet without a fault for eight seconds.
+fn calm() -> RunResult {
+    world(&format!("[run]\nduration = \"8s\"\nheal = \"0s\"\n{FLEET}")).live()
+}
+
+#[track_caller]
+fn check(result: &RunResult, counts: &[(Mark, u64)], some: &[Mark], none: &[Mark]) {
+    for &(mark, count) in counts {
+        assert_eq!(result.marks.count(mark), count, "{mark:?}");
+    }
+    for &mark in some {
+        assert!(result.marks.count(mark) > 0, "{mark:?} was not hit");
+    }
+    for &mark in none {
+        assert_eq!(result.marks.count(mark), 0, "{mark:?}");
+    }
+}
+
+/// What happens only if something goes wrong, or is asked for.
+const TROUBLE: &[Mark] = &[
+    Mark::AdmittedByOtherNode,
+    Mark::AdmittedWhileCut,
+    Mark::AdmittedWhileNodeDown,
+    Mark::AllNodesDown,
+    Mark::AllUnleased,
+    Mark::AnswerOfFormerEdge,
+    Mark::AnswerOfFormerIncarnation,
+    Mark::AnswerStale,
+    Mark::AnswerTooLate,
+    Mark::ClientLapsed,
+    Mark::ClientRedirected,
+    Mark::EntryInherited,
+    Mark::FaultAtLeader,
+    Mark::IncarnationBegan,
+    Mark::LapsedInPause,
+    Mark::LapsedWhileCut,
+    Mark::LeaderChanged,
+    Mark::LeaderCrashed,
+    Mark::LeaderPaused,
+    Mark::LeaseBeganAgain,
+    Mark::LeaseRenewedLate,
+    Mark::NoQuorum,
+    Mark::NoReadyLeader,
+    Mark::NodeReportStale,
+    Mark::Recalled,
+    Mark::ReclaimApplied,
+    Mark::ReclaimProposed,
+    Mark::Recovered,
+    Mark::TwoReadyLeaders,
+];
+
+#[test]
+fn a_calm_fleet_has_no_trouble() {
+    let result = calm();
+    check(&result, &[(Mark::LeaseBegan, 4)], &[Mark::FullUse], TROUBLE);
+    let timeline = &result.timeline;
+    assert_eq!(result.simulated, 8_000_000_000);
+    assert_eq!(
+        (timeline.elections.len(), timeline.ready_leaders.len()),
+        (1, 1)
+    );
+    assert!(timeline.unleased.is_empty() && timeline.lingering.is_empty());
+    let refused: u64 = timeline.keys[0].bins.iter().map(|bin| bin.refused).sum();
+    // Twice the limit is asked for, and a request that waits is refused more than once.
+    assert!(refused > 7_000, "{refused}");
+}
+
+#[test]
+fn a_follower_that_crashes_is_reclaimed_and_begins_another_incarnation() {
+    let result = run("kind = \"crash\"\ntarget = \"n2\"", "5s");
+    check(
+        &result,
+        &[
+            (Mark::ReclaimProposed, 1),
+            (Mark::ReclaimApplied, 1),
+            (Mark::IncarnationBegan, 1),
+            (Mark::Recovered, 1),
+        ],
+        &[
+            Mark::AdmittedWhileNodeDown,
+            Mark::AdmittedByOtherNode,
+            Mark::ClientLapsed,
+            Mark::ClientRedirected,
+        ],
+        &[
+            Mark::FaultAtLeader,
+            Mark::LeaderCrashed,
+            Mark::LeaderChanged,
+            Mark::NoQuorum,
+            Mark::AllNodesDown,
+            Mark::LapsedWhileCut,
+            Mark::AllUnleased,
+        ],
+    );
+    let timeline = &result.timeline;
+    assert!(timeline.unleased.iter().any(|(_, count)| *count > 0));
+    assert!(timeline.lingering.iter().any(|(_, nodes)| nodes == &[1]));
+    assert!(
+        timeline
+            .lingering
+            .last()
+            .is_some_and(|(_, nodes)| nodes.is_empty())
+    );
+    assert_eq!(timeline.faults.len(), 1);
+}
+
+#[test]
+fn a_leader_that_crashes_is_replaced() {
+    let result = run("kind = \"crash\"\ntarget = \"@leader\"", "5s");
+    check(
+        &result,
+        &[
+            (Mark::FaultAtLeader, 1),
+            (Mark::LeaderCrashed, 1),
+            (Mark::LeaderChanged, 1),
+            (Mark::IncarnationBegan, 1),
+        ],
+        &[Mark::AdmittedWithoutLeader],
+        &[
+            Mark::LeaderPaused,
+            Mark::NoQuorum,
+            Mark::AllNodesDown,
+            Mark::TwoReadyLeaders,
+        ],
+    );
+    assert_eq!(result.timeline.ready_leaders.len(), 2);
+}
+
+#[test]
+fn a_leader_that_is_paused_is_replaced_and_learns_it() {
+    let result = run("kind = \"pause\"\ntarget = \"@leader\"", "6s");
+    check(
+        &result,
+        &[
+            (Mark::FaultAtLeader, 1),
+            (Mark::LeaderPaused, 1),
+            (Mark::LeaderDeposed, 1),
+            (Mark::LeaderChanged, 1),
+        ],
+        &[Mark::TwoReadyLeaders],
+        &[Mark::LeaderCrashed, Mark::NoQuorum, Mark::AllNodesDown],
+    );
+}
+
+#[test]
+fn two_of_three_nodes_are_no_quorum_and_all_are_none_at_all() {
+    for (target, all) in [("[\"n2\", \"n3\"]", 0), ("\"nodes\"", 1)] {
+        let result = run(&format!("kind = \"crash\"\ntarget = {target}"), "2s");
+        let counts = [(Mark::NoQuorum, 1), (Mark::AllNodesDown, all)];
+        check(&result, &counts, &[Mark::ClientLapsed], &[]);
+    }
+}
+
+#[test]
+fn a_client_that_is_cut_off_lapses_and_has_a_lease_of_another_edge() {
+    let result = run("kind = \"partition\"\ntarget = \"caller-1\"", "6s");
+    let counts = [
+        (Mark::ClientLapsed, 1),
+        (Mark::LapsedWhileCut, 1),
+        (Mark::LeaseBegan, 5),
+        (Mark::SessionMoved, 1),
+    ];
+    let none = [
+        Mark::LeaseBeganAgain,
+        Mark::LapsedInPause,
+        Mark::FaultAtLeader,
+    ];
+    check(&result, &counts, &[Mark::AdmittedWhileCut], &none);
+}
+
+#[test]
+fn a_client_that_is_paused_lapses_and_was_not_cut_off() {
+    let result = run("kind = \"pause\"\ntarget = \"caller-1\"", "6s");
+    let counts = [(Mark::ClientLapsed, 1), (Mark::LapsedInPause, 1)];
+    check(
+        &result,
+        &counts,
+        &[],
+        &[Mark::LapsedWhileCut, Mark::AdmittedWhileCut],
+    );
+}
+
+#[test]
+fn an_answer_that_comes_twice_is_stale_once() {
+    let result = run("kind = \"duplicate\"\namount = 1.0", "2s");
+    let marks = &result.marks;
+    let (stale, doubled) = (
+        marks.count(Mark::AnswerStale),
+        marks.count(Mark::MessageDuplicated),
+    );
+    assert!(0 < stale && stale < doubled, "{stale} of {doubled}");
+}
+
+#[test]
+fn connections_that_are_reset_are_taken_up_again() {
+    let result = run("kind = \"reset\"\ntarget = \"caller-1\"", "1s");
+    let counts = [(Mark::ConnectionReset, 1), (Mark::SessionResumed, 1)];
+    check(&result, &counts, &[], &[Mark::ClientLapsed]);
+    assert_eq!(result.timeline.faults.len(), 1);
+    let result = run("kind = \"reset\"\ntarget = \"n1\"", "1s");
+    check(
+        &result,
+        &[],
+        &[Mark::ConnectionReset],
+        &[Mark::ClientLapsed],
+    );
+    assert_eq!(result.timeline.faults.len(), 1);
+}
+
+#[test]
+fn callers_of_a_closed_loop_wait_and_are_served() {
+    let text = r#"
+        [run]
+        duration = "5s"
+        heal = "0s"
+        [[budget]]
+        key = "reads"
+        rate = "100/s"
+        burst = 10
+        [[clients]]
+        loop = "closed"
+        flows = 5
+        rate = "100/s"
+        "#;
+    let result = world(text).live();
+    check(&result, &[], &[Mark::CallerWaited, Mark::WaiterServed], &[]);
+    // One ideal limiter would serve the waiting callers with all that it makes.
+    let bins = &result.timeline.keys[0].bins;
+    let ideal: f64 = bins[10..50].iter().map(|bin| bin.ideal).sum();
+    assert!((390.0..=410.0).contains(&ideal), "{ideal}");
+}
+
+#[test]
+fn what_nodes_admit_for_clients_is_counted_for_these() {
+    let text = r#"
+        [run]
+        duration = "8s"
+        heal = "0s"
+        [topology]
+        nodes = 3
+        [[budget]]
+        key = "scarce"
+        rate = "30/s"
+        burst = 3
+        [[clients]]
+        count = 20
+        rate = "4/s"
+        "#;
+    let result = world(text).live();
+    check(
+        &result,
+        &[],
+        &[Mark::AdmittedCentrally, Mark::RefusedCentrally],
+        &[],
+    );
+    let timeline = &result.timeline;
+    let of_key: u64 = timeline.keys[0].bins.iter().map(|bin| bin.admitted).sum();
+    let seconds = timeline.clients.iter().flatten();
+    let of_clients: u64 = seconds.map(|(_, admitted)| u64::from(*admitted)).sum();
+    assert!(of_key > 100, "{of_key}");
+    assert_eq!(of_clients, of_key);
+}
+
+/// Keeps the kinds of all events.
+struct Kinds(Rc<RefCell<BTreeSet<&'static str>>>);
+
+impl Tracer for Kinds {
+    fn record(&mut self, event: &TraceEvent<'_>) {
+        self.0.borrow_mut().insert(event.kind);
+    }
+}
+
+#[test]
+fn a_trace_has_events_of_every_kind() {
+    let kinds = Rc::new(RefCell::new(BTreeSet::new()));
+    let text = format!(
+        "[run]\nduration = \"4s\"\n{FLEET}\n[[fault]]\nkind = \"pause\"\ntarget = \"n2\"\nat = \"2s\"\nfor = \"1s\""
+    );
+    let world = world(&text).traced_by(Box::new(Kinds(Rc::clone(&kinds))));
+    world.live();
+    for kind in [
+        "admitted", "applied", "books", "fault", "message", "over", "state",
+    ] {
+        assert!(
+            kinds.borrow().contains(kind),
+            "{kind}: {:?}",
+            kinds.borrow()
+        );
+    }
+}
