@@ -135,3 +135,7 @@ fn services_of(scenario: &Scenario, hosts: &Hosts, keys: &Keys, seed: u64) -> Ve
     };
     (0..hosts.count() - hosts.nodes).map(service).collect()
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/world/begin.rs"]
+mod tests;

@@ -9,9 +9,9 @@ fn net(lines: &str) -> Net {
         [topology]
         nodes = 3
         zones = ["here", "there"]
-        delay = "2ms"
-        spread = "4ms"
-        shape = "uniform"
+        link_delay = "2ms"
+        link_spread = "4ms"
+        spread_shape = "uniform"
         zone_delay = "10ms"
         {lines}
         [[budget]]

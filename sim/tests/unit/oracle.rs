@@ -147,7 +147,7 @@ fn a_key_that_begins_anew_has_no_more_than_one_bucket() {
     book.admit(1, BURST);
     // The budget is wound up: nobody holds anything of it any more. Then the key is written again.
     let former = book.state.budget(book.budget).expect("it is there");
-    let (rule, budget) = (former.rule, former.budget.clone());
+    let (rule, budget) = (former.rule, Budget::clone(&former.budget));
     let delete = Command::DeleteRule {
         request: RequestId::new(3),
         rule,

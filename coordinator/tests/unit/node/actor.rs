@@ -332,6 +332,23 @@ fn a_restored_snapshot_ends_an_incarnation_that_is_over() {
 }
 
 #[test]
+fn a_key_that_begins_is_told_to_the_sessions_that_use_it() {
+    let mut scene = Scene::new();
+    let mut told_after = |command| {
+        apply(&mut scene.actor, &[command]);
+        // A pause follows names that were told.
+        scene.actor.context.now = scene.actor.context.now.after(Span::from_secs(1));
+        scene.actor.settle();
+        let names = scene.received_names().into_iter();
+        let names = names.map(|name| (name.key.as_str().to_owned(), name.budget.is_ok()));
+        names.collect::<Vec<_>>()
+    };
+    let named = |is_ok| [("new/1".to_owned(), is_ok)];
+    assert_eq!(told_after(put(3, rate("new/*", 1))), named(false));
+    assert_eq!(told_after(instantiate("new/1")), named(true));
+}
+
+#[test]
 fn a_restored_snapshot_has_the_silences_in_it() {
     let silence = Command::Round(Changes {
         round: Round::new(1),

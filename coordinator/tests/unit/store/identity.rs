@@ -35,3 +35,15 @@ fn a_directory_that_an_earlier_version_stamped_is_taken_with_its_store() {
     let error = DataDir::open(&path, "main", || 1).unwrap_err();
     assert!(matches!(error, DataDirError::Incomplete { .. }), "{error}");
 }
+
+#[test]
+fn a_folder_in_the_current_one_is_created() {
+    // Without a parent in its path, as `--data-dir data`.
+    let name = format!("identity-{}", std::process::id());
+    let path = Path::new(&name);
+    let created = Opening { path }.create();
+    let is_there = path.is_dir();
+    let _ = fs::remove_dir(path);
+    created.unwrap();
+    assert!(is_there);
+}

@@ -133,15 +133,16 @@ fn a_request_that_needs_two_budgets_is_wanted_of_both_or_of_none() {
 fn a_window_is_judged_if_there_is_enough_to_use_and_no_former_floor() {
     let fields = serde_json::json!({
         "key": "k", "rate": "100/s", "burst": 20, "on_lease_expiry": "floor", "forget_after": "15s",
+        "floor": { "rate": "10/s", "burst": 5 },
     });
     let draft = aliquot_budgets::draft_of("budget", fields).expect("it is a budget");
     let floors = draft.validate().expect("it is valid");
-    // Calm since two seconds, the first window ends at 12 s, and the second at 22 s, where the floors are forgotten.
+    // Windows begin at 5 s and at 15 s, when the floors are forgotten.
     for (budget, wants, end, judged) in [
-        (&budget(), 40.0, 13, true),
-        (&budget(), 20.0, 13, false),
-        (&floors, 40.0, 13, false),
-        (&floors, 40.0, 33, true),
+        (&budget(), 40.0, 16, true),
+        (&budget(), 20.0, 16, false),
+        (&floors, 40.0, 16, false),
+        (&floors, 40.0, 26, true),
     ] {
         let keys = [("k".to_owned(), budget, 0.0)].into_iter();
         let mut check = Check::new(keys, (0.9, 0.0), TIMES);
