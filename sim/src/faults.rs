@@ -17,6 +17,7 @@
 use crate::clock::{Clock, QUANTUM, quantised};
 use crate::draw::{Draw, Of};
 use crate::hosts::{HostSet, Hosts};
+use crate::ideal::amounts;
 use crate::mark::Mark;
 use crate::net::{Harm, Harmed, Net};
 use crate::observer::Observer;
@@ -25,7 +26,6 @@ use crate::scenario::kinds::{End, FaultEffect, FaultKind, OnHost, OnLinks};
 use crate::scenario::{DamagedPart, Fault, MemberChange, Target};
 use aliquot_core::budget::Budget;
 use aliquot_core::command::Command;
-use aliquot_core::share::Share;
 use aliquot_core::state::State;
 use aliquot_core::unit::RequestId;
 use std::collections::BTreeMap;
@@ -46,8 +46,8 @@ pub(crate) struct Lasting {
     active: BTreeMap<usize, (u64, Vec<usize>)>,
     /// True time until which hosts that are paused wait at least.
     pauses_end: u64,
-    /// The latest limit of each key that an operator has submitted.
-    limits: Vec<Share>,
+    /// The latest limit of each key that an operator has submitted, see [`amounts`].
+    limits: Vec<(f64, f64)>,
     /// Set once the safety phase is over.
     calmed: bool,
 }
@@ -56,7 +56,7 @@ impl Lasting {
     /// Returns the state before the first fault. `claims` are the budgets of the keys that clients use.
     pub(crate) fn new(claims: &[Budget]) -> Self {
         Self {
-            limits: claims.iter().map(Budget::whole).collect(),
+            limits: claims.iter().map(amounts).collect(),
             ..Self::default()
         }
     }
@@ -455,10 +455,10 @@ fn write_budget(fleet: &mut impl Fleet, fault: &Fault) -> bool {
             continue;
         }
         fleet.observer().changed(now, index, &budget);
-        let new = budget.whole();
+        let new = amounts(&budget);
         let old = std::mem::replace(&mut fleet.lasting().limits[index], new);
-        let lowered = new.rate < old.rate || new.burst < old.burst || new.tokens < old.tokens;
-        let raised = new.rate > old.rate || new.burst > old.burst || new.tokens > old.tokens;
+        let lowered = new.0 < old.0 || new.1 < old.1;
+        let raised = new.0 > old.0 || new.1 > old.1;
         fleet.observer().marks.hit_if(lowered, Mark::LimitLowered);
         fleet.observer().marks.hit_if(raised, Mark::LimitRaised);
     }

@@ -1,6 +1,8 @@
 //! Tests of the simulator itself: a breach at any time of a run is noticed, and a replay is of the seed that it
 //! names.
 
+use aliquot_core::planted::{self, Bug};
+use aliquot_sim::judge::judge;
 use aliquot_sim::mark::Mark;
 use aliquot_sim::oracle::Breach;
 use aliquot_sim::plan::Plan;
@@ -83,6 +85,20 @@ fn a_breach_while_healing_is_noticed() {
     );
     for invariant in ["envelope", "conservation"] {
         is_broken(&broken, invariant, (12 * SEC, 13 * SEC));
+    }
+}
+
+#[test]
+fn leases_and_edges_are_watched_though_another_invariant_is_broken_as_well() {
+    for (bug, name, seed, invariant) in [
+        (Bug::NoPatience, "leader-crash", 0, "patience"),
+        (Bug::IncarnationReused, "swarm", 1, "monotone-edges"),
+    ] {
+        let text = aliquot_sim::library::text(name).expect("it is in the library");
+        let scenario = Scenario::parse(name, text, None).expect("it is well");
+        let found = planted::with(Some(bug), || judge(&scenario, seed, false));
+        let told = found.failures.iter().any(|what| what.contains(invariant));
+        assert!(told, "{bug:?}: {:?}", found.failures);
     }
 }
 

@@ -335,14 +335,15 @@ fn reasons(text: &str) -> io::Result<Vec<Reason>> {
         .collect())
 }
 
-/// The table `[killed]`: survivors that a check of `.ci/run` was seen to notice since, with that check.
+/// The groups under `[[killed]]`: survivors that a check of `.ci/run` was seen to notice since, with that check.
 fn killed_since(text: &str) -> io::Result<BTreeMap<String, String>> {
     let table: toml::Table = text.parse().map_err(io::Error::other)?;
-    let killed = table.get("killed").and_then(|killed| killed.as_table());
-    let all = killed.into_iter().flatten();
-    Ok(all
-        .filter_map(|(words, check)| Some((words.clone(), check.as_str()?.to_owned())))
-        .collect())
+    let killed = table.get("killed").and_then(|killed| killed.as_array());
+    let of = |group: &toml::Value| {
+        let field = |name: &str| Some(group.get(name)?.as_str()?.to_owned());
+        Some((field("words")?, field("by")?))
+    };
+    Ok(killed.into_iter().flatten().filter_map(of).collect())
 }
 
 #[cfg(test)]
