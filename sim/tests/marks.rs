@@ -248,11 +248,40 @@ fn an_answer_that_comes_twice_is_stale_once() {
 }
 
 #[test]
-fn a_limit_that_is_lowered_is_recalled() {
+fn a_limit_is_lowered_whatever_its_scale() {
     let result = run("kind = \"budget_change\"\nset = { rate = \"300/s\", burst = 30 }");
     let counts = [(Mark::LimitChanged, 1), (Mark::LimitLowered, 1)];
     let none = [Mark::LimitRaised, Mark::ClientLapsed];
-    check(&result, &counts, &[Mark::Recalled], &none);
+    check(&result, &counts, &[], &none);
+}
+
+#[test]
+fn permits_in_use_are_recalled() {
+    let text = r#"
+        [run]
+        duration = "8s"
+        heal = "0s"
+        [[budget]]
+        key = "jobs"
+        concurrency = 20
+        max_hold = "5s"
+        [[clients]]
+        count = 4
+        rate = "20/s"
+        hold = "2s"
+        [[fault]]
+        kind = "budget_change"
+        at = "5s"
+        set = { concurrency = 4 }
+        "#;
+    let result = world(text).live();
+    let counts = [(Mark::LimitLowered, 1), (Mark::LimitRaised, 0)];
+    check(
+        &result,
+        &counts,
+        &[Mark::Recalled, Mark::AllPermitsInUse],
+        &[],
+    );
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub(crate) fn write(
 ) -> io::Result<bool> {
     let text = fs::read_to_string(root.join(REASONS))?;
     let (reasons, since) = (reasons(&text)?, killed_since(&text)?);
-    let noticed = |(mutant, verdict): &(_, Verdict)| match verdict {
+    let noticed = |(mutant, verdict): &(&Mutant, Verdict)| match verdict {
         Verdict::Survived(1..) => since
             .get(&words_of(mutant))
             .map_or_else(|| verdict.clone(), |check| Verdict::Killed(check.clone())),
