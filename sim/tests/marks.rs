@@ -349,7 +349,8 @@ fn callers_that_wait_are_wanted_though_no_others_come() {
 #[test]
 fn healing_begins_when_the_last_pause_is_over() {
     let text = format!(
-        "[run]\nduration = \"6s\"\n{FLEET}\n[[fault]]\nkind = \"pause\"\ntarget = \"caller-1\"\nat = \"5s\"\nfor = \"6s\""
+        "[run]\nduration = \"6s\"\n{FLEET}\n[[fault]]\nkind = \"pause\"\n\
+         target = \"caller-1\"\nat = \"5s\"\nfor = \"6s\""
     );
     let result = world(&text).live();
     check(
