@@ -28,14 +28,18 @@ use aliquot_client::http::LimitFields;
 use answer::{
     AnswerBody, Form, TimedAnswer, failed, json_response, of_answer, one, several, wrong,
 };
-use axum::body::{Body, HttpBody, to_bytes};
+use axum::body::{Body, HttpBody};
 use body::{FieldError, Fields};
+use bytes::{Bytes, BytesMut};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 pub use number::{EXACT_MAX, exact, keep_exact};
 pub(crate) use query::WITHIN_MS;
 use query::{status_and_deadline, status_of};
 use serde_json::{Value, json};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -72,6 +76,11 @@ const RESERVE: [&str; 7] = [
 const SETTLE: [&str; 3] = ["id", "cost", "costs"];
 const PART: [&str; 2] = ["key", "cost"];
 
+/// Body of a request.
+pub trait RequestBody: HttpBody<Data = Bytes> + Send + Unpin {}
+
+impl<B: HttpBody<Data = Bytes> + Send + Unpin> RequestBody for B {}
+
 /// A response, or one about an error.
 type Reply = Result<Response<Body>, Box<Response<Body>>>;
 
@@ -88,7 +97,7 @@ struct HttpFace<'a> {
 pub async fn answer(
     decider: &Decider,
     fields: LimitFields,
-    request: Request<Body>,
+    request: Request<impl RequestBody>,
 ) -> Response<Body> {
     let is_head = request.method() == Method::HEAD;
     let response = routed(HttpFace { decider, fields }, request).await;
@@ -108,7 +117,7 @@ pub fn without_body(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-async fn routed(face: HttpFace<'_>, request: Request<Body>) -> Response<Body> {
+async fn routed(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Response<Body> {
     let Some(route) = Route::of(request.uri().path()) else {
         let detail = "there is no such path; /v1/openapi.json describes all paths";
         return *failed(StatusCode::NOT_FOUND, detail);
@@ -196,7 +205,7 @@ struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    fn of(decider: &'a Decider, request: &Request<Body>) -> Self {
+    fn of<B>(decider: &'a Decider, request: &Request<B>) -> Self {
         let scope = request.extensions().get().cloned();
         Self {
             decider,
@@ -227,7 +236,7 @@ struct Check {
     ask: Ask,
 }
 
-async fn checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+async fn checked(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
     let form = face.form(request.uri())?;
     let caller = Caller::of(face.decider, &request);
     let mut fields = read(request, &CHECK).await?;
@@ -238,7 +247,7 @@ async fn checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
     Ok(one(&question.key, &form.timed(answer), form))
 }
 
-async fn batch_checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+async fn batch_checked(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
     let form = face.form(request.uri())?;
     let caller = Caller::of(face.decider, &request);
     let mut fields = read(request, &BATCH).await?;
@@ -263,7 +272,7 @@ async fn batch_checked(face: HttpFace<'_>, request: Request<Body>) -> Reply {
     Ok(several(&body, &answers, form))
 }
 
-async fn reserved(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+async fn reserved(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
     let form = face.form(request.uri())?;
     let caller = Caller::of(face.decider, &request);
     let mut fields = read(request, &RESERVE).await?;
@@ -285,7 +294,7 @@ async fn reserved(face: HttpFace<'_>, request: Request<Body>) -> Reply {
     Ok(several(&body, &answers, form))
 }
 
-async fn settled(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+async fn settled(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
     let caller = Caller::of(face.decider, &request);
     let mut fields = read(request, &SETTLE).await?;
     let read = (|| -> Result<_, FieldError> {
@@ -305,7 +314,7 @@ async fn settled(face: HttpFace<'_>, request: Request<Body>) -> Reply {
     Ok(settlement(&id, &parts))
 }
 
-async fn released(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+async fn released(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
     let caller = Caller::of(face.decider, &request);
     let mut fields = read(request, &["id"]).await?;
     let id = id_of(&mut fields).map_err(|error| wrong(&error))?;
@@ -317,7 +326,7 @@ async fn released(face: HttpFace<'_>, request: Request<Body>) -> Reply {
     Ok(settlement(&id, &parts))
 }
 
-async fn looked_at(face: HttpFace<'_>, request: Request<Body>) -> Reply {
+async fn looked_at(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
     let caller = Caller::of(face.decider, &request);
     let uri = request.uri();
     let (status, within) = status_and_deadline(uri)?;
@@ -346,7 +355,10 @@ fn join(reply: Reply) -> Response<Body> {
 }
 
 /// Reads the fields of a body, all of which must be known.
-async fn read(request: Request<Body>, known: &[&str]) -> Result<Fields, Box<Response<Body>>> {
+async fn read(
+    request: Request<impl RequestBody>,
+    known: &[&str],
+) -> Result<Fields, Box<Response<Body>>> {
     let kind = request.headers().get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -354,14 +366,13 @@ async fn read(request: Request<Body>, known: &[&str]) -> Result<Fields, Box<Resp
         let detail = format!("content-type = {kind:?}: must be application/json");
         return Err(failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, &detail));
     }
-    let bytes = timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_BYTES_MAX)).await;
-    let bytes = match bytes {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(_)) => {
+    let bytes = match in_time(whole(request.into_body())).await {
+        Some(Some(bytes)) => bytes,
+        Some(None) => {
             let detail = format!("the body must be complete, with at most {BODY_BYTES_MAX} bytes");
             return Err(failed(StatusCode::PAYLOAD_TOO_LARGE, &detail));
         }
-        Err(_) => {
+        None => {
             let detail = format!("the body must arrive within {BODY_WITHIN:?}");
             return Err(failed(StatusCode::REQUEST_TIMEOUT, &detail));
         }
@@ -371,6 +382,47 @@ async fn read(request: Request<Body>, known: &[&str]) -> Result<Fields, Box<Resp
         failed(StatusCode::BAD_REQUEST, &detail)
     })?;
     Fields::of(value, "", known).map_err(|error| wrong(&error))
+}
+
+/// Reads a whole body. Returns `None` if it is too large or breaks off.
+async fn whole(mut body: impl RequestBody) -> Option<BytesMut> {
+    let mut bytes = BytesMut::new();
+    // The last part tells that it is the last: the end of the body need not be waited for.
+    while !body.is_end_stream() {
+        let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await else {
+            break;
+        };
+        let Ok(part) = frame.ok()?.into_data() else {
+            continue;
+        };
+        if bytes.len() + part.len() > BODY_BYTES_MAX {
+            return None;
+        }
+        bytes.extend_from_slice(&part);
+    }
+    Some(bytes)
+}
+
+/// Waits for a body for at most [`BODY_WITHIN`]. Returns `None` if it is late.
+///
+/// A body is asked for by the first look, and is there at the second one, unless it is late. Only then is a timer worth
+/// its cost.
+async fn in_time<T>(body: impl Future<Output = T>) -> Option<T> {
+    let mut body = pin!(body);
+    let mut looked = false;
+    let second_look = poll_fn(|context| match body.as_mut().poll(context) {
+        Poll::Ready(read) => Poll::Ready(Some(read)),
+        Poll::Pending if looked => Poll::Ready(None),
+        Poll::Pending => {
+            looked = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    });
+    match second_look.await {
+        None => timeout(BODY_WITHIN, body).await.ok(),
+        read => read,
+    }
 }
 
 fn within(fields: &mut Fields) -> Result<Duration, Box<Response<Body>>> {

@@ -1,15 +1,14 @@
 //! Requests of gRPC that must arrive in time.
 
 use crate::timer::{self, Sleep};
-use bytes::Bytes;
 use http::Request;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tonic::Status;
-use tonic::body::Body;
 
 /// Maximum time for the message of a request to arrive.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(5);
@@ -21,12 +20,16 @@ const STREAM_IDLE_MAX: Duration = Duration::from_secs(150);
 const STREAM: &str = "/CheckStream";
 
 /// Limits the time in which the messages of a request arrive: one that is late ends with `DEADLINE_EXCEEDED`.
-pub(super) fn in_time(request: Request<Body>) -> Request<Body> {
+pub(super) fn in_time<B>(request: Request<B>) -> Request<Arriving<B>> {
     let span = match request.uri().path().ends_with(STREAM) {
         true => Span::BetweenMessages,
         false => Span::Whole,
     };
-    request.map(|body| Body::new(Arriving::new(body, span)))
+    request.map(|body| Arriving {
+        body,
+        span,
+        late: None,
+    })
 }
 
 /// Meaning of the time limit of a body.
@@ -48,35 +51,30 @@ impl Span {
 }
 
 /// A body that fails if it is late.
-struct Arriving {
-    body: Body,
+pub(super) struct Arriving<B> {
+    body: B,
     span: Span,
     /// Runs while a part is awaited. Most bodies are there when they are read, and need no timer.
     late: Option<Pin<Box<Sleep>>>,
 }
 
-impl Arriving {
-    fn new(body: Body, span: Span) -> Self {
-        Self {
-            body,
-            span,
-            late: None,
-        }
-    }
-}
-
-impl HttpBody for Arriving {
-    type Data = Bytes;
+impl<B> HttpBody for Arriving<B>
+where
+    B: HttpBody + Unpin,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Data = B::Data;
     type Error = Status;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    ) -> Poll<Option<Result<Frame<B::Data>, Status>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             if self.span == Span::BetweenMessages {
                 self.late = None;
             }
+            let frame = frame.map(|frame| frame.map_err(|error| Status::from_error(error.into())));
             return Poll::Ready(frame);
         }
         let most = self.span.most();

@@ -15,6 +15,7 @@ use axum::body::Body;
 use futures_util::future::FutureExt;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::fs;
 use std::io;
@@ -174,7 +175,7 @@ fn guarded(
     fields: LimitFields,
     guard: FaceGuard,
 ) -> impl Service<
-    Request<tonic::body::Body>,
+    Request<Incoming>,
     Response = Response<Body>,
     Error = Infallible,
     Future = impl Future<Output = Result<Response<Body>, Infallible>> + Send,
@@ -183,11 +184,11 @@ fn guarded(
 + Sync
 + 'static {
     let decider = Arc::new(decider);
-    service_fn(move |request: Request<tonic::body::Body>| {
+    service_fn(move |request: Request<Incoming>| {
         let (decider, mut guard) = (Arc::clone(&decider), guard.clone());
         async move {
             let is_head = request.method() == Method::HEAD;
-            Ok(match admitted(&mut guard, request.map(Body::new)) {
+            Ok(match admitted(&mut guard, request) {
                 Ok(request) => http_face::answer(&decider, fields, request).await,
                 Err(status) if is_head => http_face::without_body(denied(&status)),
                 Err(status) => denied(&status),
@@ -197,7 +198,7 @@ fn guarded(
 }
 
 /// Returns a request with the keys that its caller may ask for, as the guard finds by its token and its certificate.
-fn admitted(guard: &mut FaceGuard, request: Request<Body>) -> Result<Request<Body>, Status> {
+fn admitted<B>(guard: &mut FaceGuard, request: Request<B>) -> Result<Request<B>, Status> {
     let (mut parts, body) = request.into_parts();
     let mut headers = HeaderMap::new();
     if let Some(token) = parts.headers.get(AUTHORIZATION) {

@@ -23,6 +23,7 @@ use ::http::{Request, Response};
 use bytes::Bytes;
 use exchange::Exchange;
 use http_body::Body;
+use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
@@ -100,7 +101,7 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves the connections of a port until `stopping` is true, and then until they end.
+/// Serves the connections of a port until `stopping` is true, and then until they end. `service` must always be ready.
 pub async fn serve<S, B>(
     listener: impl Into<Listener>,
     connections: Connections,
@@ -108,7 +109,7 @@ pub async fn serve<S, B>(
     service: S,
     stopping: watch::Receiver<bool>,
 ) where
-    S: Service<Request<tonic::body::Body>, Response = Response<B>, Error = Infallible>
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>
         + Clone
         + Send
         + Sync

@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tower::{Service, ServiceExt};
+use tower::Service;
 
 /// Time without a request in progress after which a connection is closed: between one and two of these.
 const IDLE_MAX: Duration = Duration::from_secs(150);
@@ -50,7 +50,7 @@ impl<S> Http<S> {
 
 impl<S, B> Exchange for Http<S>
 where
-    S: Service<Request<tonic::body::Body>, Response = Response<B>, Error = Infallible>
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>
         + Clone
         + Send
         + Sync
@@ -64,12 +64,14 @@ where
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
         I: Clone + Send + Sync + 'static,
     {
-        let service = hyper::service::service_fn(|request: Request<Incoming>| {
-            let mut request = request.map(tonic::body::Body::new);
+        let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(info.clone());
-            let (open, service) = (connection.begin(), self.service.clone());
+            let open = connection.begin();
+            // The services of ports are always ready. A future that called later would contain the request, and be
+            // copied with it.
+            let response = self.service.clone().call(request);
             async move {
-                let response = service.oneshot(request).await?;
+                let response = response.await?;
                 Ok::<_, Infallible>(response.map(|body| Tracked { body, _open: open }))
             }
         });
@@ -104,9 +106,14 @@ where
 /// need no timeout of their own here, because a request counts as begun only when its header is complete.
 fn http(protocol: &Protocol) -> Builder<TokioExecutor> {
     let mut http = Builder::new(TokioExecutor::new());
+    // Answers are small: one copy costs less than a write from several places.
+    http.http1().writev(false);
     if let Protocol::Grpc { streams, .. } = protocol {
         http = http.http2_only();
-        http.http2().max_concurrent_streams(*streams);
+        // Nothing in gRPC reads the date of a response.
+        http.http2()
+            .max_concurrent_streams(*streams)
+            .auto_date_header(false);
     }
     http.http2()
         .timer(TokioTimer::new())

@@ -2,11 +2,13 @@ use super::*;
 use aliquot_client::{KeyRefused, Limit, Limiter};
 use aliquot_faces::decider::{Limiters, Options};
 use aliquot_faces::{Decider, grpc};
+use bytes::Bytes;
 use http_body_util::{BodyExt, StreamBody};
 use std::convert::Infallible;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt;
 
