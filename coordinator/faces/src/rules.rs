@@ -250,7 +250,7 @@ impl KeyRules {
             None if self.has_rules(face) => return Err(KeyProblem::NoRule { face }),
             None => (text.into_owned(), None),
         };
-        match Key::try_from(key.clone()) {
+        match Key::try_from(key.as_str()) {
             Ok(_) => Ok(Mapped { key, rule }),
             Err(error) => Err(KeyProblem::Invalid(error.to_string())),
         }

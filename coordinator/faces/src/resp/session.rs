@@ -288,7 +288,9 @@ fn refused() -> Reply {
 /// Returns the name of a command in capitals; empty for an empty one.
 fn name(parts: &[Bytes]) -> String {
     let name = parts.first().map_or(&[][..], |name| &name[..]);
-    shown(name).to_ascii_uppercase()
+    let mut name = shown(name);
+    name.make_ascii_uppercase();
+    name
 }
 
 fn subcommand(args: &[Bytes]) -> String {
