@@ -450,7 +450,7 @@ fn a_trace_has_events_of_every_kind() {
         "[run]\nduration = \"4s\"\n{FLEET}\n[[fault]]\nkind = \"pause\"\ntarget = \"n2\"\nat = \"2s\"\nfor = \"1s\""
     );
     let world = world(&text).traced_by(Box::new(Kinds(Rc::clone(&kinds))));
-    world.live();
+    let _ = world.live();
     for kind in [
         "admitted", "applied", "books", "fault", "message", "over", "state",
     ] {

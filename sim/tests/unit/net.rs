@@ -30,8 +30,8 @@ fn net(lines: &str) -> Net {
 fn harmed(harm: Harm, from: usize, to: usize) -> Harmed {
     Harmed {
         harm,
-        from: HostSet::of([from].into_iter()),
-        to: HostSet::of([to].into_iter()),
+        from: HostSet::of([from]),
+        to: HostSet::of([to]),
         both: false,
     }
 }

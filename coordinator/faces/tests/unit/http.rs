@@ -320,7 +320,9 @@ async fn the_state_of_a_key_is_told_and_nothing_is_taken() {
         assert_eq!(response.status().as_u16(), status, "{path}");
         let length = &response.headers()[CONTENT_LENGTH];
         assert_ne!(length, "0", "{path}");
-        let body = axum::body::to_bytes(response.into_body(), 1).await.expect("no body");
+        let body = axum::body::to_bytes(response.into_body(), 1)
+            .await
+            .expect("no body");
         assert!(body.is_empty(), "{path}");
     }
     assert_eq!(decoded("a%2Fb%7e%zz%2"), "a/b~%zz%2");

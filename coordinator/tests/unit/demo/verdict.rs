@@ -402,7 +402,7 @@ fn the_decisions_of_all_services_are_in_the_order_of_time() {
         });
     }
     let recordings = evidence.recordings.values().flatten();
-    let keys = decisions::Decisions::by_key(recordings);
+    let keys = Decisions::by_key(recordings);
     let demo = &keys["demo"];
     assert_eq!(demo.admitted.len(), 1_004);
     assert!(demo.admitted.is_sorted());
