@@ -57,7 +57,7 @@ fn check(result: &RunResult, counts: &[(Mark, u64)], some: &[Mark], none: &[Mark
     }
 }
 
-/// What happens only if something goes wrong, or is asked for.
+/// Marks of trouble, or of a request for it.
 const TROUBLE: &[Mark] = &[
     Mark::AdmittedByOtherNode,
     Mark::AdmittedWhileCut,

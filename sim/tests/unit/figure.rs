@@ -165,7 +165,7 @@ fn shares_are_told_by_those_who_want_and_by_their_bands() {
 }
 
 #[test]
-fn nothing_is_shared_alike_if_nobody_got_anything() {
+fn nothing_is_shared_alike_if_no_client_got_anything() {
     let (scenario, result) = of_five([(10, 0); 5]);
     let (scenario, result) = (&scenario, &result);
     let jain = Figures { scenario, result }.figure("jain", TWO_SECONDS);

@@ -145,7 +145,7 @@ fn a_node_may_be_reclaimed_once_its_lease_is_over_and_not_before() {
 fn a_key_that_begins_anew_has_no_more_than_one_bucket() {
     let mut book = Book::new();
     book.admit(1, BURST);
-    // The budget is wound up: nobody holds anything of it any more. Then the key is written again.
+    // The budget is wound up: no holder has anything of it any more. Then the key is written again.
     let former = book.state.budget(book.budget).expect("it is there");
     let (rule, budget) = (former.rule, Budget::clone(&former.budget));
     let delete = Command::DeleteRule {

@@ -161,7 +161,7 @@ fn a_window_is_judged_if_there_is_enough_to_use_and_no_former_floor() {
 }
 
 #[test]
-fn a_quota_that_nobody_is_given_is_a_breach() {
+fn a_quota_that_no_client_is_given_is_a_breach() {
     let fields = serde_json::json!({ "key": "k", "quota": "100 per minute" });
     let draft = aliquot_budgets::draft_of("budget", fields).expect("it is a budget");
     let quota = draft.validate().expect("it is valid");

@@ -24,7 +24,7 @@ fn answer(log: &mut Log, from: usize, now: u64) {
 }
 
 #[test]
-fn a_leader_leads_while_it_hears_one_of_two_others() {
+fn a_leader_leads_while_one_of_two_others_answers() {
     let mut log = leader(100);
     // At first it believes that it hears both.
     log.tick(139, 30);
@@ -50,7 +50,7 @@ fn a_leader_that_hands_over_proposes_again_after_a_silence() {
 }
 
 #[test]
-fn a_follower_supports_no_other_candidate_while_it_hears_its_leader() {
+fn a_follower_supports_no_other_candidate_while_its_leader_writes() {
     let mut log = Log::new(1, 3, SILENCE_MAX);
     let append = LogMessage::Append {
         term: 1,

@@ -1,0 +1,28 @@
+//! Bodies that arrive in parts.
+
+use super::*;
+use tokio_stream::StreamExt;
+
+/// Sends a body in parts, one each second. Returns the status.
+async fn in_parts(parts: Vec<std::io::Result<String>>) -> u16 {
+    let parts = tokio_stream::iter(parts).then(|part| async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        part
+    });
+    let request = Request::post("/v1/check").header(CONTENT_TYPE, "application/json");
+    let request = request.body(Body::from_stream(parts)).expect("a request");
+    call(&decider(64).0, request).await.status
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_may_come_in_parts_and_must_be_whole_small_and_in_time() {
+    let part = |text: &str| Ok(text.to_owned());
+    let half = || Ok(" ".repeat(BODY_BYTES_MAX / 2 + 1));
+    let broken = || Err(std::io::ErrorKind::UnexpectedEof.into());
+    assert_eq!(in_parts(vec![part("{\"key\":"), part("\"a\"}")]).await, 200);
+    assert_eq!(in_parts(vec![part("{\"key\":\"a\"}"), broken()]).await, 413);
+    assert_eq!(in_parts(vec![half(), half()]).await, 413);
+    let mut slow = vec![part("{\"key\":\"a\"}")];
+    slow.extend((0..5).map(|_| part(" ")));
+    assert_eq!(in_parts(slow).await, 408);
+}
