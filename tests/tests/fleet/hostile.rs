@@ -260,6 +260,13 @@ async fn silent_connections_keep_no_session_and_no_operator_out() {
     .await;
     let session = client.status().session;
     let node = &fleet.nodes()[0];
+    // The figure is up to a second old, and each look has a connection of its own.
+    until("descriptors are counted", SOON, async || {
+        let files = node.figure("aliquot_file_descriptors").await?;
+        let open = node.open_files()? as f64;
+        ((files - open).abs() <= 2.0).then_some(())
+    })
+    .await;
     let mut silent = Vec::new();
     for (port, address) in [
         ("clients", &node.listen),
@@ -274,17 +281,19 @@ async fn silent_connections_keep_no_session_and_no_operator_out() {
             format!("aliquot_connections{{port=\"{port}\"}}"),
             format!("aliquot_connections_refused_total{{port=\"{port}\",cause=\"displaced\"}}"),
         );
-        until(&format!("{port} has {most}"), SOON, async || {
-            let displaced = node.figure(&displaced).await?;
+        // One is displaced only while the port is full. After ten seconds all are closed for their silence, so on a slow
+        // machine the port may be emptier again before its figures are read.
+        until(&format!("{port} was full"), SOON, async || {
             let open = node.figure(&open).await?;
-            (open == most as f64 && displaced >= BEYOND as f64).then_some(())
+            assert!(open <= most as f64, "{port}: {open} of {most}");
+            (node.figure(&displaced).await? >= BEYOND as f64).then_some(())
         })
         .await;
     }
     let files = node.figure("aliquot_file_descriptors").await.unwrap();
     let allowed = node.figure("aliquot_file_descriptors_allowed").await;
     assert_eq!(allowed, Some(640.0));
-    assert!(files > 0.9 * 640.0 && files < 640.0, "{files} of 640");
+    assert!(files < 640.0, "{files} of 640");
     still_serves(&fleet).await;
     let status = client.status();
     assert!(limiter.acquire(1).await.is_ok() && !status.lease.is_zero());
