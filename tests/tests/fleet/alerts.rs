@@ -15,12 +15,7 @@ use tonic::Streaming;
 
 /// Where the figure of each alert in the table is looked at after its cause: a file of a test, and a function.
 const FIRED: &[(&str, &str, &str)] = &[
-    // Its cause is made by no test, as said there.
-    (
-        "build_info",
-        ALERTS,
-        "each_node_shows_the_version_that_it_runs",
-    ),
+    ("build_info", ALERTS, "nodes_of_two_versions_are_told_apart"),
     (
         "ready",
         ALERTS,
@@ -534,16 +529,37 @@ async fn a_loop_that_was_blocked_shows_for_how_long() {
     assert!(warns, "{log}");
 }
 
-/// The alert for several versions counts the values of this label. No test makes its cause: a second program would have
-/// to be built from another manifest, or with a switch that would be shipped.
+/// The alert for several versions counts the values of a label. The second version is a copy of the program with other
+/// digits in its version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_node_shows_the_version_that_it_runs() {
+async fn nodes_of_two_versions_are_told_apart() {
     let _machine = together().await;
-    let fleet = setup().nodes(1).start().await;
+    let mut fleet = setup().plan().await;
     let version = Command::new(fleet.program()).arg("--version").output();
     let version = String::from_utf8(version.unwrap().stdout).unwrap();
     let (_, version) = version.trim().rsplit_once(' ').unwrap();
-    let line = format!("aliquot_build_info{{version=\"{version}\"}} 1");
-    let metrics = fleet.nodes()[0].metrics().await.unwrap();
-    assert!(metrics.lines().any(|found| found == line), "{metrics}");
+    let later = version.replace(|c: char| c.is_ascii_digit(), "9");
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("aliquot");
+    // For its permissions.
+    std::fs::copy(fleet.program(), &copy).unwrap();
+    let exchange = format!("s/{}/{later}/g", version.replace('.', "\\."));
+    let exchanged = Command::new("sed")
+        .env("LC_ALL", "C")
+        .arg(exchange)
+        .arg(fleet.program())
+        .stdout(std::fs::File::create(&copy).unwrap())
+        .status();
+    assert!(exchanged.unwrap().success());
+    let runs_copy = format!("exec {} \"$@\"", copy.display());
+    fleet.node_mut(2).under(&["sh", "-c", &runs_copy]);
+    for node in 0..3 {
+        fleet.start(node);
+    }
+    fleet.serves().await;
+    for (node, version) in fleet.nodes().iter().zip([version, version, &later]) {
+        let line = format!("aliquot_build_info{{version=\"{version}\"}} 1");
+        let metrics = node.metrics().await.unwrap();
+        assert!(metrics.lines().any(|found| found == line), "{metrics}");
+    }
 }
