@@ -28,18 +28,17 @@ use aliquot_client::http::LimitFields;
 use answer::{
     AnswerBody, Form, TimedAnswer, failed, json_response, of_answer, one, several, wrong,
 };
+use axum::BoxError;
 use axum::body::{Body, HttpBody};
 use body::{FieldError, Fields};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Limited};
 pub use number::{EXACT_MAX, exact, keep_exact};
 pub(crate) use query::WITHIN_MS;
 use query::{status_and_deadline, status_of};
 use serde_json::{Value, json};
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::task::Poll;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -77,9 +76,9 @@ const SETTLE: [&str; 3] = ["id", "cost", "costs"];
 const PART: [&str; 2] = ["key", "cost"];
 
 /// Body of a request.
-pub trait RequestBody: HttpBody<Data = Bytes> + Send + Unpin {}
+pub trait RequestBody: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send {}
 
-impl<B: HttpBody<Data = Bytes> + Send + Unpin> RequestBody for B {}
+impl<B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send> RequestBody for B {}
 
 /// A response, or one about an error.
 type Reply = Result<Response<Body>, Box<Response<Body>>>;
@@ -366,13 +365,14 @@ async fn read(
         let detail = format!("content-type = {kind:?}: must be application/json");
         return Err(failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, &detail));
     }
-    let bytes = match in_time(whole(request.into_body())).await {
-        Some(Some(bytes)) => bytes,
-        Some(None) => {
+    let body = Limited::new(request.into_body(), BODY_BYTES_MAX);
+    let bytes = match timeout(BODY_WITHIN, body.collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_)) => {
             let detail = format!("the body must be complete, with at most {BODY_BYTES_MAX} bytes");
             return Err(failed(StatusCode::PAYLOAD_TOO_LARGE, &detail));
         }
-        None => {
+        Err(_) => {
             let detail = format!("the body must arrive within {BODY_WITHIN:?}");
             return Err(failed(StatusCode::REQUEST_TIMEOUT, &detail));
         }
@@ -382,47 +382,6 @@ async fn read(
         failed(StatusCode::BAD_REQUEST, &detail)
     })?;
     Fields::of(value, "", known).map_err(|error| wrong(&error))
-}
-
-/// Reads a whole body. Returns `None` if it is too large or breaks off.
-async fn whole(mut body: impl RequestBody) -> Option<BytesMut> {
-    let mut bytes = BytesMut::new();
-    // The last part tells that it is the last: the end of the body need not be waited for.
-    while !body.is_end_stream() {
-        let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await else {
-            break;
-        };
-        let Ok(part) = frame.ok()?.into_data() else {
-            continue;
-        };
-        if bytes.len() + part.len() > BODY_BYTES_MAX {
-            return None;
-        }
-        bytes.extend_from_slice(&part);
-    }
-    Some(bytes)
-}
-
-/// Waits for a body for at most [`BODY_WITHIN`]. Returns `None` if it is late.
-///
-/// A body is asked for by the first look, and is there at the second one, unless it is late. Only then is a timer worth
-/// its cost.
-async fn in_time<T>(body: impl Future<Output = T>) -> Option<T> {
-    let mut body = pin!(body);
-    let mut looked = false;
-    let second_look = poll_fn(|context| match body.as_mut().poll(context) {
-        Poll::Ready(read) => Poll::Ready(Some(read)),
-        Poll::Pending if looked => Poll::Ready(None),
-        Poll::Pending => {
-            looked = true;
-            context.waker().wake_by_ref();
-            Poll::Pending
-        }
-    });
-    match second_look.await {
-        None => timeout(BODY_WITHIN, body).await.ok(),
-        read => read,
-    }
 }
 
 fn within(fields: &mut Fields) -> Result<Duration, Box<Response<Body>>> {

@@ -63,6 +63,19 @@ impl Damaged {
     }
 }
 
+/// Damages a part of a disk instead of what was damaged. Returns false, and changes nothing, if the disk has no such part.
+fn damage(
+    damaged: &mut Option<Damaged>,
+    memory: &MemoryDisk,
+    part: DamagedPart,
+    draw: Draw,
+) -> bool {
+    let found = Damaged::choose(memory, part, draw);
+    let took = found.is_some();
+    *damaged = found.or(damaged.take());
+    took
+}
+
 /// Returns the error of a reader that compares checksums.
 fn differs(what: String) -> StoreError {
     StoreError::Damaged {
@@ -81,10 +94,7 @@ pub(super) struct Image {
 impl Image {
     /// Damages a part of the disk. Returns false if the disk has no such part.
     pub(super) fn damage(&mut self, part: DamagedPart, draw: Draw) -> bool {
-        let found = Damaged::choose(&self.memory, part, draw);
-        let took = found.is_some();
-        self.damaged = found.or(self.damaged.take());
-        took
+        damage(&mut self.damaged, &self.memory, part, draw)
     }
 }
 
@@ -125,11 +135,7 @@ impl NodeDisk {
 
     /// Damages a part of the disk. Returns false if the disk has no such part.
     pub(super) fn damage(&self, part: DamagedPart, draw: Draw) -> bool {
-        let found = Damaged::choose(&self.memory, part, draw);
-        let took = found.is_some();
-        let mut damaged = self.lock_damaged();
-        *damaged = found.or(damaged.take());
-        took
+        damage(&mut self.lock_damaged(), &self.memory, part, draw)
     }
 
     /// Reads all entries, as the store does when it is opened.

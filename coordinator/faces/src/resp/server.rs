@@ -9,7 +9,7 @@ use crate::decider::{Answer, Ask, Cost, Decider, Outcome};
 use crate::rules::{Face, KeyProblem};
 use crate::scope::Scope;
 use bytes::BytesMut;
-use futures_util::future::{FutureExt, join_all};
+use futures_util::future::join_all;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -149,19 +149,13 @@ impl Server {
         if output.is_empty() {
             return Ok(());
         }
-        let mut sent = pin!(async {
+        let sent = async {
             writer.write_all(output).await?;
-            writer.flush().await?;
-            output.clear();
-            Ok(())
-        });
-        // A write rarely waits, and a timer costs more than to try.
-        match sent.as_mut().now_or_never() {
-            Some(sent) => sent,
-            None => timeout(self.options.write_timeout, sent)
-                .await
-                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
-        }
+            writer.flush().await
+        };
+        let sent = timeout(self.options.write_timeout, sent).await;
+        output.clear();
+        sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
     async fn carry_out(&self, scope: &Scope, step: Step) -> Reply {

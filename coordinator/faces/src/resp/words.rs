@@ -31,21 +31,17 @@ pub(super) fn quantity(part: &[u8]) -> Result<Verb, Reply> {
 
 /// Reads seconds, which may have decimals.
 pub(super) fn secs(part: &[u8]) -> Result<Span, Reply> {
-    span(part, "s", Span::from_secs(1))
+    span(part, "s")
 }
 
 /// Reads milliseconds.
 pub(super) fn millis(part: &[u8]) -> Result<Span, Reply> {
-    span(part, "ms", Span::from_millis(1))
+    span(part, "ms")
 }
 
-fn span(part: &[u8], unit: &str, one: Span) -> Result<Span, Reply> {
+fn span(part: &[u8], unit: &str) -> Result<Span, Reply> {
     let digits = text(part).filter(|text| text.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
-    let span = digits.and_then(|digits| match digits.parse::<u64>() {
-        // Nearly all are whole, and exact decimals take longer than the rest of the command.
-        Ok(whole) => whole.checked_mul(one.nanos()).map(Span::from_nanos),
-        Err(_) => grammar::span(&format!("{digits}{unit}")),
-    });
+    let span = digits.and_then(|digits| grammar::span(&format!("{digits}{unit}")));
     let span = span.filter(|span| !span.is_zero());
     span.ok_or_else(|| {
         Reply::err(format!(
