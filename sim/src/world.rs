@@ -15,6 +15,7 @@
 //! | `balance` | nodes that send clients to nodes with fewer |
 //! | `service`, `dial`, `asks` | a service instance: its session, its connection, and its requests for central decisions |
 //! | `callers`, `load` | the callers of a service, and how much they request |
+//! | `fetch` | reads the memory of hosts before their events are handled |
 //! | `fleet` | hosts and links, as faults affect them |
 //! | `operator` | submits budgets and configuration |
 //! | `observe`, `tracer` | passes what happens and the state of hosts to the observer, and to a tracer |
@@ -27,6 +28,7 @@ mod callers;
 mod coordinator;
 mod dial;
 mod event;
+mod fetch;
 mod fleet;
 pub(crate) mod host;
 mod leadership;
@@ -121,6 +123,8 @@ pub struct World {
     lasts: u64,
     clones: usize,
     events: u64,
+    /// Number of events until memory is fetched again.
+    fetched: usize,
     measures_bytes: bool,
 }
 
@@ -182,6 +186,7 @@ impl World {
         {
             self.now = due.at;
             self.handle(due.event);
+            self.fetch_ahead();
         }
         if !self.observer.is_over() {
             self.now = clock::quantised(end);

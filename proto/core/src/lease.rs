@@ -228,6 +228,15 @@ impl ChildLease {
         Some(self.last)
     }
 
+    /// Returns the sending time of a report, if it is remembered. Numbers are consecutive, and answers name one of the
+    /// last reports.
+    fn sent_at(&self, seq: Seq) -> Option<Tick> {
+        let later = self.last.get().checked_sub(seq.get())?;
+        let later = usize::try_from(later).ok()?;
+        let place = self.sent.len().checked_sub(1)?.checked_sub(later)?;
+        self.sent.get(place).map(|&(_, sent)| sent)
+    }
+
     /// Takes a confirmation of report `seq` for `span` that arrived at `now`. Returns true if the lease holds
     /// now.
     ///
@@ -235,8 +244,7 @@ impl ChildLease {
     /// that has already run out changes nothing.
     pub fn confirm(&mut self, seq: Seq, span: Span, now: Tick) -> bool {
         self.expire(now);
-        let known = self.sent.binary_search_by_key(&seq, |(seq, _)| *seq).ok();
-        let Some(&(_, sent)) = known.and_then(|place| self.sent.get(place)) else {
+        let Some(sent) = self.sent_at(seq) else {
             return self.holds(now);
         };
         let from = if planted::is(Bug::LeaseFromReceipt) {

@@ -48,6 +48,11 @@ impl Queue {
         }
     }
 
+    /// Returns the next events of the present slot, at most `most`, the last one first.
+    pub(crate) fn upcoming(&self, most: usize) -> &[Due] {
+        &self.present[self.present.len().saturating_sub(most)..]
+    }
+
     /// Returns the next event, if it is due by `end`.
     pub(crate) fn pop_by(&mut self, end: u64) -> Option<Due> {
         if self.present.is_empty() {

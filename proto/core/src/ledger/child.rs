@@ -138,6 +138,12 @@ impl Child {
         self.seq == Seq::new(0) || now.since(self.received) > silence
     }
 
+    /// Reads some of its fields, for [`fetch`](super::children::fetch).
+    pub(super) fn read_head(&self) -> u64 {
+        let head = self.seq.get() ^ self.received.nanos() ^ self.edge.child.get();
+        head ^ u64::from(self.fenced) ^ u64::try_from(self.claims.len()).unwrap_or(0)
+    }
+
     pub(super) const fn skip(&mut self) {
         self.skipped = true;
     }
@@ -298,10 +304,9 @@ impl Child {
     pub(super) fn hears(&self, now: Tick, lease: Span) -> bool {
         // If the echoed answer is between two remembered ones, the time of the earlier one is used.
         now.since(self.opened) < lease || {
-            let later = self
-                .sent
-                .partition_point(|(number, _)| *number <= self.seen);
-            let echoed = later.checked_sub(1).and_then(|place| self.sent.get(place));
+            // The echoed one is among the last, which are in the cache.
+            let mut latest = self.sent.iter().rev();
+            let echoed = latest.find(|(number, _)| *number <= self.seen);
             echoed.is_some_and(|&(_, sent)| now.since(sent) < lease)
         }
     }

@@ -2,12 +2,12 @@
 
 use super::candidate::{Candidate, Room, WholeView};
 use super::central_mode::CentralMode;
-use super::children::Children;
+use super::children::{self, Children, FETCHED};
 use super::parts::{permit_parts, quota_parts, rate_parts, undivided_parts};
 use super::plan_changes::{GrantRequest, Plan};
 use crate::account::Account;
 use crate::allocate::{Levels, Warm};
-use crate::edge::Vector;
+use crate::edge::{Counters, Vector};
 use crate::share::{Kind, apportion};
 use crate::unit::{BudgetId, Incarnation, Rate, Tick, Tokens};
 use alloc::boxed::Box;
@@ -42,44 +42,9 @@ pub(super) fn plan(
     memory: &mut PlanMemory,
     now: Tick,
 ) -> Plan {
-    // Parts that belong to no child's edge cannot be moved by a plan.
-    let central = account.holding(Account::CENTRAL);
-    let mut reserved = account.lingering().plus(central).unwrap_or(account.held());
-    let (mut candidates, mut plan) = (Vec::new(), Plan::default());
-    for (id, child) in children.among_mut(around) {
-        let (fenced, leaving) = (child.is_fenced(), child.is_leaving());
-        let counters = account.counters(id);
-        let holding = counters.holding(account.kind());
-        if fenced || child.is_silent(now, view.silence) {
-            child.skip();
-            reserved = reserved.plus(holding).unwrap_or(account.held());
-            continue;
-        }
-        // A child that holds something takes part even if it never reported the budget: it must be told, and
-        // may be recalled.
-        let claim = match holding.is_zero() {
-            true => child.claims.get_mut(&budget),
-            false => Some(child.claims.entry(budget).or_insert_with(|| {
-                plan.claimed.push(id);
-                Box::default()
-            })),
-        };
-        if let Some(claim) = claim {
-            if !holding.is_zero() && !claim.is_reported() {
-                // It was granted this without a request, for a client whose demand has not arrived yet.
-                reserved = reserved.plus(holding).unwrap_or(account.held());
-                plan.unsettled = true;
-                continue;
-            }
-            claim.begin(account.period());
-            candidates.push(Candidate::new(
-                (id, leaving),
-                claim,
-                (counters, holding),
-                account.kind(),
-            ));
-        }
-    }
+    let mut plan = Plan::default();
+    let (mut candidates, reserved) =
+        take_part((children, around), budget, account, view, now, &mut plan);
     let room = Room::new(account, view, reserved);
     let is_central = room.is_too_small(
         &candidates,
@@ -103,6 +68,68 @@ pub(super) fn plan(
     plan.candidates = candidates.len().max(1);
     settle(&mut candidates, &wanted, account, view, &mut plan);
     plan
+}
+
+/// Returns the children that take part, and the parts that cannot be moved by this plan.
+fn take_part<'a>(
+    (children, around): (&'a mut Children, &'a [Incarnation]),
+    budget: BudgetId,
+    account: &Account,
+    view: &WholeView,
+    now: Tick,
+    plan: &mut Plan,
+) -> (Vec<Candidate<'a>>, Vector) {
+    let kind = account.kind();
+    // Parts that belong to no child's edge cannot be moved by a plan.
+    let central = account.holding(Account::CENTRAL);
+    let mut reserved = account.lingering().plus(central).unwrap_or(account.held());
+    let mut candidates = Vec::with_capacity(around.len());
+    let mut edges = account.open().peekable();
+    let mut all = children.among_mut(around);
+    let mut some = Vec::with_capacity(FETCHED);
+    loop {
+        some.extend(all.by_ref().take(FETCHED));
+        if some.is_empty() {
+            return (candidates, reserved);
+        }
+        children::fetch(some.iter().map(|(_, child)| &**child), budget);
+        for (id, child) in some.drain(..) {
+            // Both are ordered by incarnation.
+            while edges.next_if(|(open, _)| *open < id).is_some() {}
+            let edge = edges.next_if(|(open, _)| *open == id);
+            let counters = edge.map_or(Counters::new(account.period()), |(_, slot)| slot.counters);
+            let (fenced, leaving) = (child.is_fenced(), child.is_leaving());
+            let holding = counters.holding(kind);
+            if fenced || child.is_silent(now, view.silence) {
+                child.skip();
+                reserved = reserved.plus(holding).unwrap_or(account.held());
+                continue;
+            }
+            // A child that holds something takes part even if it never reported the budget: it must be told, and
+            // may be recalled.
+            let claim = match holding.is_zero() {
+                true => child.claims.get_mut(&budget),
+                false => Some(child.claims.entry(budget).or_insert_with(|| {
+                    plan.claimed.push(id);
+                    Box::default()
+                })),
+            };
+            let Some(claim) = claim else { continue };
+            if !holding.is_zero() && !claim.is_reported() {
+                // It was granted this without a request, for a client whose demand has not arrived yet.
+                reserved = reserved.plus(holding).unwrap_or(account.held());
+                plan.unsettled = true;
+                continue;
+            }
+            claim.begin(account.period());
+            candidates.push(Candidate::new(
+                (id, leaving),
+                claim,
+                (counters, holding),
+                kind,
+            ));
+        }
+    }
 }
 
 /// Raises the target of a child that keeps more than planned. Otherwise adds a grant of the difference, cut

@@ -124,14 +124,20 @@ impl Node {
     fn sum_in_one_walk(&self, budgets: BTreeSet<BudgetId>) -> Vec<(BudgetId, Option<Wants>)> {
         let ids: Vec<BudgetId> = budgets.into_iter().collect();
         let mut sums: Vec<Sum> = ids.iter().map(|_| Sum::default()).collect();
-        for child in self.ledger.children().filter(|child| !child.is_leaving()) {
+        let Some(&first) = ids.first() else {
+            return Vec::new();
+        };
+        self.ledger.visit_children(first, |child| {
+            if child.is_leaving() {
+                return;
+            }
             for (budget, claim) in &child.claims {
                 let place = ids.binary_search(budget).ok();
                 if let Some(sum) = place.and_then(|place| sums.get_mut(place)) {
                     sum.add(claim);
                 }
             }
-        }
+        });
         let sums = ids.into_iter().zip(sums);
         sums.map(|(budget, sum)| (budget, sum.wants())).collect()
     }

@@ -21,6 +21,9 @@ fn it_gives_what_a_sorted_list_gives() {
         let found = queue.pop_by(end).map(|due| (due.at, due.id));
         assert_eq!(found, expect);
         sorted.remove(&expect.unwrap_or((u64::MAX, 0)));
+        let upcoming = queue.upcoming(3);
+        let ids = upcoming.iter().rev().map(|due| (due.at, due.id));
+        assert!(ids.eq(sorted.iter().copied().take(upcoming.len())));
         now = expect.map_or(end, |(at, _)| at);
     }
     assert!(id > 15_000);
