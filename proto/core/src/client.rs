@@ -32,6 +32,7 @@ use crate::lease::{ChildLease, LeaseState};
 use crate::message::{Answer, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Span, Tick};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use report_queue::{Look, Naming, ReportQueue};
@@ -47,7 +48,8 @@ pub struct Client<D = Plain> {
     /// Begin of the process, if nodes are told its age.
     began: Option<Tick>,
     holder: Option<Holder>,
-    allotments: BTreeMap<BudgetId, Allotment<D>>,
+    /// Boxed, since a map's nodes are never full.
+    allotments: BTreeMap<BudgetId, Box<Allotment<D>>>,
     /// Set if something was returned that the parent has not been told of.
     owes_report: bool,
     /// Set if some allotment does not use the lease, although it may as soon as the lease holds.
@@ -99,18 +101,19 @@ impl<D: Decider> Client<D> {
     pub fn allotments(&self) -> impl Iterator<Item = (BudgetId, &Allotment<D>)> {
         self.allotments
             .iter()
-            .map(|(&budget, allotment)| (budget, allotment))
+            .map(|(&budget, allotment)| (budget, &**allotment))
     }
 
     /// Returns the allotment of a budget, if it is claimed.
     #[must_use]
     pub fn allotment(&self, budget: BudgetId) -> Option<&Allotment<D>> {
-        self.allotments.get(&budget)
+        self.allotments.get(&budget).map(|allotment| &**allotment)
     }
 
     /// Returns the deciders, for settings that are not part of the protocol.
     pub fn deciders_mut(&mut self) -> impl Iterator<Item = &mut D> {
-        self.allotments.values_mut().map(Allotment::decider_mut)
+        let all = self.allotments.values_mut();
+        all.map(|allotment| allotment.decider_mut())
     }
 
     /// Returns true if the lease holds at `now`.
@@ -125,7 +128,7 @@ impl<D: Decider> Client<D> {
     /// and reported. A budget that is claimed already is left unchanged.
     pub fn claim_with(&mut self, budget: BudgetId, claim: Claim, decider: D, now: Tick) {
         if !self.allotments.contains_key(&budget) {
-            let mut allotment = Allotment::new(claim, decider, self.drift, now);
+            let mut allotment = Box::new(Allotment::new(claim, decider, self.drift, now));
             // The parent sends its terms once on an edge, even if the budget was retired since.
             if let Some(holder) = &self.holder
                 && let Some(terms) = holder.terms(budget)

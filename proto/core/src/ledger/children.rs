@@ -12,8 +12,15 @@ pub(super) const FETCHED: usize = 32;
 /// Reads from each of some children what a walk over their claims on a budget reads first.
 ///
 /// Of thousands of children little is in the processor's cache. These reads depend on nothing but the child, so that
-/// the processor waits for many of them at once, and the walk finds the memory there. They have no other effect.
-pub(super) fn fetch<'a>(children: impl Iterator<Item = &'a Child> + Clone, budget: BudgetId) {
+/// the processor waits for many of them at once, and the walk finds the memory there. They have no other effect. Fewer
+/// than [`FETCHED`] are left alone: most budgets have few claimants.
+pub(super) fn fetch<'a>(
+    children: impl ExactSizeIterator<Item = &'a Child> + Clone,
+    budget: BudgetId,
+) {
+    if children.len() < FETCHED {
+        return;
+    }
     let heads = children.clone().map(Child::read_head);
     hint::black_box(heads.fold(0, u64::wrapping_add));
     let claims = || {

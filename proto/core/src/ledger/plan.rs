@@ -86,7 +86,7 @@ fn take_part<'a>(
     let mut candidates = Vec::with_capacity(around.len());
     let mut edges = account.open().peekable();
     let mut all = children.among_mut(around);
-    let mut some = Vec::with_capacity(FETCHED);
+    let mut some = Vec::with_capacity(FETCHED.min(around.len()));
     loop {
         some.extend(all.by_ref().take(FETCHED));
         if some.is_empty() {
