@@ -16,6 +16,7 @@ mod central_mode;
 mod child;
 mod children;
 mod claim;
+mod headroom;
 mod parts;
 mod plan;
 mod plan_changes;

@@ -286,6 +286,8 @@ bugs! {
     LearnedNotPassedOn,
     /// Headroom is divided again with every change, even if no child lacks anything.
     HeadroomRestless,
+    /// Each newcomer takes a little from all of many clients that lack nothing.
+    CrowdDividedAnew,
     /// A client leaves a node that is silent for a second, although its lease runs and the node may recover.
     SilenceIsDeath,
     /// Giving up another connection to the edge in use closes that edge.

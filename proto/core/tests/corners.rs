@@ -8,6 +8,8 @@ mod bytes;
 mod changes;
 #[path = "corners/children.rs"]
 mod children;
+#[path = "corners/crowds.rs"]
+mod crowds;
 #[path = "corners/floors.rs"]
 mod floors;
 #[path = "corners/haste.rs"]

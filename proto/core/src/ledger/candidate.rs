@@ -1,7 +1,7 @@
 //! The children that take part in a plan, and the amounts to divide among them.
 
 use super::central_mode::{CentralMode, CentralPlacement, Claims};
-use super::claim::Claim;
+use super::claim::{Claim, total};
 use crate::account::Account;
 use crate::allocate::{self, Claimant};
 use crate::edge::{Counters, Vector};
@@ -103,6 +103,20 @@ impl<'a> Candidate<'a> {
             .iter()
             .any(|band| band.curve.total() > 0);
         !self.leaving && (demand || self.claim.waiting().is_some())
+    }
+
+    /// Returns true if the child wants some rate, keeps as much as it wants, and is within the ceiling.
+    pub(super) fn is_content(&self, ceiling: Option<u64>) -> bool {
+        self.wants() && self.is_at_ease(ceiling)
+    }
+
+    /// Returns true if the child keeps some rate, as much as it wants if it wants any, and is within the
+    /// ceiling.
+    pub(super) fn is_at_ease(&self, ceiling: Option<u64>) -> bool {
+        let kept = self.kept.rate.grains();
+        let wants = total(self.claim.demand()).max(self.claim.floor().rate.grains());
+        let stays = self.claim.waiting().is_none() && !self.leaving;
+        stays && kept > 0 && wants <= kept && ceiling.is_none_or(|most| kept <= most)
     }
 
     /// Returns the largest cost that waits at the child, in whole tokens.

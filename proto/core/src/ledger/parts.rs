@@ -3,6 +3,7 @@
 use super::candidate::{Candidate, Dealing, Room, WholeView};
 use super::central_mode::{CentralPlacement, SmallPart};
 use super::claim::total;
+use super::headroom;
 use super::plan_changes::Plan;
 use crate::allocate::{self, Change, Claimant, Headroom, Policy, Warm};
 use crate::demand::{ESCROW, Level, WEIGHT_ONE};
@@ -106,6 +107,12 @@ pub(super) fn rate_parts(
         true => candidates.iter().map(|of| of.kept.rate.grains()).collect(),
         false => allocate::allocate(room.rate, &claimants, view.terms, warm),
     };
+    if let Some(parts) = headroom::stays(candidates, &targets, room, view) {
+        for candidate in candidates.iter_mut() {
+            candidate.claim.set_differs(None);
+        }
+        return vectors(candidates, parts.into_iter(), plan);
+    }
     let changes: Vec<Change> = candidates
         .iter_mut()
         .zip(&targets)
@@ -200,22 +207,6 @@ fn switch_small_parts(
             Some(_) if !SmallPart::is_recent(part.asked, now) => candidate.claim.set_asked(None),
             _ => {}
         }
-    }
-}
-
-impl Candidate<'_> {
-    /// Returns true if the child wants some rate, keeps as much as it wants, and is within the ceiling.
-    fn is_content(&self, ceiling: Option<u64>) -> bool {
-        self.wants() && self.is_at_ease(ceiling)
-    }
-
-    /// Returns true if the child keeps some rate, as much as it wants if it wants any, and is within the
-    /// ceiling.
-    fn is_at_ease(&self, ceiling: Option<u64>) -> bool {
-        let kept = self.kept.rate.grains();
-        let wants = total(self.claim.demand()).max(self.claim.floor().rate.grains());
-        let stays = self.claim.waiting().is_none() && !self.leaving;
-        stays && kept > 0 && wants <= kept && ceiling.is_none_or(|most| kept <= most)
     }
 }
 
