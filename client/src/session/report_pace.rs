@@ -42,10 +42,12 @@ impl ReportPace {
 
     /// Maximum number of lines of a report at the beginning, and the least that it is lowered to.
     ///
-    /// A hundred clients that shared a thousand keys knew all of them sooner with this than with 256 lines: see
-    /// `docs/scaling.md`.
-    const LINES_FIRST: usize = 1_024;
-    const LINES_LEAST: usize = 1_024;
+    /// A client has its turn only after all others of a busy machine, and each of them makes a report and takes an
+    /// answer of about this length meanwhile. With 1,024 lines, a round of a hundred clients on two cores took longer
+    /// than a lease: see `docs/scaling.md`. A node with time answers within a few milliseconds, and then reports get long
+    /// soon.
+    const LINES_FIRST: usize = 128;
+    const LINES_LEAST: usize = 128;
 
     /// Time for an answer above which the next report has at most half as many lines. If it took less than a
     /// quarter of this, twice as many are allowed.

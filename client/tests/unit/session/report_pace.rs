@@ -49,13 +49,17 @@ fn late_answers_make_reports_shorter_and_early_ones_longer() {
         pace.answered(Seq::new(seq), 0, at(takes));
         pace.lines_max()
     };
-    assert_eq!([1, 2].map(|seq| lines_after(seq, 49)), [2_048, 4_096]);
-    assert_eq!(lines_after(3, 1), 4_096);
-    assert_eq!([4, 5].map(|seq| lines_after(seq, 201)), [2_048, 1_024]);
-    assert_eq!(lines_after(6, 900), 1_024);
-    assert_eq!(lines_after(7, 50), 1_024);
-    assert_eq!([8, 9].map(|seq| lines_after(seq, 49)), [2_048, 4_096]);
-    send(&mut pace, 10, LONG, 0);
-    send(&mut pace, 11, LONG, 600);
-    assert_eq!(pace.lines_max(), 2_048, "no answer came in time");
+    assert_eq!([1, 2].map(|seq| lines_after(seq, 49)), [256, 512]);
+    assert_eq!([3, 4, 5].map(|seq| lines_after(seq, 1)), [1_024, 2_048, 4_096]);
+    assert_eq!(lines_after(6, 1), 4_096);
+    assert_eq!([7, 8].map(|seq| lines_after(seq, 201)), [2_048, 1_024]);
+    assert_eq!(lines_after(9, 50), 1_024);
+    for seq in 10..15 {
+        lines_after(seq, 900);
+    }
+    assert_eq!(lines_after(15, 900), 128);
+    assert_eq!([16, 17].map(|seq| lines_after(seq, 49)), [256, 512]);
+    send(&mut pace, 18, LONG, 0);
+    send(&mut pace, 19, LONG, 600);
+    assert_eq!(pace.lines_max(), 256, "no answer came in time");
 }
