@@ -50,7 +50,10 @@ fn late_answers_make_reports_shorter_and_early_ones_longer() {
         pace.lines_max()
     };
     assert_eq!([1, 2].map(|seq| lines_after(seq, 49)), [256, 512]);
-    assert_eq!([3, 4, 5].map(|seq| lines_after(seq, 1)), [1_024, 2_048, 4_096]);
+    assert_eq!(
+        [3, 4, 5].map(|seq| lines_after(seq, 1)),
+        [1_024, 2_048, 4_096]
+    );
     assert_eq!(lines_after(6, 1), 4_096);
     assert_eq!([7, 8].map(|seq| lines_after(seq, 201)), [2_048, 1_024]);
     assert_eq!(lines_after(9, 50), 1_024);

@@ -40,7 +40,10 @@ pub(super) fn stays(
     let suits = by_demand
         && candidates.len() >= MANY
         && room.whole_burst(view.scale) >= number.saturating_mul(TOKENS_LEAST)
-        && candidates.iter().zip(fair).all(|(of, &fair)| fits(of, fair))
+        && candidates
+            .iter()
+            .zip(fair)
+            .all(|(of, &fair)| fits(of, fair))
         && !planted::is(Bug::CrowdDividedAnew);
     if !suits {
         return None;
@@ -97,7 +100,9 @@ fn take_from_few(
     whole: u64,
     rates: &mut [u64],
 ) -> Option<()> {
-    let mut sum = rates.iter().try_fold(0_u64, |sum, &rate| sum.checked_add(rate))?;
+    let mut sum = rates
+        .iter()
+        .try_fold(0_u64, |sum, &rate| sum.checked_add(rate))?;
     let spare = candidates.iter().zip(fair).zip(keep).zip(rates.iter());
     let spare = spare.map(|(((candidate, &fair), &keep), &rate)| match keep {
         true => rate.saturating_sub(least(candidate, fair, 1)),
@@ -134,14 +139,17 @@ fn bursts(
         let (held, burst) = (candidate.kept.rate.grains(), candidate.kept.burst.grains());
         let part = match keep {
             true if rate == held => burst,
-            true => whole_tokens(mul_div_floor(burst, rate, held)?, per_token)?.max(per_token.min(burst)),
+            true => whole_tokens(mul_div_floor(burst, rate, held)?, per_token)?
+                .max(per_token.min(burst)),
             false => 0,
         };
         left = left.checked_sub(part)?;
         parts.push(part);
         open.push(if keep { 0 } else { rate });
     }
-    let wanted: u64 = open.iter().try_fold(0_u64, |sum, &rate| sum.checked_add(rate))?;
+    let wanted: u64 = open
+        .iter()
+        .try_fold(0_u64, |sum, &rate| sum.checked_add(rate))?;
     let number = u64::try_from(open.iter().filter(|rate| **rate > 0).count()).ok()?;
     let most = mul_div_floor(room.burst, wanted, room.rate.max(1))?;
     let most = most.checked_add(number.checked_mul(per_token)?)?;
@@ -161,4 +169,3 @@ fn bursts(
 fn whole_tokens(units: u64, per_token: u64) -> Option<u64> {
     units.checked_sub(units.checked_rem(per_token)?)
 }
-

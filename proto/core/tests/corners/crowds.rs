@@ -211,7 +211,12 @@ impl Crowd {
 fn until_all_are_admitted() -> (u64, usize, usize) {
     let mut crowd = Crowd::new();
     let mut ms = 0;
-    while crowd.callers.iter().any(|caller| !caller.missing.is_empty()) && ms < 20_000 {
+    while crowd
+        .callers
+        .iter()
+        .any(|caller| !caller.missing.is_empty())
+        && ms < 20_000
+    {
         crowd.step(ms);
         ms += STEP;
     }
@@ -227,5 +232,8 @@ fn clients_that_share_keys_cost_few_lines_and_keep_their_leases_on_a_busy_machin
     assert_eq!(lost, 0);
     assert!(ms <= 7_000 && lines <= 350, "{ms} ms, {lines} lines");
     let (later, more, _) = planted::with(Some(Bug::CrowdDividedAnew), until_all_are_admitted);
-    assert!(later > ms && more > lines * 4 / 3, "{later} ms, {more} lines");
+    assert!(
+        later > ms && more > lines * 4 / 3,
+        "{later} ms, {more} lines"
+    );
 }
