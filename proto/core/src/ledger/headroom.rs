@@ -1,6 +1,6 @@
 //! The headroom of many children: it stays where it is, and newcomers get theirs from few.
 //!
-//! If all demand fits, a plan divides only what nobody wants. Equal parts of that are worth little, and cost much:
+//! If all demand fits, a plan divides only what no child wants. Equal parts of that are worth little, and cost much:
 //! of *n* children that come one after the other, each would take a little from all before it, *n*²/2 recalls and
 //! grants. So among many children, one that has what it wants and at least a quarter of its fair part keeps what it
 //! has. A newcomer gets between half of its fair part and all of it, from what is free, and else from those who have
