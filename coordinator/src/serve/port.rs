@@ -5,6 +5,7 @@
 //!                                   └──── all within FIRST_REQUEST ──┘
 //! ```
 
+mod arrived;
 mod exchange;
 mod http;
 mod redis;

@@ -1,5 +1,6 @@
 //! HTTP and gRPC on a connection.
 
+use super::arrived::Arrived;
 use super::exchange::{Exchange, GRACE, Protocol};
 use super::slow_reader::SlowReaderGuard;
 use crate::api::connections::{Connection, OpenRequest};
@@ -9,10 +10,11 @@ use ::http::{Request, Response};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -25,7 +27,7 @@ const IDLE_MAX: Duration = Duration::from_secs(150);
 
 /// Requests of HTTP, answered by a service.
 pub(super) struct Http<S> {
-    http: Builder<TokioExecutor>,
+    protocol: Protocol,
     service: S,
     stopping: watch::Receiver<bool>,
     /// Longest time for which a caller may read nothing of what is sent; `None` if keep-alives alone find it.
@@ -40,7 +42,7 @@ impl<S> Http<S> {
         patience: Option<Duration>,
     ) -> Self {
         Self {
-            http: http(protocol),
+            protocol: protocol.clone(),
             service,
             stopping,
             patience,
@@ -76,11 +78,18 @@ where
             }
         });
         let io = TokioIo::new(SlowReaderGuard::new(io, self.patience));
-        let conversation = self.http.serve_connection(io, service);
+        let arrived = Arrived::default();
+        let http = http(&self.protocol, arrived.clone());
+        let conversation = http.serve_connection(io, service);
         tokio::pin!(conversation);
         let mut stopping = self.stopping.clone();
         tokio::select! {
-            ended = conversation.as_mut() => {
+            ended = poll_fn(|context| {
+                let polled = conversation.as_mut().poll(context);
+                // The connection is woken by the answers, and writes them together.
+                arrived.answer();
+                polled
+            }) => {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "a connection ended");
                 }
@@ -91,7 +100,12 @@ where
         }
         conversation.as_mut().graceful_shutdown();
         // Requests that are still in progress after the grace period are cut off.
-        let _ = timer::timeout(GRACE, conversation).await;
+        let rest = poll_fn(|context| {
+            let polled = conversation.as_mut().poll(context);
+            arrived.answer();
+            polled
+        });
+        let _ = timer::timeout(GRACE, rest).await;
     }
 
     fn refusal(&self, first: &[u8; 3], text: &str) -> Vec<u8> {
@@ -104,8 +118,8 @@ where
 
 /// Returns the HTTP server of a port. Keep-alives find callers that are gone. Requests that are slow to arrive
 /// need no timeout of their own here, because a request counts as begun only when its header is complete.
-fn http(protocol: &Protocol) -> Builder<TokioExecutor> {
-    let mut http = Builder::new(TokioExecutor::new());
+fn http(protocol: &Protocol, arrived: Arrived) -> Builder<Arrived> {
+    let mut http = Builder::new(arrived);
     // Answers are small: one copy costs less than a write from several places.
     http.http1().writev(false);
     if let Protocol::Grpc { streams, .. } = protocol {
