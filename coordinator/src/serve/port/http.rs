@@ -69,9 +69,9 @@ where
         let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(info.clone());
             let open = connection.begin();
-            // The services of ports are always ready. A future that called later would contain the request, and be
-            // copied with it.
-            let response = self.service.clone().call(request);
+            // The services of ports are always ready. Boxed, since the HTTP libraries move the future several times, and
+            // it contains the request.
+            let response = Box::pin(self.service.clone().call(request));
             async move {
                 let response = response.await?;
                 Ok::<_, Infallible>(response.map(|body| Tracked { body, _open: open }))
