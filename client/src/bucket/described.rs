@@ -71,17 +71,21 @@ impl BucketLevel {
             Some((tokens, per)) => as_written(burst, tokens, per),
             None => limit_of_budget(self.rate, self.burst, scale),
         };
-        let reset = (self.rate > 0).then(|| {
-            // Rounded down, since the debt is rounded up to a grain: a whole second stays one.
-            let nanos = u128::from(self.missing) * BILLION / u128::from(self.rate);
-            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
-        });
         LimitInfo {
             limit,
             window,
             remaining: self.burst.saturating_sub(self.missing) / scale,
-            reset,
+            reset: self.reset(),
         }
+    }
+
+    /// Returns the time until the bucket is full; `None` if nothing refills it.
+    pub(crate) fn reset(self) -> Option<Duration> {
+        (self.rate > 0).then(|| {
+            // Rounded down, since the debt is rounded up to a grain: a whole second stays one.
+            let nanos = u128::from(self.missing) * BILLION / u128::from(self.rate);
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        })
     }
 }
 

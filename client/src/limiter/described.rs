@@ -130,17 +130,17 @@ impl Limiter {
             missing: view.missing,
             scale: view.scale,
         };
-        let described = bucket.describe(self.limit());
         // A node that tells neither words nor rate leaves what the share makes.
         let known = self.key_state.home.rate() > 0 || self.key_state.home.written().is_some();
-        let (limit, window) = whole
-            .filter(|_| known)
-            .unwrap_or((described.limit, described.window));
+        let (limit, window) = whole.filter(|_| known).unwrap_or_else(|| {
+            let described = bucket.describe(self.limit());
+            (described.limit, described.window)
+        });
         Some(LimitInfo {
             limit,
             window,
             remaining,
-            ..described
+            reset: bucket.reset(),
         })
     }
 }
