@@ -250,8 +250,8 @@ impl KeyRules {
             None if self.has_rules(face) => return Err(KeyProblem::NoRule { face }),
             None => (text.into_owned(), None),
         };
-        match Key::try_from(key.as_str()) {
-            Ok(_) => Ok(Mapped { key, rule }),
+        match Key::check(&key) {
+            Ok(()) => Ok(Mapped { key, rule }),
             Err(error) => Err(KeyProblem::Invalid(error.to_string())),
         }
     }
@@ -325,7 +325,7 @@ fn as_text(face: Face, key: &[u8]) -> Result<Cow<'_, str>, KeyProblem> {
         byte => byte.is_ascii_graphic(),
     };
     if key.iter().enumerate().all(plain) {
-        return Ok(Cow::Owned(String::from_utf8_lossy(key).into_owned()));
+        return Ok(String::from_utf8_lossy(key));
     }
     let mut text = String::with_capacity(key.len() + 8);
     for (at, byte) in key.iter().enumerate() {

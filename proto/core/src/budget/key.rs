@@ -85,6 +85,19 @@ impl Key {
     /// Maximum number of segments, also of a pattern.
     pub const SEGMENTS_MAX: usize = 16;
 
+    /// Checks that a text is a key.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] if it is none.
+    pub fn check(text: &str) -> Result<(), KeyError> {
+        if is_key(text) {
+            return Ok(());
+        }
+        check(text)?;
+        refuse_star(text, 0)
+    }
+
     /// Returns the key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -151,6 +164,23 @@ impl KeyPattern {
     }
 }
 
+/// Returns true if a text is a key, in one pass: a decision for a text begins with this.
+fn is_key(text: &str) -> bool {
+    let (mut segments, mut in_segment) = (1_usize, false);
+    for byte in text.bytes() {
+        match byte {
+            b'/' if in_segment => {
+                segments = segments.saturating_add(1);
+                in_segment = false;
+            }
+            b'/' | b'*' => return false,
+            byte if byte.is_ascii_graphic() => in_segment = true,
+            _ => return false,
+        }
+    }
+    in_segment && segments <= Key::SEGMENTS_MAX && text.len() <= Key::BYTES_MAX
+}
+
 /// Checks the rules that keys and patterns share. Returns the number of `*` segments.
 fn check(text: &str) -> Result<usize, KeyError> {
     if text.is_empty() {
@@ -189,8 +219,7 @@ impl TryFrom<&str> for Key {
     type Error = KeyError;
 
     fn try_from(text: &str) -> Result<Self, KeyError> {
-        check(text)?;
-        refuse_star(text, 0)?;
+        Self::check(text)?;
         Ok(Self(text.into()))
     }
 }

@@ -3,6 +3,11 @@ use super::*;
 #[track_caller]
 fn check_pattern(text: &str, expect: Option<KeyError>) {
     assert_eq!(KeyPattern::try_from(text).err(), expect, "{text:?}");
+    // Without a star, it is a key if it is a pattern.
+    if !text.contains('*') {
+        assert_eq!(Key::try_from(text).err(), expect, "{text:?}");
+        assert_eq!(Key::check(text).err(), expect, "{text:?}");
+    }
 }
 
 #[test]
