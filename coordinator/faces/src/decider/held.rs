@@ -13,6 +13,7 @@ use super::recent::Recent;
 use aliquot_client::clock::Tick;
 use aliquot_client::combined::Combine;
 use aliquot_client::{KeyRefused, Limiter};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,10 +39,13 @@ struct Groups {
     proven: Generations,
 }
 
+/// Keys by name. Its hash has a seed of its own, as callers choose names.
+type Keys = HashMap<Box<str>, Arc<HeldKey>, RandomState>;
+
 #[derive(Debug)]
 struct Generations {
-    young: HashMap<Box<str>, Arc<HeldKey>>,
-    old: HashMap<Box<str>, Arc<HeldKey>>,
+    young: Keys,
+    old: Keys,
     /// Maximum number of keys of each generation.
     most: usize,
     /// When the young generation began; `None` while it is empty.
@@ -110,8 +114,8 @@ impl Generations {
 
     fn new(most: usize) -> Self {
         Self {
-            young: HashMap::new(),
-            old: HashMap::new(),
+            young: Keys::default(),
+            old: Keys::default(),
             most: most.max(1),
             since: None,
         }

@@ -20,7 +20,8 @@ impl Recent {
         }
         let mut charges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if charges.len() == Self::MOST {
-            charges.pop_front();
+            // Dropped in place.
+            charges.drain(..1);
         }
         charges.push_back(charge);
     }

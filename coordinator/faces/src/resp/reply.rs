@@ -82,11 +82,15 @@ impl Reply {
     }
 }
 
-/// Writes a number on a line of its own. Most replies are numbers.
+/// Writes a number on a line of its own. Most replies are numbers, so the line is written at once.
 fn number(to: &mut BytesMut, kind: u8, number: impl itoa::Integer) {
-    to.put_u8(kind);
-    to.put_slice(itoa::Buffer::new().format(number).as_bytes());
-    to.put_slice(b"\r\n");
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(number).as_bytes();
+    // A number of 64 bits has up to 20 characters.
+    let (mut line, end) = ([kind; 23], 1 + digits.len());
+    line[1..end].copy_from_slice(digits);
+    line[end..end + 2].copy_from_slice(b"\r\n");
+    to.put_slice(&line[..end + 2]);
 }
 
 fn line(to: &mut BytesMut, kind: u8, text: &[u8]) {

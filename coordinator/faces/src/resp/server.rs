@@ -9,7 +9,7 @@ use crate::decider::{Answer, Ask, Cost, Decider, Outcome};
 use crate::rules::{Face, KeyProblem};
 use crate::scope::Scope;
 use bytes::BytesMut;
-use futures_util::future::join_all;
+use futures_util::future::{FutureExt, join_all};
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -105,11 +105,13 @@ impl Server {
         let mut session = Session::new(id, caller.without_password());
         let (mut parser, mut input, mut output) =
             (Parser::default(), BytesMut::new(), BytesMut::new());
+        // The requests that have arrived, which are answered together.
+        let mut open = None;
         loop {
             match parser.next(&mut input) {
                 Ok(Some(parts)) if parts.is_empty() => {}
                 Ok(Some(parts)) => {
-                    let _open = caller.begin();
+                    open.get_or_insert_with(|| caller.begin());
                     let step = session.command(&parts, &Here(caller));
                     let closes = matches!(step, Step::Close(_));
                     let reply = self.carry_out(session.scope(), step).await;
@@ -122,6 +124,7 @@ impl Server {
                     }
                 }
                 Ok(None) => {
+                    open = None;
                     self.send(&mut stream, &mut output).await?;
                     input.reserve(Self::READ);
                     tokio::select! {
@@ -149,13 +152,19 @@ impl Server {
         if output.is_empty() {
             return Ok(());
         }
-        let sent = async {
+        let mut sent = pin!(async {
             writer.write_all(output).await?;
             writer.flush().await
+        });
+        // Nearly always the system has room for all of them, and no timer is needed.
+        let sent = match sent.as_mut().now_or_never() {
+            Some(sent) => sent,
+            None => timeout(self.options.write_timeout, sent)
+                .await
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
         };
-        let sent = timeout(self.options.write_timeout, sent).await;
         output.clear();
-        sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        sent
     }
 
     async fn carry_out(&self, scope: &Scope, step: Step) -> Reply {

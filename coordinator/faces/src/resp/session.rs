@@ -6,7 +6,7 @@ use super::counters;
 use super::operation::Operation;
 use super::reply::{Reply, Version};
 use super::scripts;
-use super::throttle;
+use super::throttle::{self, LastLimit};
 use super::words::{arity, number};
 use crate::scope::Scope;
 use bytes::Bytes;
@@ -38,6 +38,7 @@ pub(super) struct Session {
     name: Bytes,
     /// Commands since `MULTI`, and their bytes.
     queue: Option<(Vec<Vec<Bytes>>, usize)>,
+    last_limit: LastLimit,
 }
 
 /// The effect of a command.
@@ -80,6 +81,7 @@ impl Session {
             scope: scope.unwrap_or_else(|| Scope::under([])),
             name: Bytes::new(),
             queue: None,
+            last_limit: LastLimit::default(),
         }
     }
 
@@ -133,7 +135,8 @@ impl Session {
 
     /// Carries out a command that is no part of a transaction, or whose turn in one has come.
     fn plain(&mut self, name: &str, parts: &[Bytes], host: &impl Host) -> Step {
-        let read = throttle::read(name, parts).or_else(|| counters::read(name, parts));
+        let read = throttle::read(name, parts, &mut self.last_limit);
+        let read = read.or_else(|| counters::read(name, parts));
         if let Some(read) = read {
             return read.into();
         }

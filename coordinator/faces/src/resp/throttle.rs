@@ -14,17 +14,51 @@ use super::words::{arity, number, quantity, secs};
 use aliquot_core::budget::NamedLimit;
 use bytes::Bytes;
 
+/// The limit that the last command of a connection named. Most clients name one limit in all their commands, and it
+/// takes longer to read one than to decide.
+#[derive(Debug, Default)]
+pub(super) struct LastLimit(Option<(Words, NamedLimit)>);
+
+/// Burst, count and period as a command names them, and what the burst is above them.
+type Words = ([Bytes; 3], u64);
+
+impl LastLimit {
+    /// Maximum number of bytes of each word that is kept.
+    const BYTES_MAX: usize = 32;
+
+    fn read(&mut self, words: [&Bytes; 3], extra: u64) -> Result<NamedLimit, Reply> {
+        if let Some(((last, of), limit)) = &self.0
+            && last.each_ref() == words
+            && *of == extra
+        {
+            return Ok(*limit);
+        }
+        let [burst, count, period] = words;
+        let burst = number(burst)?.saturating_add(extra);
+        let limit = NamedLimit::per(number(count)?, secs(period)?, burst).map_err(Reply::err)?;
+        if words.iter().all(|word| word.len() <= Self::BYTES_MAX) {
+            self.0 = Some(((words.map(Bytes::clone), extra), limit));
+        }
+        Ok(limit)
+    }
+}
+
 /// Reads a command. Returns `None` if it is another one.
-pub(super) fn read(name: &str, parts: &[Bytes]) -> Option<Result<Operation, Reply>> {
+pub(super) fn read(
+    name: &str,
+    parts: &[Bytes],
+    last: &mut LastLimit,
+) -> Option<Result<Operation, Reply>> {
+    let mut throttle = |parts, extra, form| throttle(name, parts, last, extra, form);
     Some(match name {
-        "CL.THROTTLE" | "RL.THROTTLE" => throttle(name, parts, 1, Form::Throttle),
-        "THROTTLE" => throttle(name, parts, 0, Form::Throttlecrab),
+        "CL.THROTTLE" | "RL.THROTTLE" => throttle(parts, 1, Form::Throttle),
+        "THROTTLE" => throttle(parts, 0, Form::Throttlecrab),
         "GCRA" => match parts.get(5).map(|word| word.to_ascii_uppercase()) {
-            None => throttle(name, parts, 1, Form::Throttle),
+            None => throttle(parts, 1, Form::Throttle),
             Some(word) if parts.len() == 7 && (word == b"TOKENS" || word == b"NUM_REQUESTS") => {
                 let mut parts = parts.to_vec();
                 parts.remove(5);
-                throttle(name, &parts, 1, Form::Throttle)
+                throttle(&parts, 1, Form::Throttle)
             }
             Some(_) => Err(Reply::err("syntax error")),
         },
@@ -33,15 +67,19 @@ pub(super) fn read(name: &str, parts: &[Bytes]) -> Option<Result<Operation, Repl
 }
 
 /// Reads `key max_burst count period [quantity]`. `extra` is what the burst is above `max_burst`.
-fn throttle(name: &str, parts: &[Bytes], extra: u64, form: Form) -> Result<Operation, Reply> {
+fn throttle(
+    name: &str,
+    parts: &[Bytes],
+    last: &mut LastLimit,
+    extra: u64,
+    form: Form,
+) -> Result<Operation, Reply> {
     if !(5..=6).contains(&parts.len()) {
         return Err(arity(name));
     }
-    let burst = number(&parts[2])?.saturating_add(extra);
-    let limit = NamedLimit::per(number(&parts[3])?, secs(&parts[4])?, burst);
     Ok(Operation {
         key: parts[1].clone(),
-        limit: Some(limit.map_err(Reply::err)?),
+        limit: Some(last.read([&parts[2], &parts[3], &parts[4]], extra)?),
         verb: match parts.get(5) {
             Some(part) => quantity(part)?,
             None => Verb::Take(1),

@@ -119,6 +119,27 @@ fn hello_chooses_the_version_and_tells_the_server() {
     assert_eq!(session.version(), Version::Resp2);
 }
 
+#[test]
+fn each_command_has_the_limit_that_it_names() {
+    let mut session = Session::new(7, Some(Scope::ALL));
+    let mut limit = |words: &str| match ask(&mut session, &OPEN, words) {
+        Step::Run(operation) => operation.limit.map(|limit| limit.to_string()),
+        Step::Reply(Reply::Error(_)) => None,
+        other => panic!("{words}: {other:?}"),
+    };
+    for (words, expect) in [
+        ("CL.THROTTLE a 15 30 60", Some("30-per-1m-burst-16")),
+        ("CL.THROTTLE b 15 30 60", Some("30-per-1m-burst-16")),
+        ("THROTTLE a 15 30 60", Some("30-per-1m-burst-15")),
+        ("CL.THROTTLE a 15 31 60", Some("31-per-1m-burst-16")),
+        ("CL.THROTTLE a 15 31 x", None),
+        ("CL.THROTTLE a 15 31 60 2", Some("31-per-1m-burst-16")),
+        ("GCRA a 14 31 60", Some("31-per-1m-burst-15")),
+    ] {
+        assert_eq!(limit(words).as_deref(), expect, "{words}");
+    }
+}
+
 /// A certificate can let a client ask for some keys without a password. A password's keys replace these.
 #[test]
 fn a_session_begins_with_the_keys_of_the_connection() {
