@@ -38,7 +38,9 @@ use http_body_util::{BodyExt, Limited};
 pub use number::{EXACT_MAX, exact, keep_exact};
 pub(crate) use query::WITHIN_MS;
 use query::{status_and_deadline, status_of};
+use serde::Deserialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -235,13 +237,66 @@ struct Check {
     ask: Ask,
 }
 
+/// The body of a check as nearly all callers write it. It is read without the tree of its values, which is needed only
+/// to tell what is wrong, or to read numbers in other forms.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainCheck<'a> {
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    cost: Option<u64>,
+    within_ms: Option<u64>,
+}
+
+impl<'a> PlainCheck<'a> {
+    /// Reads a body. Returns `None` if it must be read as a tree.
+    fn read(body: &'a [u8]) -> Option<Self> {
+        let (_, most) = WITHIN_MS;
+        let read: Self = serde_json::from_slice(body).ok()?;
+        let in_range = read
+            .within_ms
+            .is_none_or(|within| (1..=most).contains(&within));
+        in_range.then_some(read)
+    }
+
+    fn question(self, caller: &Caller<'_>) -> Result<Check, Box<Response<Body>>> {
+        let mapped = caller.budget_key(&self.key);
+        let mapped = mapped.map_err(|error| wrong(&error))?;
+        let (usual, _) = WITHIN_MS;
+        let ask = Ask {
+            key: mapped.key,
+            cost: cost_of(self.cost.unwrap_or(1)),
+            within: Duration::from_millis(self.within_ms.unwrap_or(usual)),
+        };
+        Ok(Check {
+            key: self.key.into_owned(),
+            ask,
+        })
+    }
+}
+
+/// Returns the cost of a check of so many tokens.
+const fn cost_of(tokens: u64) -> Cost {
+    match tokens {
+        0 => Cost::Peek,
+        n => Cost::Take(n),
+    }
+}
+
 async fn checked(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
     let form = face.form(request.uri())?;
     let caller = Caller::of(face.decider, &request);
-    let mut fields = read(request, &CHECK).await?;
-    let within = within(&mut fields)?;
-    let question = question(&caller, &mut fields, within)?;
-    fields.end().map_err(|error| wrong(&error))?;
+    let body = arrived(request).await?;
+    let question = match PlainCheck::read(&body) {
+        Some(plain) => plain.question(&caller)?,
+        None => {
+            let mut fields = fields(&body, &CHECK)?;
+            let within = within(&mut fields)?;
+            let question = question(&caller, &mut fields, within)?;
+            fields.end().map_err(|error| wrong(&error))?;
+            question
+        }
+    };
     let answer = face.decider.decide(&question.ask).await;
     Ok(one(&question.key, &form.timed(answer), form))
 }
@@ -358,6 +413,20 @@ async fn read(
     request: Request<impl RequestBody>,
     known: &[&str],
 ) -> Result<Fields, Box<Response<Body>>> {
+    fields(&arrived(request).await?, known)
+}
+
+/// Reads the fields of a body that has arrived.
+fn fields(body: &[u8], known: &[&str]) -> Result<Fields, Box<Response<Body>>> {
+    let value = serde_json::from_slice(body).map_err(|error| {
+        let detail = format!("the body must be JSON: {error}");
+        failed(StatusCode::BAD_REQUEST, &detail)
+    })?;
+    Fields::of(value, "", known).map_err(|error| wrong(&error))
+}
+
+/// Waits for the body of a request, which must be JSON.
+async fn arrived(request: Request<impl RequestBody>) -> Result<Bytes, Box<Response<Body>>> {
     let kind = request.headers().get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -366,22 +435,17 @@ async fn read(
         return Err(failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, &detail));
     }
     let body = Limited::new(request.into_body(), BODY_BYTES_MAX);
-    let bytes = match timeout(BODY_WITHIN, body.collect()).await {
-        Ok(Ok(body)) => body.to_bytes(),
+    match timeout(BODY_WITHIN, body.collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(_)) => {
             let detail = format!("the body must be complete, with at most {BODY_BYTES_MAX} bytes");
-            return Err(failed(StatusCode::PAYLOAD_TOO_LARGE, &detail));
+            Err(failed(StatusCode::PAYLOAD_TOO_LARGE, &detail))
         }
         Err(_) => {
             let detail = format!("the body must arrive within {BODY_WITHIN:?}");
-            return Err(failed(StatusCode::REQUEST_TIMEOUT, &detail));
+            Err(failed(StatusCode::REQUEST_TIMEOUT, &detail))
         }
-    };
-    let value = serde_json::from_slice(&bytes).map_err(|error| {
-        let detail = format!("the body must be JSON: {error}");
-        failed(StatusCode::BAD_REQUEST, &detail)
-    })?;
-    Fields::of(value, "", known).map_err(|error| wrong(&error))
+    }
 }
 
 fn within(fields: &mut Fields) -> Result<Duration, Box<Response<Body>>> {
@@ -400,13 +464,9 @@ fn question(
 ) -> Result<Check, Box<Response<Body>>> {
     let read = (|| -> Result<_, FieldError> {
         let (key, to) = key_of(caller, fields)?;
-        let cost = match fields.tokens("cost", 0)? {
-            0 => Cost::Peek,
-            n => Cost::Take(n),
-        };
         let ask = Ask {
             key: to,
-            cost,
+            cost: cost_of(fields.tokens("cost", 0)?),
             within,
         };
         Ok(Check { key, ask })

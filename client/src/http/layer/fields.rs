@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rand::RngExt;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -85,13 +86,8 @@ impl LimitFields {
     pub fn policy(&self, headers: &mut HeaderMap, name: &str, info: &LimitInfo) {
         if self.fields.standard() {
             let limit = info.limit.min(INTEGER_MAX);
-            let window = info.window.map(|window| format!(";w={window}"));
-            let window = window.unwrap_or_default();
-            insert(
-                headers,
-                RATE_LIMIT_POLICY,
-                format!("\"{name}\";q={limit}{window}"),
-            );
+            let policy = item(name, ('q', limit), info.window.map(|window| ('w', window)));
+            insert(headers, RATE_LIMIT_POLICY, policy);
         }
         if self.fields.legacy() {
             insert(headers, X_LIMIT, info.limit.to_string());
@@ -113,12 +109,8 @@ impl LimitFields {
         let (remaining, reset) = (info.remaining, info.reset.map(seconds_up));
         if self.fields.standard() {
             let remaining = remaining.min(INTEGER_MAX);
-            let reset = reset.map(|reset| format!(";t={reset}")).unwrap_or_default();
-            insert(
-                headers,
-                RATE_LIMIT,
-                format!("\"{name}\";r={remaining}{reset}"),
-            );
+            let state = item(name, ('r', remaining), reset.map(|reset| ('t', reset)));
+            insert(headers, RATE_LIMIT, state);
         }
         if self.fields.legacy() {
             insert(headers, X_REMAINING, remaining.to_string());
@@ -143,6 +135,19 @@ pub(super) fn insert_retry_after(headers: &mut HeaderMap, wait: Duration) {
 fn epoch_secs(clock: &(impl Clock + ?Sized)) -> u64 {
     let now = u64::try_from(clock.wall_ms()).unwrap_or(0);
     now.div_ceil(1_000)
+}
+
+/// Writes an item of a structured field: a name with one or two whole numbers.
+fn item(name: &str, first: (char, u64), second: Option<(char, u64)>) -> String {
+    /// Bytes of two parameters with the largest whole numbers, and of the quotes.
+    const MORE: usize = 48;
+    let mut text = String::with_capacity(name.len() + MORE);
+    text.extend(["\"", name, "\""]);
+    for (letter, number) in std::iter::once(first).chain(second) {
+        // Writing to a text never fails.
+        let _ = write!(text, ";{letter}={number}");
+    }
+    text
 }
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, text: String) {

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Name of the limit in header fields: a question has one.
 const LIMIT_NAME: &str = "limit";
 
+/// Bytes for which a body of one answer has room.
+const BODY_BYTES: usize = 256;
+
 /// Form of an answer: its status, and the header fields that describe the limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
@@ -178,8 +181,9 @@ fn problem(status: StatusCode, body: &Value) -> Box<Response<Body>> {
 /// Makes a response with a body in JSON.
 pub(super) fn json_response(status: StatusCode, body: &impl Serialize) -> Response<Body> {
     // Only a map whose keys are no text cannot be written, and there is none.
-    let body = serde_json::to_vec(body).unwrap_or_default();
-    let mut response = Response::new(Body::from(body));
+    let mut text = Vec::with_capacity(BODY_BYTES);
+    let _ = serde_json::to_writer(&mut text, body);
+    let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
