@@ -132,6 +132,14 @@ impl Auth {
         FaceGuard(self.guard(Role::Client))
     }
 
+    /// Returns true if callers need not show that they have a role.
+    const fn is_open(&self, needed: Role) -> bool {
+        match needed {
+            Role::Peer => self.names.is_none(),
+            Role::Client | Role::Admin => self.names.is_none() && self.tokens.is_none(),
+        }
+    }
+
     /// Checks that a caller with this certificate and this token has a role. Returns the keys that it may ask for.
     fn check(
         &self,
@@ -139,11 +147,7 @@ impl Auth {
         certificate: Option<&CertificateDer<'_>>,
         token: Option<&[u8]>,
     ) -> Result<Scope, Status> {
-        let open = match needed {
-            Role::Peer => self.names.is_none(),
-            Role::Client | Role::Admin => self.names.is_none() && self.tokens.is_none(),
-        };
-        if open {
+        if self.is_open(needed) {
             return Ok(Scope::ALL);
         }
         let by_name = certificate.map(|certificate| self.roles_of_certificate(certificate));
@@ -270,6 +274,12 @@ impl Guard {
 pub struct FaceGuard(Guard);
 
 impl FaceGuard {
+    /// Returns true if callers need no role.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.auth.is_open(self.0.needed)
+    }
+
     /// Returns the keys that a caller with the certificate in these extensions, and without a token, may ask for;
     /// `None` if it lacks the role.
     #[must_use]
