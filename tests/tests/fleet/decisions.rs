@@ -441,6 +441,10 @@ async fn the_decider_of_a_node_needs_no_socket_of_the_node() {
 /// forgetful caller does then takes it from no other caller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_permit_that_is_never_released_ends_by_its_hold() {
+    /// A client's clock may be ahead of its node's.
+    const EARLIEST: Span = Span::from_millis(3_500);
+    /// Earlier than the lease of a client that does not return a permit would end.
+    const LATEST: Duration = Duration::from_secs(10);
     let _machine = alone().await;
     let mut fleet = setup().plan().await;
     let port = ReservedPort::reserve().unwrap();
@@ -481,11 +485,21 @@ async fn a_permit_that_is_never_released_ends_by_its_hold() {
         let reply = client.clone().reserve(reserve).await.unwrap().into_inner();
         (reply.allowed, reply.answers[0].outcome())
     };
-    let first = until("HTTP gives a permit", SOON, async || by_http().await.0).await;
+    let ask_from = std::cell::Cell::new(now());
+    let first = until("HTTP gives a permit", SOON, async || {
+        ask_from.set(now());
+        by_http().await.0
+    })
+    .await;
+    let held = || now().since(ask_from.get());
     let (allowed, outcome) = by_grpc().await;
     assert_eq!((allowed, outcome), (false, pb::LimitOutcome::OverLimit));
-    until("gRPC gives it after the hold", SOON, async || {
-        by_grpc().await.0.then_some(())
+    until("gRPC gives it after the hold", LATEST, async || {
+        let asked = now();
+        by_grpc().await.0.then(|| {
+            assert!(held() >= EARLIEST, "{:?}", held());
+            ask_from.set(asked);
+        })
     })
     .await;
     let (status, response) = ask(&http, "/v1/release", &json!({ "id": first }))
@@ -498,8 +512,9 @@ async fn a_permit_that_is_never_released_ends_by_its_hold() {
         (None, "over_limit"),
         "the late release freed it"
     );
-    until("HTTP gives it after the hold", SOON, async || {
+    until("HTTP gives it after the hold", LATEST, async || {
         by_http().await.0
     })
     .await;
+    assert!(held() >= EARLIEST, "{:?}", held());
 }
