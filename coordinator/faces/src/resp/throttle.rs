@@ -26,6 +26,7 @@ impl LastLimit {
     /// Maximum number of bytes of each word that is kept.
     const BYTES_MAX: usize = 32;
 
+    /// Reads the limit of these words. `extra` is what the burst is above them.
     fn read(&mut self, words: [&Bytes; 3], extra: u64) -> Result<NamedLimit, Reply> {
         if let Some(((last, of), limit)) = &self.0
             && last.each_ref() == words
