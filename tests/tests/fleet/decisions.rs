@@ -437,6 +437,35 @@ async fn the_decider_of_a_node_needs_no_socket_of_the_node() {
     assert_eq!(connections_to_itself(pid), [""; 0]);
 }
 
+/// Time to live of reservations: it outlasts the hold of their permits by far.
+const TTL_S: u32 = 3_600;
+
+/// Reserves a permit of the key `jobs`. Returns the reservation and the outcome.
+async fn reserve_by_http(path: &Path) -> (Option<String>, String) {
+    let body = json!({ "key": "jobs", "ttl_s": TTL_S, "within_ms": 1_000 });
+    let (_, response) = ask(path, "/v1/reserve", &body).await.unwrap();
+    let outcome = response["answers"][0]["outcome"]
+        .as_str()
+        .map(str::to_owned);
+    (response["id"].as_str().map(str::to_owned), outcome.unwrap())
+}
+
+/// Reserves a permit of the key `jobs`. Returns true if it was given, and the outcome.
+async fn reserve_by_grpc(mut client: LimitsClient<Channel>) -> (bool, pb::LimitOutcome) {
+    let part = pb::ReservePart {
+        key: "jobs".to_owned(),
+        cost: Some(1),
+    };
+    let reserve = pb::ReserveRequest {
+        parts: vec![part],
+        ttl_s: Some(TTL_S),
+        within_ms: Some(1_000),
+        ..pb::ReserveRequest::default()
+    };
+    let reply = client.reserve(reserve).await.unwrap().into_inner();
+    (reply.allowed, reply.answers[0].outcome())
+}
+
 /// The permit of a caller that forgot it is free for the callers of each face after its hold, and not before. What the
 /// forgetful caller does then takes it from no other caller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -459,32 +488,11 @@ async fn a_permit_that_is_never_released_ends_by_its_hold() {
     fleet
         .apply("{ key: jobs, concurrency: 1, max_hold: 4s }")
         .await;
-    // Reservations outlast the hold by far.
-    let by_http = async || {
-        let body = json!({ "key": "jobs", "ttl_s": 3_600, "within_ms": 1_000 });
-        let (_, response) = ask(&http, "/v1/reserve", &body).await.unwrap();
-        let outcome = response["answers"][0]["outcome"]
-            .as_str()
-            .map(str::to_owned);
-        (response["id"].as_str().map(str::to_owned), outcome.unwrap())
-    };
     let client = LimitsClient::connect(format!("http://{grpc}"))
         .await
         .unwrap();
-    let by_grpc = async || {
-        let part = pb::ReservePart {
-            key: "jobs".to_owned(),
-            cost: Some(1),
-        };
-        let reserve = pb::ReserveRequest {
-            parts: vec![part],
-            ttl_s: Some(3_600),
-            within_ms: Some(1_000),
-            ..pb::ReserveRequest::default()
-        };
-        let reply = client.clone().reserve(reserve).await.unwrap().into_inner();
-        (reply.allowed, reply.answers[0].outcome())
-    };
+    let by_http = async || reserve_by_http(&http).await;
+    let by_grpc = async || reserve_by_grpc(client.clone()).await;
     let ask_from = std::cell::Cell::new(now());
     let first = until("HTTP gives a permit", SOON, async || {
         ask_from.set(now());
