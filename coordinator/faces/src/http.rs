@@ -244,8 +244,20 @@ struct Check {
 struct PlainCheck<'a> {
     #[serde(borrow)]
     key: Cow<'a, str>,
-    cost: Option<u64>,
-    within_ms: Option<u64>,
+    #[serde(default = "PlainCheck::usual_cost")]
+    cost: u64,
+    #[serde(default = "PlainCheck::usual_wait")]
+    within_ms: u64,
+}
+
+impl PlainCheck<'_> {
+    const fn usual_cost() -> u64 {
+        1
+    }
+
+    const fn usual_wait() -> u64 {
+        WITHIN_MS.0
+    }
 }
 
 impl<'a> PlainCheck<'a> {
@@ -253,20 +265,16 @@ impl<'a> PlainCheck<'a> {
     fn read(body: &'a [u8]) -> Option<Self> {
         let (_, most) = WITHIN_MS;
         let read: Self = serde_json::from_slice(body).ok()?;
-        let in_range = read
-            .within_ms
-            .is_none_or(|within| (1..=most).contains(&within));
-        in_range.then_some(read)
+        (1..=most).contains(&read.within_ms).then_some(read)
     }
 
     fn question(self, caller: &Caller<'_>) -> Result<Check, Box<Response<Body>>> {
         let mapped = caller.budget_key(&self.key);
         let mapped = mapped.map_err(|error| wrong(&error))?;
-        let (usual, _) = WITHIN_MS;
         let ask = Ask {
             key: mapped.key,
-            cost: cost_of(self.cost.unwrap_or(1)),
-            within: Duration::from_millis(self.within_ms.unwrap_or(usual)),
+            cost: cost_of(self.cost),
+            within: Duration::from_millis(self.within_ms),
         };
         Ok(Check {
             key: self.key.into_owned(),

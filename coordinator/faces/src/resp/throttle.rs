@@ -38,7 +38,9 @@ impl LastLimit {
         let burst = number(burst)?.saturating_add(extra);
         let limit = NamedLimit::per(number(count)?, secs(period)?, burst).map_err(Reply::err)?;
         if words.iter().all(|word| word.len() <= Self::BYTES_MAX) {
-            self.0 = Some(((words.map(Bytes::clone), extra), limit));
+            // Copies, which do not keep the read buffer of the command in memory.
+            let kept = words.map(|word| Bytes::copy_from_slice(word));
+            self.0 = Some(((kept, extra), limit));
         }
         Ok(limit)
     }
