@@ -27,13 +27,12 @@ pub use permits::{Permit, Permits};
 
 use crate::budget::Claim;
 use crate::edge::Vector;
+use crate::few::FewMap;
 use crate::holder::{Holder, Output};
 use crate::lease::{ChildLease, LeaseState};
 use crate::message::{Answer, Report};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Edge, PeriodId, Seq, Span, Tick};
-use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use report_queue::{Look, Naming, ReportQueue};
 
@@ -48,8 +47,7 @@ pub struct Client<D = Plain> {
     /// Begin of the process, if nodes are told its age.
     began: Option<Tick>,
     holder: Option<Holder>,
-    /// Boxed, since a map's nodes are never full.
-    allotments: BTreeMap<BudgetId, Box<Allotment<D>>>,
+    allotments: FewMap<BudgetId, Allotment<D>>,
     /// Set if something was returned that the parent has not been told of.
     owes_report: bool,
     /// Set if some allotment does not use the lease, although it may as soon as the lease holds.
@@ -71,7 +69,7 @@ impl<D: Decider> Client<D> {
             drift,
             began: None,
             holder: None,
-            allotments: BTreeMap::new(),
+            allotments: FewMap::new(),
             owes_report: false,
             unrenewed: false,
             queue: ReportQueue::default(),
@@ -101,13 +99,13 @@ impl<D: Decider> Client<D> {
     pub fn allotments(&self) -> impl Iterator<Item = (BudgetId, &Allotment<D>)> {
         self.allotments
             .iter()
-            .map(|(&budget, allotment)| (budget, &**allotment))
+            .map(|(&budget, allotment)| (budget, allotment))
     }
 
     /// Returns the allotment of a budget, if it is claimed.
     #[must_use]
     pub fn allotment(&self, budget: BudgetId) -> Option<&Allotment<D>> {
-        self.allotments.get(&budget).map(|allotment| &**allotment)
+        self.allotments.get(&budget)
     }
 
     /// Returns the deciders, for settings that are not part of the protocol.
@@ -128,7 +126,7 @@ impl<D: Decider> Client<D> {
     /// and reported. A budget that is claimed already is left unchanged.
     pub fn claim_with(&mut self, budget: BudgetId, claim: Claim, decider: D, now: Tick) {
         if !self.allotments.contains_key(&budget) {
-            let mut allotment = Box::new(Allotment::new(claim, decider, self.drift, now));
+            let mut allotment = Allotment::new(claim, decider, self.drift, now);
             // The parent sends its terms once on an edge, even if the budget was retired since.
             if let Some(holder) = &self.holder
                 && let Some(terms) = holder.terms(budget)
@@ -180,7 +178,7 @@ impl<D: Decider> Client<D> {
     }
 
     fn touch_all(&mut self) {
-        for (&budget, allotment) in &mut self.allotments {
+        for (&budget, allotment) in self.allotments.iter_mut() {
             self.queue.touch(budget, &mut allotment.naming);
         }
     }
@@ -189,7 +187,7 @@ impl<D: Decider> Client<D> {
     fn begin_edge(&mut self) {
         let queue = &mut self.queue;
         let (mut wanted, mut others) = (Vec::new(), Vec::new());
-        for (&budget, allotment) in &mut self.allotments {
+        for (&budget, allotment) in self.allotments.iter_mut() {
             if allotment.naming == Naming::Named {
                 allotment.naming = Naming::Unnamed;
             }
@@ -247,7 +245,7 @@ impl<D: Decider> Client<D> {
         let now = Tick::ZERO;
         let allotments = core::mem::take(&mut self.allotments);
         *self = Self::new(self.drift);
-        for (budget, mut allotment) in allotments {
+        for (budget, mut allotment) in allotments.into_entries() {
             let claim = allotment.claim();
             allotment.reset(now);
             self.claim_with(budget, claim, allotment.into_decider(), now);
@@ -372,7 +370,7 @@ impl<D: Decider> Client<D> {
         };
         (self.owes_report, self.unrenewed) = (true, true);
         let end = lease_end(holder, now);
-        for (&budget, allotment) in &mut self.allotments {
+        for (&budget, allotment) in self.allotments.iter_mut() {
             let back = allotment.lapse(end, now, leaving);
             give_back(holder, budget, back);
         }
@@ -386,7 +384,7 @@ impl<D: Decider> Client<D> {
         };
         self.unrenewed = true;
         let end = lease_end(&holder, now);
-        for (&budget, allotment) in &mut self.allotments {
+        for (&budget, allotment) in self.allotments.iter_mut() {
             allotment.orphan(budget, holder.edge(), end, now);
         }
         self.begin_edge();

@@ -1,4 +1,8 @@
-//! Lists that nearly always have one item.
+//! Lists and maps that nearly always have one item.
+
+mod map;
+
+pub use map::FewMap;
 
 use alloc::vec::Vec;
 use core::fmt;

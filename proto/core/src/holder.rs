@@ -18,6 +18,7 @@ mod report;
 mod report_delta;
 
 use crate::edge::{Counters, EdgeError, PackedCounters, Vector, owed};
+use crate::few::FewMap;
 use crate::interner::Interner;
 use crate::lease::{ChildLease, LeaseState};
 use crate::message::{
@@ -142,8 +143,7 @@ pub struct Holder {
     intent: Intent,
     /// Floors of former edges that are not used any more, each with the first report that released it.
     floors: Vec<(FloorRelease, Option<Seq>)>,
-    /// Boxed, since a map's nodes are never full.
-    entries: BTreeMap<BudgetId, Box<Entry>>,
+    entries: FewMap<BudgetId, Entry>,
     terms: Interner<Terms>,
     /// Budgets of which the parent wants back more than was returned.
     owing: BTreeSet<BudgetId>,
@@ -172,7 +172,7 @@ impl Holder {
             answered: Seq::new(0),
             intent: Intent::Stay,
             floors: Vec::new(),
-            entries: BTreeMap::new(),
+            entries: FewMap::new(),
             terms: Interner::default(),
             owing: BTreeSet::new(),
             moved: BTreeMap::new(),
@@ -373,13 +373,11 @@ impl Holder {
         let known = self.entries.get(&line.budget);
         let before = known.map(|entry| Arc::clone(&entry.terms));
         let terms = self.terms.share(&line.terms);
-        let entry = self.entries.entry(line.budget).or_insert_with(|| {
-            Box::new(Entry {
-                counters: Counters::new(line.period).into(),
-                target: None,
-                terms: Arc::clone(&terms),
-                end: None,
-            })
+        let entry = self.entries.get_or_insert_with(line.budget, || Entry {
+            counters: Counters::new(line.period).into(),
+            target: None,
+            terms: Arc::clone(&terms),
+            end: None,
         });
         let mut counters = entry.counters.get();
         if line.period < counters.period {

@@ -309,7 +309,7 @@ impl Ledger {
     /// asked back before it has reported the budget.
     pub fn endow(&mut self, child: Incarnation, budget: BudgetId) {
         if let Some(endowed) = self.children.get_mut(child) {
-            endowed.claims.entry(budget).or_default();
+            endowed.claims.get_or_insert_with(budget, Claim::default);
             endowed.tell(budget);
             self.queue.claims(budget, child);
             self.queue.touch(budget);

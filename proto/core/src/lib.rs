@@ -8,6 +8,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`few`] | maps that nearly always have one entry |
 //! | [`mod@unit`] | tokens, rates, spans, ticks, weights and ids, with checked arithmetic |
 //! | [`share`] | a part of a budget: split, merge, spend, refund |
 //! | [`bucket`] | a share that time refills, and the decision by it |
@@ -47,7 +48,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "planted"))]
 extern crate std;
 
-mod few;
+pub mod few;
 mod interner;
 pub mod planted;
 pub mod unit;

@@ -8,6 +8,7 @@ use crate::scenario::{Group, Lease};
 use aliquot_budgets::zones::Iana;
 use aliquot_core::client::Client;
 use aliquot_core::decision_requests::DecisionRequests;
+use aliquot_core::few::FewMap;
 use aliquot_core::leader::{Leader, Pace};
 use aliquot_core::leadership::Barrier;
 use aliquot_core::message::{Heard, Report};
@@ -292,7 +293,7 @@ pub(crate) struct Callers {
     /// The part of a regular gap that has passed at that event.
     pub(super) passed: f64,
     /// Callers that wait, by key.
-    pub(crate) queues: BTreeMap<usize, Waiting>,
+    pub(crate) queues: FewMap<usize, Waiting>,
     /// Permits in flight, each with the true time of its release and its key.
     pub(crate) flights: Vec<(u64, usize, Flight)>,
     /// Requests that wait for a node's answer, each with its key.
@@ -328,7 +329,7 @@ impl Callers {
 
     /// Returns the callers that wait for a key.
     pub(super) fn queue(&mut self, key: usize) -> &mut Waiting {
-        self.queues.entry(key).or_default()
+        self.queues.get_or_insert_with(key, Waiting::default)
     }
 
     /// Returns the callers of a restarted process: the load continues, and no caller waits.

@@ -188,7 +188,7 @@ impl World {
         }
         self.observer.held(now, held.into_iter(), span);
         for (of, service) in self.services.iter().enumerate().filter(|(_, of)| up(of)) {
-            for (&key, queue) in &service.callers.queues {
+            for (&key, queue) in service.callers.queues.iter() {
                 if queue.callers > 0 {
                     self.observer.waited(now, (of, key), (queue.callers, span));
                 }

@@ -15,7 +15,7 @@
 //! lines with demand, and of these the latest changes first.
 
 use crate::edge::{Counters, Vector};
-use crate::few::Few;
+use crate::few::{Few, FewMap};
 use crate::ledger::{DemandChange, is_little, total};
 use crate::message::{Answer, BandDemand, Heard, ReportLine, Tally};
 use crate::planted::{self, Bug};
@@ -23,7 +23,7 @@ use crate::share::Share;
 use crate::unit::{BudgetId, PeriodId, Rate, Seq, Span, Tick, Tokens};
 use crate::window::{LineUrgency, Window};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -129,8 +129,7 @@ pub(super) struct ReportDelta {
     by: Heard,
     /// The greatest basis so far. A parent that is behind it has lost its state.
     greatest: Seq,
-    /// Boxed, since a map's nodes are never full.
-    entries: BTreeMap<BudgetId, Box<Entry>>,
+    entries: FewMap<BudgetId, Entry>,
     window: Window,
     /// Set if the last report had no room for a line that waits.
     full: bool,
@@ -232,14 +231,14 @@ impl ReportDelta {
                 return;
             }
             let begins = total(&line.demand) > 0 || waits(&line) || !line.floor.is_empty();
-            let entry = Box::new(Entry {
+            let entry = Entry {
                 line: Line::of(line),
                 tally,
                 fallen: None,
                 counted: now,
                 since: seq,
                 changed: 0,
-            });
+            };
             self.entries.insert(budget, entry);
             return self.change(budget, urgency(known.urgent, begins), seq);
         };

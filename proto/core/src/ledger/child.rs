@@ -3,13 +3,13 @@
 use super::claim::{Claim, Urgency};
 use super::planning_queue::PlanningQueue;
 use crate::budget;
+use crate::few::FewMap;
 use crate::interner::Interner;
 use crate::message::{AnswerLine, Heard, Intent, Report, ReportLine, Terms};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Number, Seq, Span, Term, Tick};
 use crate::window::{LineUrgency, Window};
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -54,8 +54,8 @@ pub struct Child {
     fenced: bool,
     /// Set if a plan was made without this child because it was silent.
     skipped: bool,
-    /// Its claims, by budget. They are boxed, since a map's nodes are never full.
-    pub claims: BTreeMap<BudgetId, Box<Claim>>,
+    /// Its claims, by budget.
+    pub claims: FewMap<BudgetId, Claim>,
     /// Claims that an answer may have a line for: those whose line was sent and not echoed yet, and those
     /// that [`Child::tell`] marked.
     window: Window,
@@ -90,7 +90,7 @@ impl Child {
             intent: Intent::Stay,
             fenced: false,
             skipped: false,
-            claims: BTreeMap::new(),
+            claims: FewMap::new(),
             window: Window::default(),
             watched: BTreeSet::new(),
         }
@@ -215,10 +215,10 @@ impl Child {
         if (full && !self.claims.contains_key(&budget)) || (terms.ended)(budget) {
             return;
         }
-        let claim = self.claims.entry(budget).or_insert_with(|| {
+        let claim = self.claims.get_or_insert_with(budget, || {
             queue.claims(budget, id);
             self.window.wait(budget, LineUrgency::Usual);
-            Box::default()
+            Claim::default()
         });
         queue.mark_unsummed(budget, claim);
         claim.rule = claim.rule.or_else(|| (terms.rules)(budget));

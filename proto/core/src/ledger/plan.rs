@@ -3,6 +3,7 @@
 use super::candidate::{Candidate, Room, WholeView};
 use super::central_mode::CentralMode;
 use super::children::{self, Children, FETCHED};
+use super::claim::Claim;
 use super::parts::{permit_parts, quota_parts, rate_parts, undivided_parts};
 use super::plan_changes::{GrantRequest, Plan};
 use crate::account::Account;
@@ -10,7 +11,6 @@ use crate::allocate::{Levels, Warm};
 use crate::edge::{Counters, Vector};
 use crate::share::{Kind, apportion};
 use crate::unit::{BudgetId, Incarnation, Rate, Tick, Tokens};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// State of a budget that a ledger keeps between plans, unless it is empty.
@@ -109,9 +109,9 @@ fn take_part<'a>(
             // may be recalled.
             let claim = match holding.is_zero() {
                 true => child.claims.get_mut(&budget),
-                false => Some(child.claims.entry(budget).or_insert_with(|| {
+                false => Some(child.claims.get_or_insert_with(budget, || {
                     plan.claimed.push(id);
-                    Box::default()
+                    Claim::default()
                 })),
             };
             let Some(claim) = claim else { continue };

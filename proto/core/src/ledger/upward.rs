@@ -99,7 +99,7 @@ impl Ledger {
         let claimants = self.queue.claimants(budget);
         claimants.filter_map(move |child| {
             let child = self.children.get(child)?;
-            Some((child, &**child.claims.get(&budget)?))
+            Some((child, child.claims.get(&budget)?))
         })
     }
 }

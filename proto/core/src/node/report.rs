@@ -131,7 +131,7 @@ impl Node {
             if child.is_leaving() {
                 return;
             }
-            for (budget, claim) in &child.claims {
+            for (budget, claim) in child.claims.iter() {
                 let place = ids.binary_search(budget).ok();
                 if let Some(sum) = place.and_then(|place| sums.get_mut(place)) {
                     sum.add(claim);

@@ -390,7 +390,12 @@ impl Node {
 
     /// Adds the counts of a session that ends to those kept for its budgets.
     fn keep_tally(&mut self, client: Incarnation) {
-        for (budget, claim) in self.ledger.child(client).iter().flat_map(|of| &of.claims) {
+        for (budget, claim) in self
+            .ledger
+            .child(client)
+            .iter()
+            .flat_map(|of| of.claims.iter())
+        {
             if let Some(budget_state) = self.budgets.get_mut(budget) {
                 budget_state.tally = budget_state.tally.plus(claim.tally);
             }

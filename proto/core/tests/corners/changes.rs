@@ -214,7 +214,7 @@ fn a_claim_counts_for_what_its_rule_says_whatever_is_reported() {
             Ok(())
         );
         let child = ledger.child(Incarnation::new(1)).expect("a child");
-        let claim = &child.claims[&BudgetId::new(1)];
+        let claim = child.claims.get(&BudgetId::new(1)).unwrap();
         claim.demand()[0].curve.weight() / u64::from(Weight::ONE.get())
     };
     let one = aliquot_core::demand::WEIGHT_ONE;
@@ -326,7 +326,13 @@ fn what_a_client_returned_of_another_period_does_not_count() {
             Ok(())
         );
         let child = ledger.child(Incarnation::new(1)).expect("a child");
-        child.claims[&BudgetId::new(1)].returned().tokens.grains()
+        child
+            .claims
+            .get(&BudgetId::new(1))
+            .unwrap()
+            .returned()
+            .tokens
+            .grains()
     };
     assert_eq!(returned(&mut ledger, 1, 5, 10), 10);
     assert_eq!(returned(&mut ledger, 2, 4, 70), 10, "of an earlier period");

@@ -216,7 +216,7 @@ fn who_claims_to_have_returned_more_than_it_has_gets_no_more_for_it() {
     let mut lie = says(9, vec![line(1, Vector::from_array([1 << 60; 6]))]);
     lie.edge = client.edge().expect("an edge");
     let child = node.ledger().child(lie.edge.child).expect("a child");
-    lie.lines[0].demand = child.claims[&B].demand().to_vec();
+    lie.lines[0].demand = child.claims.get(&B).unwrap().demand().to_vec();
     let mut honest = says(1, vec![line(1, Vector::ZERO)]);
     honest.edge = other;
     honest.lines[0].demand.clone_from(&lie.lines[0].demand);
@@ -225,7 +225,7 @@ fn who_claims_to_have_returned_more_than_it_has_gets_no_more_for_it() {
     node.tick(at(520));
     // The wrong client's share is known, and half of it is wanted back.
     let child = node.ledger().child(lie.edge.child).expect("a child");
-    assert!(child.claims[&B].target().rate > Rate::ZERO);
+    assert!(child.claims.get(&B).unwrap().target().rate > Rate::ZERO);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_gift_at_birth_is_left_alone_until_its_holder_has_spoken_of_it() {
             assert!(round.grants.is_empty() && round.releases.is_empty());
         }
         let claims = &host.leader.ledger().child(edge(0, 1).child).unwrap().claims;
-        assert!(claims[&B].target().is_zero(), "at {millis} ms");
+        assert!(claims.get(&B).unwrap().target().is_zero(), "at {millis} ms");
     }
     host.ask(2, 1 << 33, at(300));
     for round in host.rounds(at(310)) {

@@ -329,7 +329,7 @@ pub(super) fn overdue_is_what_was_heard_and_kept(steps: &[Step], brief: bool) ->
             .iter()
             .any(|&(_, budget, target, echoed)| {
                 let late = echoed.is_some_and(|at| world.now - at >= PATIENCE.nanos());
-                late && !meets(claims[&budget].returned(), target)
+                late && !meets(claims.get(&budget).unwrap().returned(), target)
             });
         prop_assert!(cause || !world.is_overdue(), "overdue without a cause");
     }
