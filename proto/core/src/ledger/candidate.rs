@@ -49,9 +49,25 @@ pub struct WholeView {
 }
 
 /// One child that takes part in a plan.
+///
+/// It has a copy of what the plan needs of the claim: a plan iterates over its candidates about ten times, and the
+/// claims of thousands of children do not stay in the processor's cache.
 pub(super) struct Candidate<'a> {
     pub(super) child: Incarnation,
     pub(super) claim: &'a mut Claim,
+    /// The sum of the demand of all bands.
+    pub(super) demand: u64,
+    pub(super) requested_floor: Share,
+    /// The time since which a request waits, and the largest cost that waits.
+    pub(super) waits: Option<(Tick, Tokens)>,
+    /// Time at which the child last asked for a central decision, as of the begin of the plan.
+    pub(super) asked: Option<Tick>,
+    /// Time since which the held part differs from the planned one.
+    pub(super) differs: Option<Tick>,
+    /// Set if the child's part stays at the parent.
+    pub(super) central: bool,
+    /// Set if something is wanted back.
+    pub(super) has_target: bool,
     pub(super) given: Vector,
     /// The part that is held by the book.
     pub(super) booked: Vector,
@@ -85,6 +101,13 @@ impl<'a> Candidate<'a> {
         kept.spent = Tokens::ZERO;
         Self {
             child,
+            demand: total(claim.demand()),
+            requested_floor: claim.floor(),
+            waits: claim.waiting(),
+            asked: claim.asked(),
+            differs: claim.differs(),
+            central: claim.is_central(),
+            has_target: claim.has_target(),
             claim,
             given: counters.given,
             booked,
@@ -95,14 +118,33 @@ impl<'a> Candidate<'a> {
         }
     }
 
+    /// Sets the time since which the held part differs from the planned one.
+    pub(super) fn set_differs(&mut self, since: Option<Tick>) {
+        if self.differs != since {
+            self.differs = since;
+            self.claim.set_differs(since);
+        }
+    }
+
+    /// Sets whether the child's part stays at the parent. Returns true if that changed.
+    pub(super) fn set_central(&mut self, central: bool) -> bool {
+        let changed = self.central != central;
+        if changed {
+            self.central = central;
+            self.claim.set_central(central);
+        }
+        changed
+    }
+
+    /// Raises the target.
+    pub(super) fn raise_target(&mut self, target: Vector) {
+        self.claim.raise_target(target);
+        self.has_target = self.claim.has_target();
+    }
+
     /// Returns true if the child wants any of the budget now.
     pub(super) fn wants(&self) -> bool {
-        let demand = self
-            .claim
-            .demand()
-            .iter()
-            .any(|band| band.curve.total() > 0);
-        !self.leaving && (demand || self.claim.waiting().is_some())
+        !self.leaving && (self.demand > 0 || self.waits.is_some())
     }
 
     /// Returns true if the child wants some rate, keeps as much as it wants, and is within the ceiling.
@@ -114,14 +156,14 @@ impl<'a> Candidate<'a> {
     /// ceiling.
     pub(super) fn is_at_ease(&self, ceiling: Option<u64>) -> bool {
         let kept = self.kept.rate.grains();
-        let wants = total(self.claim.demand()).max(self.claim.floor().rate.grains());
-        let stays = self.claim.waiting().is_none() && !self.leaving;
+        let wants = self.demand.max(self.requested_floor.rate.grains());
+        let stays = self.waits.is_none() && !self.leaving;
         stays && kept > 0 && wants <= kept && ceiling.is_none_or(|most| kept <= most)
     }
 
     /// Returns the largest cost that waits at the child, in whole tokens.
     pub(super) fn waiting(&self, scale: Scale) -> u64 {
-        let waiting = self.claim.waiting().filter(|_| !self.leaving);
+        let waiting = self.waits.filter(|_| !self.leaving);
         waiting.map_or(0, |(_, cost)| scale.whole_up(cost))
     }
 
@@ -129,7 +171,7 @@ impl<'a> Candidate<'a> {
     pub(super) fn floor(&self) -> Vector {
         let floor = match self.leaving {
             true => Share::EMPTY,
-            false => self.claim.floor(),
+            false => self.requested_floor,
         };
         Vector {
             tokens: Tokens::ZERO,

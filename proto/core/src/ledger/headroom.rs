@@ -10,7 +10,6 @@
 //! If someone lacks something, or much would stay free, everything is divided anew.
 
 use super::candidate::{Candidate, Room, WholeView};
-use super::claim::total;
 use crate::allocate::{Headroom, Policy, distribute_burst};
 use crate::planted::{self, Bug};
 use crate::unit::mul_div_floor;
@@ -67,10 +66,9 @@ pub(super) fn stays(
 
 /// Returns true if a child has a usual claim that its fair part covers.
 fn fits(candidate: &Candidate<'_>, fair: u64) -> bool {
-    let claim = &candidate.claim;
-    let usual = claim.floor().is_empty() && claim.waiting().is_none();
-    let divided = !claim.is_central() && claim.asked().is_none();
-    let covered = total(claim.demand()) <= fair;
+    let usual = candidate.requested_floor.is_empty() && candidate.waits.is_none();
+    let divided = !candidate.central && candidate.asked.is_none();
+    let covered = candidate.demand <= fair;
     candidate.leaving || (usual && divided && covered)
 }
 
@@ -87,7 +85,7 @@ fn rates(candidates: &[Candidate<'_>], fair: &[u64], keep: &[bool]) -> Vec<u64> 
 
 /// Returns `times` what a child wants, or half of its fair part if that is more, within the fair part.
 fn least(candidate: &Candidate<'_>, fair: u64, times: u64) -> u64 {
-    let wants = total(candidate.claim.demand()).saturating_mul(times);
+    let wants = candidate.demand.saturating_mul(times);
     wants.max(fair / 2).min(fair)
 }
 

@@ -2,7 +2,6 @@
 
 use super::candidate::{Candidate, Dealing, Room, WholeView};
 use super::central_mode::{CentralPlacement, SmallPart};
-use super::claim::total;
 use super::headroom;
 use super::plan_changes::Plan;
 use crate::allocate::{self, Change, Claimant, Headroom, Policy, Warm};
@@ -39,9 +38,9 @@ pub(super) fn undivided_parts(
     let mut parts: Vec<Vector> = candidates
         .iter_mut()
         .map(|candidate| {
-            candidate.claim.set_differs(None);
+            candidate.set_differs(None);
             // Here the whole budget is in central mode.
-            candidate.claim.set_central(false);
+            candidate.set_central(false);
             let floor = carried(candidate.floor().meet(left), kind);
             left = left.ahead_of(floor);
             Vector {
@@ -99,8 +98,8 @@ pub(super) fn rate_parts(
     let claimants: Vec<Claimant> = candidates
         .iter()
         .map(|candidate| match too_few_tokens && !candidate.wants() {
-            true => candidate.floor_alone(candidate.claim.floor().rate.grains()),
-            false => candidate.claimant(candidate.claim.floor().rate.grains(), ceiling),
+            true => candidate.floor_alone(candidate.requested_floor.rate.grains()),
+            false => candidate.claimant(candidate.requested_floor.rate.grains(), ceiling),
         })
         .collect();
     let targets = match suits_all((candidates, &claimants), room, view, ceiling) {
@@ -109,7 +108,7 @@ pub(super) fn rate_parts(
     };
     if let Some(parts) = headroom::stays(candidates, &targets, room, view) {
         for candidate in candidates.iter_mut() {
-            candidate.claim.set_differs(None);
+            candidate.set_differs(None);
         }
         return vectors(candidates, parts.into_iter(), plan);
     }
@@ -118,7 +117,7 @@ pub(super) fn rate_parts(
         .zip(&targets)
         .map(|(candidate, &target)| {
             // A part that stays at the parent is moved by planning it.
-            let held = match candidate.claim.is_central() {
+            let held = match candidate.central {
                 true => target,
                 false => candidate.kept.rate.grains(),
             };
@@ -127,9 +126,9 @@ pub(super) fn rate_parts(
             let content = candidate.is_content(ceiling) && allocate::is_small(held, target);
             let differs = match held == target || content {
                 true => None,
-                false => Some(candidate.claim.differs().unwrap_or(now)),
+                false => Some(candidate.differs.unwrap_or(now)),
             };
-            candidate.claim.set_differs(differs);
+            candidate.set_differs(differs);
             let differs = differs.map_or(Span::ZERO, |since| now.since(since));
             let left = view.held_back.minus_or_zero(differs);
             let young = !left.is_zero();
@@ -145,7 +144,9 @@ pub(super) fn rate_parts(
         .collect();
     let rates = allocate::damp(room.rate, &changes);
     let per_token = view.scale.grains_per_token();
-    let floors = candidates.iter().map(|of| of.claim.floor().burst.grains());
+    let floors = candidates
+        .iter()
+        .map(|of| of.requested_floor.burst.grains());
     let floors: Vec<u64> = floors.collect();
     let dealt = allocate::distribute_burst_above(&floors, room.burst, per_token, &rates);
     switch_small_parts((candidates, &dealt), room, view, now, plan);
@@ -163,17 +164,17 @@ fn vectors(
         .zip(candidates)
         .map(|((rate, burst), candidate)| {
             let (mut rate, mut burst) = (Rate::from_grains(rate), Tokens::from_grains(burst));
-            if candidate.claim.is_central() {
+            if candidate.central {
                 plan.central.push((candidate.child, rate));
-                rate = rate.min(candidate.claim.floor().rate);
-                burst = burst.min(candidate.claim.floor().burst);
+                rate = rate.min(candidate.requested_floor.rate);
+                burst = burst.min(candidate.requested_floor.burst);
             }
             let rate = if burst.is_zero() { Rate::ZERO } else { rate };
             Vector {
                 rate,
                 burst,
-                floor_rate: candidate.claim.floor().rate.min(rate),
-                floor_burst: candidate.claim.floor().burst.min(burst),
+                floor_rate: candidate.requested_floor.rate.min(rate),
+                floor_burst: candidate.requested_floor.burst.min(burst),
                 ..Vector::ZERO
             }
         })
@@ -188,18 +189,18 @@ fn switch_small_parts(
     now: Tick,
     plan: &mut Plan,
 ) {
-    let asks = |candidate: &&mut Candidate<'_>| SmallPart::is_recent(candidate.claim.asked(), now);
+    let asks = |candidate: &&mut Candidate<'_>| SmallPart::is_recent(candidate.asked, now);
     let requesters = candidates.iter_mut().filter(asks).count();
     for (candidate, &burst) in candidates.iter_mut().zip(bursts) {
         let part = SmallPart {
             burst: view.scale.whole(Tokens::from_grains(burst)),
             has_whole: room.burst > 0,
             waiting: candidate.waiting(view.scale),
-            is_central: candidate.claim.is_central(),
-            asked: candidate.claim.asked(),
+            is_central: candidate.central,
+            asked: candidate.asked,
         };
         let stays = part.stays(requesters, now) && !candidate.leaving;
-        if candidate.claim.set_central(stays) {
+        if candidate.set_central(stays) {
             plan.switched.push(candidate.child);
         }
         match part.asked {
@@ -234,7 +235,7 @@ fn suits_all(
 
 /// Collects burst where a request with a large cost waits. What stays at the parent counts as one part.
 fn collected(candidates: &[Candidate<'_>], dealt: Vec<u64>, room: &Room, now: Tick) -> Vec<u64> {
-    let stays = |candidate: &Candidate<'_>| candidate.claim.is_central();
+    let stays = |candidate: &Candidate<'_>| candidate.central;
     let here = candidates.iter().zip(&dealt);
     let here = here.filter(|(candidate, _)| stays(candidate));
     let here = here.fold(0_u64, |sum, (_, &part)| sum.saturating_add(part));
@@ -242,7 +243,7 @@ fn collected(candidates: &[Candidate<'_>], dealt: Vec<u64>, room: &Room, now: Ti
         .iter()
         .zip(&dealt)
         .map(|(candidate, &part)| {
-            let (since, cost) = candidate.claim.waiting().unwrap_or((now, Tokens::ZERO));
+            let (since, cost) = candidate.waits.unwrap_or((now, Tokens::ZERO));
             allocate::Holder {
                 part: if stays(candidate) { here } else { part },
                 pinned: candidate.kept.floor_burst.grains(),
@@ -306,7 +307,7 @@ pub(super) fn quota_parts(
         .map(|((index, &want), (candidate, lacking))| {
             let kept = candidate.kept.tokens.grains();
             // An escrow that is as large as the demand lasts for long, and is topped up later.
-            let whole = slices.get(index).copied() >= Some(total(candidate.claim.demand()));
+            let whole = slices.get(index).copied() >= Some(candidate.demand);
             let used = if whole { want / 2 } else { want / 4 };
             let settled = kept > want.saturating_sub(used) && kept <= want.saturating_mul(2);
             if settled && kept >= lacking {
@@ -337,7 +338,7 @@ fn lacking(candidates: &[Candidate<'_>], room: &Room) -> Vec<u64> {
     let mut parts: Vec<u64> = candidates.iter().map(|_| 0).collect();
     let staying = candidates.iter().enumerate().filter(|(_, of)| !of.leaving);
     let mut waiting: Vec<_> = staying
-        .filter_map(|(index, of)| Some((of.claim.waiting()?, index)))
+        .filter_map(|(index, of)| Some((of.waits?, index)))
         .collect();
     waiting.sort_unstable_by_key(|&((since, _), index)| (since, index));
     let mut left = room.tokens;
@@ -351,7 +352,7 @@ fn lacking(candidates: &[Candidate<'_>], room: &Room) -> Vec<u64> {
 
 /// Returns the tokens of a quota that a child is expected to use within `span`, which is at most [`ESCROW`].
 fn expected(candidate: &Candidate<'_>, span: Span) -> u64 {
-    let wants = total(candidate.claim.demand());
+    let wants = candidate.demand;
     mul_div_floor(wants, span.nanos(), ESCROW.nanos()).unwrap_or(wants)
 }
 
@@ -368,7 +369,7 @@ fn slices(candidates: &[Candidate<'_>], room: &Room, view: &WholeView) -> Vec<u6
     let soon = Span::from_nanos(view.silence.times_or_max(3).nanos() / 2).min(ESCROW);
     let slice = |candidate: &Candidate<'_>| {
         let proved = expected(candidate, soon).min(candidate.spent.grains());
-        let lacking = candidate.claim.waiting();
+        let lacking = candidate.waits;
         let lacking = lacking.map_or(0, |(_, cost)| cost.grains());
         let token = view.scale.grains_per_token();
         let one = Level::new(token.max(lacking.saturating_mul(2)), WEIGHT_ONE);
@@ -389,7 +390,7 @@ pub(super) fn permit_parts(
     let ceiling = view.ceiling.map(|ceiling| ceiling.burst.grains());
     let claimants: Vec<Claimant> = candidates
         .iter()
-        .map(|candidate| candidate.claimant(candidate.claim.floor().burst.grains(), ceiling))
+        .map(|candidate| candidate.claimant(candidate.requested_floor.burst.grains(), ceiling))
         .collect();
     allocate::allocate(room.burst, &claimants, view.terms, warm)
         .into_iter()
@@ -398,7 +399,7 @@ pub(super) fn permit_parts(
             let burst = Tokens::from_grains(part);
             Vector {
                 burst,
-                floor_burst: candidate.claim.floor().burst.min(burst),
+                floor_burst: candidate.requested_floor.burst.min(burst),
                 ..Vector::ZERO
             }
         })

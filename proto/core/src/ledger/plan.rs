@@ -145,7 +145,7 @@ fn settle(
     let mut awaited = !view.owed.is_zero();
     for (candidate, &want) in candidates.iter_mut().zip(wanted) {
         let (excess, more) = (candidate.kept.ahead_of(want), want.ahead_of(candidate.kept));
-        if candidate.claim.waiting().is_some() || matters(candidate.kept, want) {
+        if candidate.waits.is_some() || matters(candidate.kept, want) {
             plan.urgent.push(candidate.child);
             awaited |= !more.is_zero();
         }
@@ -156,10 +156,10 @@ fn settle(
                     *slot = 0;
                 }
             }
-            candidate.claim.raise_target(Vector::from_array(target));
+            candidate.raise_target(Vector::from_array(target));
             plan.recalled.push(candidate.child);
         }
-        plan.returning |= candidate.claim.has_target() || candidate.returns;
+        plan.returning |= candidate.has_target || candidate.returns;
         lacking.push(more);
         candidate.kept = candidate.kept.meet(want);
     }
