@@ -123,6 +123,9 @@ pub struct World {
     lasts: u64,
     clones: usize,
     events: u64,
+    /// Boxes of messages that have arrived.
+    #[expect(clippy::vec_box, reason = "the next messages are put into the boxes")]
+    emptied: Vec<Box<Message>>,
     /// Number of events until memory is fetched again.
     fetched: usize,
     measures_bytes: bool,
@@ -204,7 +207,8 @@ impl World {
             Event::Deliver { from, to, message } => {
                 if self.process(to as usize).is_some() {
                     self.events += 1;
-                    self.deliver(from as usize, to as usize, *message);
+                    let message = self.unpack(message);
+                    self.deliver(from as usize, to as usize, message);
                 }
             }
             Event::Timer {
@@ -329,19 +333,31 @@ impl World {
         if let Some(delay) = second {
             self.observer.marks.hit(Mark::MessageDuplicated);
             self.lasts = self.lasts.max(self.now + delay);
-            let message = Box::new(message.clone());
+            let message = self.pack(message.clone());
             self.after(delay, Event::Deliver { from, to, message });
         }
         if let Some(delay) = first {
-            self.after(
-                delay,
-                Event::Deliver {
-                    from,
-                    to,
-                    message: Box::new(message),
-                },
-            );
+            let message = self.pack(message);
+            self.after(delay, Event::Deliver { from, to, message });
         }
+    }
+
+    /// Puts a message into the box that was emptied last, which is in the processor's cache.
+    fn pack(&mut self, message: Message) -> Box<Message> {
+        match self.emptied.pop() {
+            Some(mut packed) => {
+                *packed = message;
+                packed
+            }
+            None => Box::new(message),
+        }
+    }
+
+    /// Takes a message out of its box.
+    fn unpack(&mut self, mut packed: Box<Message>) -> Message {
+        let message = std::mem::replace(&mut *packed, Message::Reset);
+        self.emptied.push(packed);
+        message
     }
 
     fn process_of(&self, host: usize) -> &Process {

@@ -56,6 +56,7 @@ impl World {
             lasts: 0,
             clones,
             events: 0,
+            emptied: Vec::new(),
             fetched: 0,
             measures_bytes: false,
             hosts,

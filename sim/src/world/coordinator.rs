@@ -298,7 +298,7 @@ impl World {
                     let known = self.nodes[node].sessions.get(&answer.edge.child);
                     let known = known.copied().filter(|_| answer.edge.parent == incarnation);
                     if let Some(to) = asked.map(|(_, to)| to).or(known) {
-                        self.send(node, to, Message::ClientAnswer(Rc::new(answer)));
+                        self.send(node, to, Message::ClientAnswer(answer));
                     }
                 }
                 NodeOutput::Rejoin => {

@@ -9,7 +9,6 @@ use aliquot_core::node_selection::{
     Attempt, Connection, DialReason, Held, Phase, Step, closing_report,
 };
 use aliquot_core::unit::{Edge, Span, Tick};
-use std::rc::Rc;
 
 impl World {
     /// Number of attempts that a client without a session makes at its home node before it tries others.
@@ -178,7 +177,6 @@ impl World {
         let service = &self.services[of];
         let wall = service.clock.wall_ms(self.now);
         if let Some(report) = closing_report(edge, service.client.edge(), now, wall) {
-            let report = Rc::new(report);
             self.send(self.hosts.nodes + of, node, Message::ClientReport(report));
         }
     }

@@ -45,8 +45,8 @@ pub(crate) enum Message {
         budget: BudgetId,
         scale: Scale,
     },
-    ClientReport(Rc<Report>),
-    ClientAnswer(Rc<Answer>),
+    ClientReport(Report),
+    ClientAnswer(Answer),
     /// The node asks the client to move to another one; to any other if it names none, because it is leaving.
     Move {
         to: Option<usize>,

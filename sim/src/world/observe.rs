@@ -380,8 +380,10 @@ fn size(message: &Message) -> u64 {
     use super::log::LogMessage;
     use aliquot_wire::log::LogEntry;
     let bytes = match message {
-        Message::Report { report, .. } | Message::ClientReport(report) => report.to_bytes().len(),
-        Message::Answer { answer, .. } | Message::ClientAnswer(answer) => answer.to_bytes().len(),
+        Message::Report { report, .. } => report.to_bytes().len(),
+        Message::ClientReport(report) => report.to_bytes().len(),
+        Message::Answer { answer, .. } => answer.to_bytes().len(),
+        Message::ClientAnswer(answer) => answer.to_bytes().len(),
         Message::Log(LogMessage::Append { entries, .. }) => {
             let entry = |entry: &super::log::Entry| {
                 let command = entry.command.as_deref().cloned();

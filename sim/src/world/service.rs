@@ -207,7 +207,6 @@ impl World {
         if let Some(report) = service.client.report(now, wall) {
             let pause = service.client.report_within(usual, usual, now);
             (service.reported, service.report_at) = (now, now.after(pause));
-            let report = std::rc::Rc::new(report);
             self.send(self.hosts.nodes + of, node, Message::ClientReport(report));
         } else if service.client.edge().is_none() {
             self.lose_link(of, now);
@@ -309,7 +308,6 @@ impl World {
     pub(super) fn report_now(&mut self, of: usize, node: usize, now: Tick) {
         let wall = self.services[of].clock.wall_ms(self.now);
         if let Some(report) = self.services[of].client.report(now, wall) {
-            let report = std::rc::Rc::new(report);
             self.send(self.hosts.nodes + of, node, Message::ClientReport(report));
         }
     }
