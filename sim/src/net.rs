@@ -5,6 +5,7 @@ use crate::draw::{Draw, Of};
 use crate::hosts::HostSet;
 use crate::scenario::{Spread, Topology};
 use std::collections::BTreeMap;
+use std::hint::black_box;
 
 /// A fault of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -154,6 +155,11 @@ impl Net {
             false => nodes * hosts + from * hosts + to,
         };
         index % self.links.len().max(1)
+    }
+
+    /// Reads the memory of a link, for the kernel tier, which reads that of several events side by side.
+    pub(crate) fn fetch(&self, from: usize, to: usize) {
+        black_box(self.links.get(self.link(from, to)));
     }
 
     /// Returns true if any link fault is active.

@@ -31,6 +31,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::hint;
 use report_delta::ReportDelta;
 
 /// Actions that the owner must carry out, at once and in this order.
@@ -195,6 +196,30 @@ impl Holder {
     #[must_use]
     pub const fn edge(&self) -> Edge {
         self.edge
+    }
+
+    /// Reads what reports and answers read first, for [`Client::fetch`](crate::client::Client::fetch).
+    pub(crate) fn fetch(&self) {
+        hint::black_box((self.edge, self.heard, self.seen, self.answered, self.intent));
+        hint::black_box((
+            self.lease.until(),
+            self.lease.last_sent(),
+            self.lease.state(),
+        ));
+        hint::black_box((self.moved.len(), self.owing.len(), self.retired.len()));
+        hint::black_box((self.floors.len(), self.echoes, self.entries.len()));
+        self.delta.fetch();
+    }
+
+    /// Reads what that memory points to.
+    pub(crate) fn fetch_further(&self) {
+        hint::black_box((self.lease.sent_last(), self.delta.first_behind()));
+    }
+
+    /// Reads what a report that examines a budget reads of it.
+    pub(crate) fn held(&self, budget: BudgetId) -> Option<(Rate, Tally)> {
+        let entry = self.entries.get(&budget)?;
+        Some((entry.held_rate(), self.delta.tally(budget)?))
     }
 
     /// Records the time at which the child's process began, and that its age was sent to the parent.

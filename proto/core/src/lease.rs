@@ -217,6 +217,11 @@ impl ChildLease {
         self.last
     }
 
+    /// Returns the number and the sending time of the latest report.
+    pub(crate) fn sent_last(&self) -> Option<(Seq, Tick)> {
+        self.sent.back().copied()
+    }
+
     /// Numbers the report that is sent at `now`. Returns `None` once all numbers are used: the edge must end.
     #[must_use]
     pub fn send(&mut self, now: Tick) -> Option<Seq> {

@@ -5,13 +5,16 @@
 //! processor waits for many of them at once. Nothing is changed by it.
 
 use super::World;
-use super::event::{Due, Event, Message};
+use super::event::{Due, Event, Message, Timer};
 use super::host::Service;
-use aliquot_core::unit::Incarnation;
+use aliquot_core::unit::{Incarnation, Span};
 use std::hint::black_box;
 
 /// Number of clients from which on they do not fit in the cache.
-const MANY: usize = 400;
+const MANY: usize = 1_000;
+
+/// The length of a slot of the queue, which the events of a batch are in.
+const MILLISECOND: Span = Span::from_millis(1);
 
 /// Number of events that are read side by side.
 const BATCH: usize = 16;
@@ -30,41 +33,83 @@ impl World {
         self.fetched = batch.len().saturating_sub(1);
         let services = || batch.iter().filter_map(|due| self.service_of(due));
         let sessions = || batch.iter().filter_map(session_of);
-        black_box(services().fold(0, |sum, service| sum ^ read_head(service)));
-        black_box(sessions().fold(0, |sum, (_, child)| sum ^ child.get()));
-        black_box(services().fold(0, |sum, service| sum ^ read_parts(service)));
-        black_box(sessions().fold(0, |sum, session| sum ^ self.read_session(session)));
+        services().for_each(|(of, service, _)| self.read_service(of, service));
+        sessions().for_each(|session| self.read_session(session));
+        services().for_each(|(of, service, used)| self.read_further(of, service, used));
+        sessions().for_each(|session| self.read_session_further(session));
     }
 
-    /// Returns the service at which an event happens, if it is at one.
-    fn service_of(&self, due: &Due) -> Option<&Service> {
-        let (Event::Deliver { to: host, .. } | Event::Timer { host, .. }) = due.event else {
-            return None;
+    /// Returns the service at which an event happens, if it is at one, with its number. The last value is true if the
+    /// event is about its key.
+    fn service_of(&self, due: &Due) -> Option<(usize, &Service, bool)> {
+        let (host, used) = match &due.event {
+            Event::Deliver { to, message, .. } => match &**message {
+                Message::ClientAnswer(answer) => (*to, !answer.lines.is_empty()),
+                _ => (*to, true),
+            },
+            Event::Timer { host, timer, .. } => (*host, *timer != Timer::Look),
+            _ => return None,
         };
         let of = (host as usize).checked_sub(self.hosts.nodes)?;
-        self.services.get(of)
+        Some((of, self.services.get(of)?, used))
+    }
+
+    fn read_service(&self, of: usize, service: &Service) {
+        service.client.fetch();
+        black_box((service.clock.clone(), service.process, service.look_at));
+        black_box((service.report_at, service.reported, service.clocks));
+        black_box((service.lapsed, service.answered, service.choices));
+        black_box((service.selection.due(), service.requests.pending()));
+        black_box((service.callers.count, service.callers.queues.len()));
+        black_box(self.observer.timeline.clients.get(of).map(Vec::len));
+        if let Some(node) = service.link() {
+            self.net.fetch(self.hosts.nodes + of, node);
+        }
+    }
+
+    fn read_further(&self, of: usize, service: &Service, used: bool) {
+        let now = service.clock.read(self.now);
+        service.client.fetch_further(used, now.after(MILLISECOND));
+        if used {
+            black_box((service.budgets.iter().next(), service.keys.iter().next()));
+            let clients = &self.observer.timeline.clients;
+            black_box(clients.get(of).and_then(|of| of.last()));
+        }
     }
 
     /// Reads what a node knows of a session.
-    fn read_session(&self, (node, child): (u32, Incarnation)) -> u64 {
-        let machine = self.nodes.get(node as usize);
-        let Some(machine) = machine.and_then(|host| host.node.as_ref()) else {
-            return 0;
-        };
-        let known = machine.ledger().child(child);
-        let claim = known.and_then(|known| known.claims.iter().next());
-        let claimed = claim.map_or(0, |(&budget, claim)| {
-            let account = machine.account(budget);
-            let given = account.map_or(0, |account| account.counters(child).given.rate.grains());
-            claim.returned().rate.grains() ^ claim.period.get() ^ given
-        });
-        claimed ^ u64::from(machine.holds_permits(child))
+    fn read_session(&self, session: Session) {
+        let host = &self.nodes[session.node];
+        let of = session.from.checked_sub(self.hosts.nodes);
+        black_box(of.and_then(|of| self.services.get(of)?.key));
+        black_box(host.sessions.get(&session.child));
+        black_box(host.reports.get(&session.child));
+        self.net.fetch(session.node, session.from);
+        if let Some(machine) = &host.node {
+            machine.fetch(session.child);
+        }
+    }
+
+    fn read_session_further(&self, session: Session) {
+        let of = session.from.checked_sub(self.hosts.nodes);
+        let service = of.and_then(|of| self.services.get(of));
+        black_box(service.map(|service| service.budgets.iter().next()));
+        if let Some(machine) = &self.nodes[session.node].node {
+            machine.fetch_further(session.child);
+        }
     }
 }
 
-/// Returns the session whose client sent a message to its node, with the node.
-fn session_of(due: &Due) -> Option<(u32, Incarnation)> {
-    let Event::Deliver { to, message, .. } = &due.event else {
+/// The session whose client sent a message to its node.
+struct Session {
+    from: usize,
+    node: usize,
+    child: Incarnation,
+}
+
+/// Returns the session of a message that its client sent to its node.
+fn session_of(due: &Due) -> Option<Session> {
+    let Event::Deliver { from, to, message } = &due.event else {
         return None;
     };
     let edge = match &**message {
@@ -72,26 +117,9 @@ fn session_of(due: &Due) -> Option<(u32, Incarnation)> {
         Message::DecisionRequest(request) => request.edge,
         _ => return None,
     };
-    Some((*to, edge.child))
-}
-
-fn read_head(service: &Service) -> u64 {
-    let client = &service.client;
-    let times = service.look_at ^ service.report_at.nanos() ^ service.choices;
-    let edge = client.edge().map_or(0, |edge| edge.child.get());
-    let holder = client.holder();
-    times ^ edge ^ holder.map_or(0, |of| of.lease().until().nanos() ^ of.heard().number.get())
-}
-
-fn read_parts(service: &Service) -> u64 {
-    let allotment = service.client.allotments().next();
-    let allotted = allotment.map_or(0, |(_, of)| {
-        u64::from(of.terms().is_some()) ^ u64::from(of.claim().weight.get())
-    });
-    let holder = service.client.holder();
-    let held = holder.and_then(|of| Some((of, of.counters().next()?)));
-    allotted
-        ^ held.map_or(0, |(of, (budget, counters))| {
-            counters.given.rate.grains() ^ of.demand_of(budget).len() as u64
-        })
+    Some(Session {
+        from: *from as usize,
+        node: *to as usize,
+        child: edge.child,
+    })
 }

@@ -17,6 +17,7 @@ use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{BudgetId, Drift, PeriodId, Rate, Span, Tick, Tokens};
 use alloc::boxed::Box;
+use core::hint;
 
 /// Rule by which an allotment admits requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +98,15 @@ impl Allotment<Plain> {
     #[must_use]
     pub const fn permits(&self) -> &Permits {
         &self.decider.permits
+    }
+
+    /// Reads it, for [`Client::fetch`](super::Client::fetch).
+    pub(super) fn fetch(&self) {
+        hint::black_box((self.terms, self.mode, self.parked, self.floor));
+        hint::black_box((self.tally, self.last_report, self.due, self.naming));
+        hint::black_box(self.decider.bucket.clone());
+        hint::black_box(self.decider.permits.held());
+        hint::black_box(self.demand.clone());
     }
 }
 

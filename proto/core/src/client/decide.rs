@@ -9,8 +9,37 @@ use crate::edge::Vector;
 use crate::holder::Holder;
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, PeriodId, Tick, Tokens};
+use core::hint;
 
 impl Client {
+    /// Reads the memory that every input reads first. It has no other effect.
+    ///
+    /// Of thousands of clients in one process little is in the processor's cache. If the memory of several is read side
+    /// by side, the processor waits for all of it at once.
+    pub fn fetch(&self) {
+        if let Some(holder) = &self.holder {
+            holder.fetch();
+        }
+        hint::black_box((self.wanting, self.queue.looked(), self.queue.len()));
+    }
+
+    /// Reads what the memory of [`Client::fetch`] points to, and the state of the first budget if it is `used` or a
+    /// report at `now` examines it.
+    pub fn fetch_further(&self, used: bool, now: Tick) {
+        if let Some(holder) = &self.holder {
+            holder.fetch_further();
+        }
+        if !used && !self.queue.has_due(now) {
+            return;
+        }
+        for (&budget, allotment) in self.allotments.iter().take(1) {
+            allotment.fetch();
+            if let Some(holder) = &self.holder {
+                hint::black_box(holder.held(budget));
+            }
+        }
+    }
+
     /// Claims a budget: from now on demand is observed and reported.
     pub fn claim(&mut self, budget: BudgetId, claim: Claim, now: Tick) {
         self.claim_with(budget, claim, Plain::empty(now), now);

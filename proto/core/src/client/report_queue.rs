@@ -155,6 +155,12 @@ impl ReportQueue {
         }
     }
 
+    /// Returns true if a report at `now` examines any budget.
+    pub(super) fn has_due(&self, now: Tick) -> bool {
+        let is_due = |&(due, _): &(Tick, BudgetId)| due <= now;
+        !self.active.is_empty() || self.due.first().is_some_and(is_due)
+    }
+
     /// Removes and returns one budget that is due at `now`.
     pub(super) fn take_due(&mut self, now: Tick) -> Option<BudgetId> {
         let &(due, budget) = self.due.first()?;

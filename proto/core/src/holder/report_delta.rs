@@ -26,6 +26,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::hint;
 
 /// State of one budget's line.
 #[derive(Clone, Debug, Hash)]
@@ -156,6 +157,22 @@ impl ReportDelta {
             limit: most,
             ..Self::default()
         }
+    }
+
+    /// Reads what most reports read first, for [`Holder::fetch`](super::Holder::fetch).
+    pub(super) fn fetch(&self) {
+        hint::black_box((self.basis, self.by, self.greatest, self.changes));
+        hint::black_box((self.most, self.full, self.window.len(), self.behind.len()));
+    }
+
+    /// Returns the line that is to be updated first, with its time.
+    pub(super) fn first_behind(&self) -> Option<(Tick, BudgetId)> {
+        self.behind.first().copied()
+    }
+
+    /// Returns the latest tally of a budget.
+    pub(super) fn tally(&self, budget: BudgetId) -> Option<Tally> {
+        self.entries.get(&budget).map(|entry| entry.tally)
     }
 
     /// Sets the maximum number of lines of the next reports.

@@ -139,9 +139,21 @@ impl Child {
     }
 
     /// Reads some of its fields, for [`fetch`](super::children::fetch).
-    pub(super) fn read_head(&self) -> u64 {
+    pub(crate) fn read_head(&self) -> u64 {
         let head = self.seq.get() ^ self.received.nanos() ^ self.edge.child.get();
         head ^ u64::from(self.fenced) ^ u64::try_from(self.claims.len()).unwrap_or(0)
+    }
+
+    /// Reads more of its fields, for [`Node::fetch`](crate::node::Node::fetch).
+    pub(crate) fn read_more(&self) -> u64 {
+        let more = self.number.get() ^ self.heard.get() ^ self.seen.get() ^ self.opened.nanos();
+        let window = self.window.len() ^ self.watched.len() ^ usize::from(self.skipped);
+        more ^ u64::try_from(window).unwrap_or(0)
+    }
+
+    /// Reads the sending time of the latest answer, for [`Node::fetch`](crate::node::Node::fetch).
+    pub(crate) fn read_sent(&self) -> u64 {
+        self.sent.back().map_or(0, |&(_, sent)| sent.nanos())
     }
 
     pub(super) const fn skip(&mut self) {

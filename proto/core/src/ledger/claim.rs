@@ -174,13 +174,13 @@ impl Rare {
 
 impl Claim {
     /// Reads some of its fields, for [`fetch`](super::children::fetch).
-    pub(super) fn read_head(&self) -> u64 {
+    pub(crate) fn read_head(&self) -> u64 {
         let given = self.last_line.as_ref().map_or(0, |of| of.first.get());
         self.period.get() ^ given ^ u64::from(self.reported) ^ u64::from(self.rare.is_some())
     }
 
     /// Reads some of the rare parts, for [`fetch`](super::children::fetch).
-    pub(super) fn read_rare(&self) -> u64 {
+    pub(crate) fn read_rare(&self) -> u64 {
         let rare = self.rare();
         let parts = rare.returned.rate.grains() ^ rare.target.rate.grains();
         parts ^ rare.floor.rate.grains() ^ u64::from(rare.central) ^ total(&self.demand)

@@ -28,6 +28,11 @@ impl Deadlines {
         self.leased.insert((to, client));
     }
 
+    /// Returns true if the last lease of a session ends at `promised`.
+    pub(super) fn has(&self, promised: Tick, client: Incarnation) -> bool {
+        self.leased.contains(&(promised, client))
+    }
+
     /// Removes a session. `promised` is the end of its last lease, or its opening.
     pub(super) fn end(&mut self, client: Incarnation, promised: Tick) {
         self.leased.remove(&(promised, client));

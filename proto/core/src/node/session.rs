@@ -10,6 +10,7 @@ use crate::share::Kind;
 use crate::unit::{BudgetId, Edge, Incarnation, Seq, Span, Tick};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::hint;
 use core::ops::Bound;
 
 impl Node {
@@ -66,6 +67,32 @@ impl Node {
         self.deadlines.begin(client, now);
         self.ledger.open(edge, now);
         Some(edge)
+    }
+
+    /// Reads the memory of a session that a report reads first. It has no other effect: see
+    /// [`Client::fetch`](crate::client::Client::fetch).
+    pub fn fetch(&self, client: Incarnation) {
+        if let Some(child) = self.ledger.child(client) {
+            hint::black_box((child.read_head(), child.read_more()));
+        }
+        if let Some(session) = self.sessions.get(&client) {
+            let (promised, confirmed) = (session.promised, session.last_confirmed);
+            let given = session.given.len();
+            hint::black_box((confirmed, given, self.deadlines.has(promised, client)));
+        }
+    }
+
+    /// Reads what the memory of [`Node::fetch`] points to.
+    pub fn fetch_further(&self, client: Incarnation) {
+        let Some(child) = self.ledger.child(client) else {
+            return;
+        };
+        hint::black_box(child.read_sent());
+        for (budget, claim) in child.claims.iter().take(1) {
+            let account = self.budgets.get(budget).map(|of| &of.account);
+            let counters = account.map(|account| account.counters(client));
+            hint::black_box((claim.read_head(), claim.read_rare(), counters));
+        }
     }
 
     /// Takes a client's report that arrived at `now`. Its answer is one of the outputs.
