@@ -33,6 +33,9 @@ pub(crate) enum LineUrgency {
 ///
 /// State invariants: `order` has an entry for each of `waiting`, and no budget is in both `in_flight` and
 /// `waiting`.
+///
+/// Most windows are empty. An empty tree may still have a node, so the number of entries is looked at first: it is where
+/// the window is.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Window {
     in_flight: BTreeSet<BudgetId>,
@@ -58,12 +61,12 @@ impl Window {
 
     /// Queues the line of a budget. One that is in the window is sent anyway.
     pub(crate) fn wait(&mut self, budget: BudgetId, urgency: LineUrgency) {
-        if self.in_flight.contains(&budget) {
+        if self.is_in_flight(budget) {
             return;
         }
-        match self.waiting.get(&budget) {
-            Some(&(before, _)) if before <= urgency => return,
-            Some(&(before, rank)) => {
+        match self.rank(budget) {
+            Some((before, _)) if before <= urgency => return,
+            Some((before, rank)) => {
                 self.order.remove(&(before, rank, budget));
             }
             None => {}
@@ -76,6 +79,9 @@ impl Window {
     /// Returns the budget whose line is next, if a window of `limit` lines has room for it, or one of `most` lines in
     /// the case of [`LineUrgency::Owed`].
     pub(crate) fn next(&self, limit: usize, most: usize) -> Option<(BudgetId, LineUrgency)> {
+        if self.waiting.is_empty() {
+            return None;
+        }
         let &(urgency, _, budget) = self.order.first()?;
         let room = match urgency {
             LineUrgency::Owed => most,
@@ -99,7 +105,9 @@ impl Window {
 
     /// Removes the line of a budget: it is acknowledged, or it is not to be sent any more.
     pub(crate) fn forget(&mut self, budget: BudgetId) {
-        self.in_flight.remove(&budget);
+        if !self.in_flight.is_empty() {
+            self.in_flight.remove(&budget);
+        }
         self.leave_queue(budget);
     }
 
@@ -145,15 +153,30 @@ impl Window {
 
     /// Returns true if the line of a budget is in the queue.
     pub(crate) fn is_waiting(&self, budget: BudgetId) -> bool {
-        self.waiting.contains_key(&budget)
+        self.rank(budget).is_some()
     }
 
     /// Returns true if the line of a budget is in the window or in the queue.
     pub(crate) fn has(&self, budget: BudgetId) -> bool {
-        self.in_flight.contains(&budget) || self.waiting.contains_key(&budget)
+        self.is_in_flight(budget) || self.is_waiting(budget)
+    }
+
+    fn is_in_flight(&self, budget: BudgetId) -> bool {
+        !self.in_flight.is_empty() && self.in_flight.contains(&budget)
+    }
+
+    /// Returns the place of a line in the queue.
+    fn rank(&self, budget: BudgetId) -> Option<(LineUrgency, u64)> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        self.waiting.get(&budget).copied()
     }
 
     fn leave_queue(&mut self, budget: BudgetId) {
+        if self.waiting.is_empty() {
+            return;
+        }
         if let Some((urgency, rank)) = self.waiting.remove(&budget) {
             self.order.remove(&(urgency, rank, budget));
         }

@@ -7,7 +7,7 @@
 use super::World;
 use super::event::{Due, Event, Message, Timer};
 use super::host::Service;
-use aliquot_core::unit::{Incarnation, Span};
+use aliquot_core::unit::{BudgetId, Incarnation, Span};
 use std::hint::black_box;
 
 /// Number of clients from which on they do not fit in the cache.
@@ -71,9 +71,9 @@ impl World {
         let now = service.clock.read(self.now);
         service.client.fetch_further(used, now.after(MILLISECOND));
         if used {
-            black_box((service.budgets.iter().next(), service.keys.iter().next()));
+            black_box(first_budget(service));
             let clients = &self.observer.timeline.clients;
-            black_box(clients.get(of).and_then(|of| of.last()));
+            black_box(clients.get(of).and_then(|of| of.last().copied()));
         }
     }
 
@@ -82,8 +82,8 @@ impl World {
         let host = &self.nodes[session.node];
         let of = session.from.checked_sub(self.hosts.nodes);
         black_box(of.and_then(|of| self.services.get(of)?.key));
-        black_box(host.sessions.get(&session.child));
-        black_box(host.reports.get(&session.child));
+        black_box(host.sessions.get(&session.child).copied());
+        black_box(host.reports.get(&session.child).copied());
         self.net.fetch(session.node, session.from);
         if let Some(machine) = &host.node {
             machine.fetch(session.child);
@@ -93,11 +93,16 @@ impl World {
     fn read_session_further(&self, session: Session) {
         let of = session.from.checked_sub(self.hosts.nodes);
         let service = of.and_then(|of| self.services.get(of));
-        black_box(service.map(|service| service.budgets.iter().next()));
+        black_box(service.and_then(first_budget));
         if let Some(machine) = &self.nodes[session.node].node {
             machine.fetch_further(session.child);
         }
     }
+}
+
+fn first_budget(service: &Service) -> Option<(usize, BudgetId)> {
+    let (key, (budget, _)) = service.budgets.first_key_value()?;
+    Some((*key, *budget))
 }
 
 /// The session whose client sent a message to its node.

@@ -125,6 +125,10 @@ impl ReportQueue {
 
     /// Removes and returns the budget that has been fresh for longest.
     pub(super) fn take_fresh(&mut self) -> Option<Look> {
+        // An empty tree may still have a node, which is not read.
+        if self.fresh.is_empty() {
+            return None;
+        }
         let (_, look) = self.fresh.pop_first()?;
         self.count(1);
         Some(look)
@@ -258,6 +262,9 @@ impl ReportQueue {
     }
 
     pub(super) fn first_urgent(&self) -> Option<BudgetId> {
+        if self.urgent.is_empty() {
+            return None;
+        }
         self.urgent.first().copied()
     }
 

@@ -167,6 +167,9 @@ impl ReportDelta {
 
     /// Returns the line that is to be updated first, with its time.
     pub(super) fn first_behind(&self) -> Option<(Tick, BudgetId)> {
+        if self.behind.is_empty() {
+            return None;
+        }
         self.behind.first().copied()
     }
 
@@ -338,7 +341,7 @@ impl ReportDelta {
     /// Returns the basis and the lines of report `seq`: those in the window, and as many of the waiting ones
     /// as there is room for.
     pub(super) fn lines(&mut self, seq: Seq, now: Tick) -> (Seq, Vec<ReportLine>) {
-        while let Some(&(due, budget)) = self.behind.first().filter(|(due, _)| *due <= now) {
+        while let Some((due, budget)) = self.first_behind().filter(|(due, _)| *due <= now) {
             self.behind.remove(&(due, budget));
             self.update(budget, now);
             self.change(budget, LineUrgency::Usual, seq);

@@ -202,13 +202,16 @@ impl Child {
             self.take_line(line, now, terms, queue);
         }
         let claims = &mut self.claims;
-        self.watched.retain(|budget| {
-            let claim = claims.get_mut(budget);
-            claim.is_some_and(|claim| {
-                claim.echo(self.heard, now);
-                claim.is_watched()
-            })
-        });
+        // An empty tree may still have a node, which is not read.
+        if !self.watched.is_empty() {
+            self.watched.retain(|budget| {
+                let claim = claims.get_mut(budget);
+                claim.is_some_and(|claim| {
+                    claim.echo(self.heard, now);
+                    claim.is_watched()
+                })
+            });
+        }
         if core::mem::take(&mut self.skipped) {
             queue.touch_all(self.claims.keys());
         }
