@@ -13,7 +13,7 @@ use core::ops::Deref;
 /// A slice with one item stored inline. Machines keep such lists for every key of every session, and an
 /// allocation of its own takes more memory than the item.
 #[derive(Clone)]
-pub(crate) enum Few<T> {
+pub enum Few<T> {
     /// Exactly one item.
     One(T),
     /// None, or two and more.
@@ -60,6 +60,16 @@ impl<T> Deref for Few<T> {
         match self {
             Self::One(item) => core::slice::from_ref(item),
             Self::Many(items) => items,
+        }
+    }
+}
+
+impl<T> FromIterator<T> for Few<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut items = items.into_iter();
+        match (items.next(), items.next()) {
+            (Some(item), None) => Self::One(item),
+            (first, second) => Self::Many(first.into_iter().chain(second).chain(items).collect()),
         }
     }
 }

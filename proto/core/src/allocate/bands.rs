@@ -94,7 +94,7 @@ fn side_by_side(
     demands.clear();
     weights.clear();
     for claimant in claimants {
-        let [(band, curve)] = claimant.demand.as_slice() else {
+        let [(band, curve)] = &*claimant.demand else {
             return None;
         };
         let [segment] = curve.segments() else {
@@ -143,7 +143,7 @@ fn by_bands(capacity: u64, claimants: &[Claimant], warm: &mut Warm) -> Vec<u64> 
 
 /// Returns all bands in the order in which they are served.
 fn order(claimants: &[Claimant]) -> Vec<Band> {
-    let bands = claimants.iter().flat_map(|claimant| &claimant.demand);
+    let bands = claimants.iter().flat_map(|claimant| claimant.demand.iter());
     let bands: BTreeSet<Band> = bands.map(|(band, _)| *band).collect();
     if planted::is(Bug::BandsReversed) {
         return bands.into_iter().collect();
@@ -176,7 +176,7 @@ fn serve(band: Band, capacity: u64, accounts: &mut [Account<'_>], warm: &mut War
 
 /// Returns the number of bits by which the weights must be made coarser to add up to at most 64 bits.
 fn excess_weight(claimants: &[Claimant]) -> u32 {
-    let curves = claimants.iter().flat_map(|claimant| &claimant.demand);
+    let curves = claimants.iter().flat_map(|claimant| claimant.demand.iter());
     let sum: u128 = curves.map(|(_, curve)| u128::from(curve.weight())).sum();
     if sum <= u128::from(u64::MAX) {
         return 0;

@@ -11,7 +11,7 @@ use core::mem::{replace, take};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Claimant {
     /// Amount that it would take at each level, per band. If a band has two entries, the first one counts.
-    pub demand: Vec<(Band, DemandCurve)>,
+    pub demand: Few<(Band, DemandCurve)>,
     /// Its weight for headroom, in the unit of [`DemandCurve::weight`]. With 0 it gets none.
     pub weight: u64,
     /// Amount that it gets before any claimant gets more than its floor.
@@ -29,7 +29,7 @@ impl Claimant {
     pub fn new(band: Band, demand: DemandCurve) -> Self {
         Self {
             weight: demand.weight(),
-            demand: [(band, demand)].into(),
+            demand: Few::One((band, demand)),
             ..Self::default()
         }
     }

@@ -5,10 +5,10 @@ use super::claim::{Claim, total};
 use crate::account::Account;
 use crate::allocate::{self, Claimant};
 use crate::edge::{Counters, Vector};
+use crate::few::Few;
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Incarnation, Scale, Span, Tick, Tokens};
-use alloc::vec::Vec;
 
 /// Size of the escrows of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -197,7 +197,7 @@ impl<'a> Candidate<'a> {
                 ..Claimant::default()
             };
         }
-        let demand: Vec<_> = self
+        let demand: Few<_> = self
             .claim
             .demand()
             .iter()

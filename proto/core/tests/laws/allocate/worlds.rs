@@ -65,7 +65,7 @@ pub(crate) fn hostile() -> impl Strategy<Value = Claimant> {
         number(),
     )
         .prop_map(|(demand, weight, floor, ceiling, fixed)| Claimant {
-            demand,
+            demand: demand.into(),
             weight,
             floor,
             ceiling,
