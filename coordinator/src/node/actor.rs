@@ -389,7 +389,7 @@ impl Actor {
                 sessions.open(*opening, node, leaving, state, context);
             }
             Event::Intern { caller, keys } if sessions.is_current(&caller) => {
-                sessions.intern(caller, keys, state, context);
+                sessions.intern(caller, keys, node, state, context);
             }
             Event::Report { caller, report } if sessions.is_current(&caller) => {
                 sessions.report(caller, &report, node, state, context);

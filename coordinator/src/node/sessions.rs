@@ -78,7 +78,7 @@ impl Sessions {
     pub(super) fn open(
         &mut self,
         opening: Opening,
-        node: Option<&mut Node>,
+        mut node: Option<&mut Node>,
         leaving: bool,
         state: &State,
         context: &mut Context,
@@ -109,7 +109,7 @@ impl Sessions {
             .filter(|&caller| self.registry.resume(caller, outbox.clone(), remote.clone()));
         let caller = match resumed {
             Some(caller) => caller,
-            None => match begin(node, leaving, age, context) {
+            None => match begin(node.as_deref_mut(), leaving, age, context) {
                 Ok(edge) => {
                     let caller = caller(edge);
                     self.registry
@@ -131,6 +131,7 @@ impl Sessions {
         let keys = self
             .names
             .names(caller, keys, registry, state, &mut context.counts);
+        self.note_keys(caller, node, context);
         let _ = reply.send(Ok(SessionOpened {
             edge: caller.edge,
             drift: state.drift(),
@@ -144,12 +145,22 @@ impl Sessions {
         &mut self,
         caller: Caller,
         keys: Vec<Key>,
+        node: Option<&mut Node>,
         state: &State,
         context: &mut Context,
     ) {
         let registry = &mut self.registry;
         self.names
             .tell(caller, keys, registry, state, &mut context.counts);
+        self.note_keys(caller, node, context);
+    }
+
+    /// Tells the state machine how many keys a session has asked for.
+    fn note_keys(&self, caller: Caller, node: Option<&mut Node>, context: &Context) {
+        let client = caller.edge.child;
+        if let (Some(node), Some(session)) = (node, self.registry.get(client)) {
+            node.note_keys(client, session.key_count(), context.now);
+        }
     }
 
     /// Takes in a session's report.

@@ -104,6 +104,12 @@ impl Session {
         self.outbox.is_some()
     }
 
+    /// Returns the number of keys that the session asked for.
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Returns the keys that the session asked for.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.keys.iter()

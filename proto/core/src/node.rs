@@ -94,7 +94,7 @@ pub enum NodeOutput {
 ///
 /// - **Inputs** take something that arrived and may change state: [`handle_answer`](Self::handle_answer) and
 ///   [`handle_answer_but`](Self::handle_answer_but) (the leader's answer),
-///   [`open_session`](Self::open_session), [`handle_report`](Self::handle_report) and
+///   [`open_session`](Self::open_session), [`note_keys`](Self::note_keys), [`handle_report`](Self::handle_report) and
 ///   [`handle_report_under`](Self::handle_report_under) (a client's report), [`renew_early`](Self::renew_early) (one
 ///   that waits to be handled), [`handle_ask`](Self::handle_ask)
 ///   and [`handle_release`](Self::handle_release) (requests decided in central mode; their result is returned
@@ -413,10 +413,11 @@ impl Node {
         }
         self.refit(budget, now);
         self.give_back(budget, owed, now);
-        if gift.is_zero() {
-            self.ledger.touch(budget);
-        } else {
-            self.ledger.mark_urgent(budget);
+        // Clients hold what is still owed. It must come back within a lease, however many other plans wait.
+        let owes = !self.holder.owed(budget).is_zero() && !planted::is(Bug::RecallPlannedLast);
+        match gift.is_zero() && !owes {
+            true => self.ledger.touch(budget),
+            false => self.ledger.mark_urgent(budget),
         }
     }
 

@@ -288,6 +288,8 @@ bugs! {
     HeadroomRestless,
     /// Each newcomer takes a little from all of many clients that lack nothing.
     CrowdDividedAnew,
+    /// A node plans what its leader wants back only after all that its clients ask for.
+    RecallPlannedLast,
     /// A client leaves a node that is silent for a second, although its lease runs and the node may recover.
     SilenceIsDeath,
     /// Giving up another connection to the edge in use closes that edge.

@@ -32,8 +32,8 @@ impl Node {
     /// Time after the end of its lease at which a session is closed even if many are overdue at once.
     const AT_LONGEST: Span = Span::from_secs(10);
 
-    /// A session that was granted parts of more budgets, or that reports more at once, gets whole leases: its
-    /// reports are not cheap.
+    /// A session that was granted parts of more budgets, that reports more at once or that asked for more keys, gets
+    /// whole leases: its reports are not cheap.
     const YOUNG_BUDGETS_MAX: usize = 32;
 
     /// Opens a session, with whole leases, of a client that does not send its age. Returns `None` once all
@@ -92,6 +92,23 @@ impl Node {
             let account = self.budgets.get(budget).map(|of| &of.account);
             let counters = account.map(|account| account.counters(client));
             hint::black_box((claim.read_head(), claim.read_rare(), counters));
+        }
+    }
+
+    /// Notes that a client has asked for this many keys so far. If they are many, its reports will not be cheap. So from
+    /// now on its leases are whole, and the last one is made whole at once, before that work begins.
+    pub fn note_keys(&mut self, client: Incarnation, keys: usize, now: Tick) {
+        let Some(session) = self.sessions.get_mut(&client) else {
+            return;
+        };
+        if session.is_slow || keys <= Self::YOUNG_BUDGETS_MAX {
+            return;
+        }
+        session.is_slow = true;
+        if let Some((seq, _)) = session.last_confirmed
+            && self.confirm(client, seq, now)
+        {
+            self.notify_set.insert(client);
         }
     }
 

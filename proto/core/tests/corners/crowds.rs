@@ -224,6 +224,57 @@ fn until_all_are_admitted() -> (u64, usize, usize) {
     (ms, crowd.answer_lines * 100 / pairs, crowd.leases_lost)
 }
 
+/// Returns true if a client is asked at once for what the leader wants back and the node has given to it.
+fn is_asked_back_at_once() -> bool {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let whole = given(&budget, [100, 100, 100, 0]);
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    let mut client = Client::new(Drift::default());
+    client.claim(B, Claim::default(), at(0));
+    client.open(node.open_session(at(0)).expect("a session"), at(0));
+    for seq in 1..=3 {
+        let now = at(seq * 10);
+        assert!(node.report(now, 0).is_some());
+        let mut all = answer(edge(0, 1), seq, &budget, 0, whole);
+        all.lease = LEASE;
+        if seq == 3 {
+            all.lines[0].target = given(&budget, [60, 60, 0, 0]);
+            let held = client.allotment(B).expect("claimed").share_at(now);
+            assert_eq!(held.rate, whole.rate);
+        } else {
+            let _ = client.try_acquire_at(B, token(&budget), now);
+            node.handle_report(&client.report(now, 0).expect("a report"), now);
+        }
+        node.handle_answer(&all, now);
+        // The plans of budgets that are not urgent wait for the next tick.
+        match seq {
+            3 => node.flush_urgent(now),
+            _ => node.tick(now),
+        }
+        for output in node.poll_outputs() {
+            let NodeOutput::Answer(answer) = output else {
+                panic!("the incarnation is over");
+            };
+            if answer.lines.iter().any(|line| !line.target.is_zero()) {
+                return true;
+            }
+            client.handle_answer(&answer, now);
+        }
+    }
+    false
+}
+
+/// A node must return within a lease what its leader wants back. Otherwise it loses its lease, and all its clients
+/// theirs. So that is planned before what is not urgent, of which there may be seconds of work.
+#[test]
+fn what_the_leader_wants_back_is_asked_of_clients_at_once() {
+    assert!(is_asked_back_at_once());
+    assert!(!planted::with(
+        Some(Bug::RecallPlannedLast),
+        is_asked_back_at_once
+    ));
+}
+
 /// Clients that come one after the other to keys that others hold take their parts from few. If each took a little from
 /// all before it, most answers would have lines of most keys.
 #[test]

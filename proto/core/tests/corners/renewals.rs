@@ -174,6 +174,33 @@ fn leases(reports: &[(u64, u64)]) -> Vec<u64> {
     leases
 }
 
+/// Returns the rest of a young client's lease in milliseconds, after its first report and after it asked for this many
+/// keys 100 ms later.
+fn lease_with_keys(keys: usize) -> [u64; 2] {
+    let mut node = node();
+    let opened = node.open_session_aged(Span::from_secs(2), at(0));
+    let mut client = Holder::new(opened.expect("a session"));
+    node.handle_report(&report(&mut client, 1, at(0)), at(0));
+    [at(0), at(100)].map(|now| {
+        if now > at(0) {
+            node.note_keys(client.edge().child, keys, now);
+        }
+        for answer in flush(&mut node, now) {
+            client.handle_answer(now, &answer);
+        }
+        client.lease().until().since(at(0)).nanos() / 1_000_000
+    })
+}
+
+/// A young client that asks for many keys is busy with them next, and might not report in time.
+#[test]
+fn a_young_session_that_asks_for_many_keys_has_a_whole_lease_at_once() {
+    let rest = Span::from_millis(2_900);
+    let whole = child_span(rest, Drift::default()).nanos() / 1_000_000;
+    assert_eq!(lease_with_keys(32), [499; 2]);
+    assert_eq!(lease_with_keys(33), [499, whole]);
+}
+
 /// The lease of a young process ends soon. One that cannot report often enough would lose it again and again.
 #[test]
 fn a_young_session_that_says_much_or_comes_late_has_a_whole_lease() {
