@@ -290,6 +290,8 @@ bugs! {
     CrowdDividedAnew,
     /// A node plans what its leader wants back only after all that its clients ask for.
     RecallPlannedLast,
+    /// A child that was left out of a plan because it was silent, and lacks something, waits for all urgent plans.
+    SkippedPlannedLast,
     /// A client leaves a node that is silent for a second, although its lease runs and the node may recover.
     SilenceIsDeath,
     /// Giving up another connection to the edge in use closes that edge.

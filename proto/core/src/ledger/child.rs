@@ -52,8 +52,8 @@ pub struct Child {
     wall_ms: i64,
     intent: Intent,
     fenced: bool,
-    /// Set if a plan was made without this child because it was silent.
-    skipped: bool,
+    /// Budgets that were planned without this child because it was silent.
+    skipped: BTreeSet<BudgetId>,
     /// Its claims, by budget.
     pub claims: FewMap<BudgetId, Claim>,
     /// Claims that an answer may have a line for: those whose line was sent and not echoed yet, and those
@@ -89,7 +89,7 @@ impl Child {
             wall_ms: 0,
             intent: Intent::Stay,
             fenced: false,
-            skipped: false,
+            skipped: BTreeSet::new(),
             claims: FewMap::new(),
             window: Window::default(),
             watched: BTreeSet::new(),
@@ -147,7 +147,7 @@ impl Child {
     /// Reads more of its fields, for [`Node::fetch`](crate::node::Node::fetch).
     pub(crate) fn read_more(&self) -> u64 {
         let more = self.number.get() ^ self.heard.get() ^ self.seen.get() ^ self.opened.nanos();
-        let window = self.window.len() ^ self.watched.len() ^ usize::from(self.skipped);
+        let window = self.window.len() ^ self.watched.len() ^ self.skipped.len();
         more ^ u64::try_from(window).unwrap_or(0)
     }
 
@@ -156,8 +156,22 @@ impl Child {
         self.sent.back().map_or(0, |&(_, sent)| sent.nanos())
     }
 
-    pub(super) const fn skip(&mut self) {
-        self.skipped = true;
+    pub(super) fn skip(&mut self, budget: BudgetId) {
+        self.skipped.insert(budget);
+    }
+
+    /// Has the budgets planned again that were planned without this child: at once those of which it lacks something.
+    fn plan_skipped(&mut self, queue: &mut PlanningQueue) {
+        for budget in core::mem::take(&mut self.skipped) {
+            match self.claims.get(&budget) {
+                Some(claim) if claim.lacks() && !planted::is(Bug::SkippedPlannedLast) => {
+                    queue.mark_urgent(budget);
+                }
+                Some(_) => queue.touch(budget),
+                // It has ended, or the child does not know it.
+                None => {}
+            }
+        }
     }
 
     pub(super) fn fence(&mut self) {
@@ -212,8 +226,8 @@ impl Child {
                 })
             });
         }
-        if core::mem::take(&mut self.skipped) {
-            queue.touch_all(self.claims.keys());
+        if !self.skipped.is_empty() {
+            self.plan_skipped(queue);
         }
         Ok(())
     }
@@ -268,6 +282,7 @@ impl Child {
         self.claims.remove(&budget);
         self.window.forget(budget);
         self.watched.remove(&budget);
+        self.skipped.remove(&budget);
     }
 
     /// Returns true if claims wait for an answer that has room for their lines.

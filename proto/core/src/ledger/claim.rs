@@ -352,6 +352,12 @@ impl Claim {
         })
     }
 
+    /// Returns true if that part is not enough for the demand.
+    pub(super) fn lacks(&self) -> bool {
+        let demand = total(&self.demand);
+        demand > 0 && !self.serves(demand)
+    }
+
     /// Returns true if a demand is little of that part, which is of a rate.
     fn has_much_for(&self, demand: u64) -> bool {
         is_little(demand, self.kept_rate())

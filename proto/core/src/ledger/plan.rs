@@ -101,7 +101,7 @@ fn take_part<'a>(
             let (fenced, leaving) = (child.is_fenced(), child.is_leaving());
             let holding = counters.holding(kind);
             if fenced || child.is_silent(now, view.silence) {
-                child.skip();
+                child.skip(budget);
                 reserved = reserved.plus(holding).unwrap_or(account.held());
                 continue;
             }

@@ -174,6 +174,28 @@ fn leases(reports: &[(u64, u64)]) -> Vec<u64> {
     leases
 }
 
+/// Returns true if a client that was silent as its budget was planned is granted a part as soon as it reports.
+fn is_granted_after_silence() -> bool {
+    let (mut node, late) = (node(), at(1_200));
+    let mut client = open(&mut node);
+    node.handle_report(&report(&mut client, 1, at(0)), at(0));
+    node.tick(late);
+    assert_eq!(node.poll_outputs().len(), 1);
+    node.handle_report(&report(&mut client, 1, late), late);
+    let answers = flush(&mut node, late);
+    let mut lines = answers.iter().flat_map(|answer| &answer.lines);
+    lines.any(|line| !line.given.is_zero())
+}
+
+/// On a busy machine, clients are silent for a second now and then, and there may be urgent plans all the time. A key
+/// that was planned without such a client would wait for all of them.
+#[test]
+fn a_client_that_was_silent_is_planned_for_as_soon_as_it_reports() {
+    assert!(is_granted_after_silence());
+    let last = planted::with(Some(Bug::SkippedPlannedLast), is_granted_after_silence);
+    assert!(!last);
+}
+
 /// Returns the rest of a young client's lease in milliseconds, after its first report and after it asked for this many
 /// keys 100 ms later.
 fn lease_with_keys(keys: usize) -> [u64; 2] {
