@@ -14,13 +14,15 @@ const AT_ONCE: usize = 64;
 const CLIENTS: usize = 30;
 const KEYS_A_CLIENT: u64 = 3_000;
 
-/// Snapshots are made often enough for each size to have some.
-const FLAGS: [&str; 2] = ["--snapshot-every", "500"];
+/// A snapshot is made after one entry for this many keys, within these limits: each size has some, and none spends most
+/// of its time on them.
+const KEYS_FOR_EACH_ENTRY: u64 = 100;
+const ENTRIES: std::ops::RangeInclusive<u64> = 500..=20_000;
 
 /// The columns.
 pub(crate) fn rows() -> Rows {
     Rows::new(
-        "SIGKILL of a follower, which starts again; a snapshot each 500 entries",
+        "SIGKILL of a follower, which starts again; a snapshot each 500 entries, with many keys each hundredth of their number",
         "keys",
         &[
             ("held", 0),
@@ -39,7 +41,9 @@ pub(crate) fn rows() -> Rows {
 pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed> {
     for size in options.sizes(&QUICK, &FULL) {
         let budgets = [template("many/*", 1_000, 1_000)];
-        let mut bed = TestBed::start_with(&budgets, &FLAGS).await?;
+        let entries = (size / KEYS_FOR_EACH_ENTRY).clamp(*ENTRIES.start(), *ENTRIES.end());
+        let flags = ["--snapshot-every", &entries.to_string()];
+        let mut bed = TestBed::start_with(&budgets, &flags).await?;
         let watch = NodeWatch::begin(&bed);
         let mut fleet = Fleet::default();
         let clients = usize::try_from(size / KEYS_A_CLIENT)?.max(CLIENTS);
