@@ -96,6 +96,7 @@ library! {
     "network-regions-5"
     "network-rolling-upgrade"
     "network-snapshot-damage"
+    "network-snapshot-received"
     "network-swarm"
     "network-two-limits"
     "newcomers"
