@@ -283,7 +283,7 @@ impl<'a> PlainCheck<'a> {
     }
 }
 
-/// Returns the cost of a check of so many tokens.
+/// Returns the cost of a check that names this number of tokens. With zero it takes nothing.
 const fn cost_of(tokens: u64) -> Cost {
     match tokens {
         0 => Cost::Peek,
