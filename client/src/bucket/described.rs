@@ -61,6 +61,7 @@ pub(crate) struct BucketLevel {
 }
 
 const BILLION: u128 = 1_000_000_000;
+const SECOND: u64 = 1_000_000_000;
 
 impl BucketLevel {
     /// Describes the bucket. `written` is the limit as its author wrote it, if that is known.
@@ -98,11 +99,11 @@ pub(crate) fn as_written(burst: u64, tokens: u64, per: Span) -> (u64, Option<u64
 /// Returns a quota and its window in seconds as they were written: 100 per minute is 100 and 60. `None` if the
 /// window is no whole number of seconds, or if the bucket holds more than that.
 const fn written(burst: u64, tokens: u64, per: Span) -> Option<(u64, Option<u64>)> {
-    let whole = per.nanos() > 0 && (per.nanos() as u128).is_multiple_of(BILLION);
+    let whole = per.nanos() > 0 && per.nanos().is_multiple_of(SECOND);
     if !whole || burst > tokens {
         return None;
     }
-    Some((tokens, Some(per.nanos() / BILLION as u64)))
+    Some((tokens, Some(per.nanos() / SECOND)))
 }
 
 /// Returns the limit and the window of a budget with this rate and burst, in grains, whose author's words are not

@@ -1,5 +1,6 @@
 //! Decisions that return the state of the limit together with the outcome.
 
+use super::combined::combine::Receipt;
 use super::decision::Decision;
 use super::{Limiter, Reservation};
 use crate::bucket::described::LimitInfo;
@@ -98,6 +99,35 @@ impl Limiter {
             outcome: outcome.map(|charge| self.reserved(n, charge)),
             info,
         }
+    }
+
+    /// Takes `n` tokens if this process has them now, and returns their receipt with the state of the limit.
+    ///
+    /// `None` is no refusal and counts as none: a node may bring what is missing. [`Limiter::decide_within`] decides
+    /// then. A server that tries this first creates no future for most of its decisions.
+    ///
+    /// ```
+    /// use aliquot_client::combined::Combine;
+    /// use aliquot_client::{Limit, Limiter, ManualClock};
+    /// use std::sync::Arc;
+    ///
+    /// let clock = Arc::new(ManualClock::new());
+    /// let limiter = Limiter::local_with(Limit::per_sec(10), 2, clock)?;
+    /// let (receipt, info) = limiter.take_here(2).expect("there are two");
+    /// assert_eq!((receipt.tokens(), info.map(|info| info.remaining)), (2, Some(0)));
+    /// assert!(limiter.take_here(1).is_none());
+    /// assert_eq!(limiter.put_back(&receipt, 2), 2);
+    /// # Ok::<(), aliquot_client::LimitError>(())
+    /// ```
+    #[must_use = "the tokens are taken if it returns a receipt"]
+    pub fn take_here(&self, n: u64) -> Option<(Receipt, Option<LimitInfo>)> {
+        let (charge, seen) = self.take_and_see(n, self.now());
+        // A charge of nothing may be answered without the state of the limit, which a node has to tell.
+        let Seen::Bucket(view, now) = seen else {
+            return None;
+        };
+        let receipt = Receipt::of_bucket(n, charge.ok()?);
+        Some((receipt, self.describe_view(&view, now)))
     }
 
     /// Takes a permit if one is free now, and returns the state of the limit together with the outcome, as

@@ -1,6 +1,7 @@
 //! Tokens taken for later, and costs that are known only afterwards.
 
 use super::Limiter;
+use super::combined::combine::Receipt;
 use crate::bucket::No;
 use crate::bucket::reserve::BucketCharge;
 use crate::limiter::refused::{Admission, Refused};
@@ -305,6 +306,17 @@ impl Reservation {
     #[must_use]
     pub const fn is_from_home(&self) -> bool {
         self.charge.is_at_home()
+    }
+
+    /// Returns the receipt, with which the limiter can put the tokens back
+    /// ([`Combine::put_back`](crate::combined::Combine::put_back)); `None` if nothing can be put back. It is smaller
+    /// than the reservation, since it does not refer to the limiter.
+    #[must_use]
+    pub const fn receipt(&self) -> Option<Receipt> {
+        match self.tokens == 0 || self.is_from_home() {
+            true => None,
+            false => Some(Receipt::of_bucket(self.tokens, self.charge)),
+        }
     }
 
     /// Returns the time that is left until [`Reservation::act_at`]; zero if it has passed.

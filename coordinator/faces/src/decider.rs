@@ -230,27 +230,18 @@ impl Decider {
             Ok(held) => held,
             Err(answer) => return answer,
         };
+        // Waits are boxed: their futures are large, and the future of each request would contain them.
         match ask.cost {
-            Cost::Take(n) => match held.take(n, ask.within).await {
-                Ok((reservation, answer)) => {
-                    held.recent.add(reservation);
-                    answer
-                }
-                Err(answer) => answer,
+            Cost::Take(n) => match held.take_here(n) {
+                Some(answer) => answer,
+                None => Box::pin(held.take_for_good(n, ask.within)).await,
             },
-            Cost::Peek => held.peek(ask.within).await,
+            Cost::Peek => Box::pin(held.peek(ask.within)).await,
             Cost::Refund(n) => {
-                held.recent.refund(n);
+                held.refund(n);
                 held.would(0)
             }
-            // A charge of nothing, which costs more than it was taken for.
-            Cost::Spent(n) => match held.take(0, ask.within).await {
-                Ok((reservation, _)) => {
-                    reservation.settle(n);
-                    held.would(0)
-                }
-                Err(answer) => answer,
-            },
+            Cost::Spent(n) => Box::pin(held.take_spent(n, ask.within)).await,
         }
     }
 
@@ -355,12 +346,12 @@ fn put_back(charge: Option<(Reservation, Answer)>) {
 /// Makes the tokens of a question final, and answers it.
 fn book(ask: &Ask, (held, charge): Part) -> Answer {
     match (ask.cost, charge) {
-        (Cost::Refund(n), _) => held.recent.refund(n),
+        (Cost::Refund(n), _) => held.refund(n),
         (Cost::Spent(n), Some((reservation, _))) => {
             reservation.settle(n);
         }
         (_, Some((reservation, answer))) => {
-            held.recent.add(reservation);
+            held.remember(&reservation);
             return answer;
         }
         (_, None) => {}

@@ -32,6 +32,7 @@ use axum::BoxError;
 use axum::body::{Body, HttpBody};
 use body::{FieldError, Fields};
 use bytes::Bytes;
+use futures_util::future::{Either, FutureExt, ready};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Limited};
@@ -95,17 +96,17 @@ struct HttpFace<'a> {
 /// Answers a request, with `fields` that describe the limit. The face's port must have checked the caller.
 ///
 /// The paths are few and fixed, and a general router allocates several times for each request.
-pub async fn answer(
-    decider: &Decider,
+pub fn answer<'a>(
+    decider: &'a Decider,
     fields: LimitFields,
-    request: Request<impl RequestBody>,
-) -> Response<Body> {
+    request: Request<impl RequestBody + 'a>,
+) -> impl Future<Output = Response<Body>> + Send + 'a {
     let is_head = request.method() == Method::HEAD;
-    let response = routed(HttpFace { decider, fields }, request).await;
-    match is_head {
-        true => without_body(response),
-        false => response,
-    }
+    let routed = routed(HttpFace { decider, fields }, request);
+    routed.map(move |reply| match (join(reply), is_head) {
+        (response, true) => without_body(response),
+        (response, false) => response,
+    })
 }
 
 /// Takes the body out of the answer to a `HEAD`, and states its length. Over HTTP/2 the body would be sent.
@@ -118,23 +119,40 @@ pub fn without_body(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-async fn routed(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Response<Body> {
-    let Some(route) = Route::of(request.uri().path()) else {
+/// Answers a check by itself. Other requests are rare, and their futures are in a box: that of a check would be as large
+/// as they are.
+fn routed<'a>(
+    face: HttpFace<'a>,
+    request: Request<impl RequestBody + 'a>,
+) -> impl Future<Output = Reply> + Send + 'a {
+    match Route::of(request.uri().path()) {
+        Some(Route::Check) if request.method() == Method::POST => {
+            Either::Left(checked(face, request))
+        }
+        route => Either::Right(Box::pin(other(face, route, request))),
+    }
+}
+
+async fn other(
+    face: HttpFace<'_>,
+    route: Option<Route>,
+    request: Request<impl RequestBody>,
+) -> Reply {
+    let Some(route) = route else {
         let detail = "there is no such path; /v1/openapi.json describes all paths";
-        return *failed(StatusCode::NOT_FOUND, detail);
+        return Err(failed(StatusCode::NOT_FOUND, detail));
     };
     if !route.takes(request.method()) {
-        return wrong_method(route);
+        return Ok(wrong_method(route));
     }
     match route {
-        Route::Check => join(checked(face, request).await),
-        // Boxed, since the future of a check would be as large as theirs.
-        Route::CheckBatch => join(Box::pin(batch_checked(face, request)).await),
-        Route::Reserve => join(Box::pin(reserved(face, request)).await),
-        Route::Settle => join(settled(face, request).await),
-        Route::Release => join(released(face, request).await),
-        Route::Budget => join(looked_at(face, request).await),
-        Route::OpenApi => openapi(),
+        Route::Check => checked(face, request).await,
+        Route::CheckBatch => batch_checked(face, request).await,
+        Route::Reserve => reserved(face, request).await,
+        Route::Settle => settled(face, request).await,
+        Route::Release => released(face, request).await,
+        Route::Budget => looked_at(face, request).await,
+        Route::OpenApi => Ok(openapi()),
     }
 }
 
@@ -291,10 +309,23 @@ const fn cost_of(tokens: u64) -> Cost {
     }
 }
 
-async fn checked(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
-    let form = face.form(request.uri())?;
-    let caller = Caller::of(face.decider, &request);
-    let body = arrived(request).await?;
+/// Answers a check. Only its body is awaited, so its future does not contain the request.
+fn checked<'a>(
+    face: HttpFace<'a>,
+    request: Request<impl RequestBody + 'a>,
+) -> impl Future<Output = Reply> + Send + 'a {
+    let begun = face.form(request.uri()).and_then(|form| {
+        let caller = Caller::of(face.decider, &request);
+        Ok((form, caller, json_body(request)?))
+    });
+    match begun {
+        Ok((form, caller, body)) => Either::Left(checked_with(form, caller, body)),
+        Err(response) => Either::Right(ready(Err(response))),
+    }
+}
+
+async fn checked_with(form: Form, caller: Caller<'_>, body: impl RequestBody) -> Reply {
+    let body = collected(body).await?;
     let question = match PlainCheck::read(&body) {
         Some(plain) => plain.question(&caller)?,
         None => {
@@ -305,7 +336,7 @@ async fn checked(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Repl
             question
         }
     };
-    let answer = face.decider.decide(&question.ask).await;
+    let answer = caller.decider.decide(&question.ask).await;
     Ok(one(&question.key, &form.timed(answer), form))
 }
 
@@ -421,7 +452,7 @@ async fn read(
     request: Request<impl RequestBody>,
     known: &[&str],
 ) -> Result<Fields, Box<Response<Body>>> {
-    fields(&arrived(request).await?, known)
+    fields(&collected(json_body(request)?).await?, known)
 }
 
 /// Reads the fields of a body that has arrived.
@@ -433,16 +464,23 @@ fn fields(body: &[u8], known: &[&str]) -> Result<Fields, Box<Response<Body>>> {
     Fields::of(value, "", known).map_err(|error| wrong(&error))
 }
 
-/// Waits for the body of a request, which must be JSON.
-async fn arrived(request: Request<impl RequestBody>) -> Result<Bytes, Box<Response<Body>>> {
+/// Returns the body of a request, which must be JSON.
+fn json_body<B>(request: Request<B>) -> Result<B, Box<Response<Body>>> {
     let kind = request.headers().get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
-    if !essence.eq_ignore_ascii_case("application/json") {
-        let detail = format!("content-type = {kind:?}: must be application/json");
-        return Err(failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, &detail));
+    match essence.eq_ignore_ascii_case("application/json") {
+        true => Ok(request.into_body()),
+        false => {
+            let detail = format!("content-type = {kind:?}: must be application/json");
+            Err(failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, &detail))
+        }
     }
-    let body = Limited::new(request.into_body(), BODY_BYTES_MAX);
+}
+
+/// Waits for a body.
+async fn collected(body: impl RequestBody) -> Result<Bytes, Box<Response<Body>>> {
+    let body = Limited::new(body, BODY_BYTES_MAX);
     match timeout(BODY_WITHIN, body.collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(_)) => {

@@ -28,6 +28,51 @@ impl HeldKey {
         self.answer(self.limiter.decide_to_settle_within(n, within).await)
     }
 
+    /// Takes tokens that are there now, and remembers the charge. Returns `None`, and takes nothing, if a node may have to
+    /// be asked.
+    pub(super) fn take_here(&self, n: u64) -> Option<Answer> {
+        let (receipt, info) = self.limiter.take_here(n)?;
+        self.decided();
+        if n > 0 {
+            self.recent.add(receipt);
+        }
+        Some(Answer::of(&self.limiter, None, info))
+    }
+
+    /// Takes tokens for good, and remembers the charge. Waits for a node no longer than `within`.
+    pub(super) async fn take_for_good(&self, n: u64, within: Duration) -> Answer {
+        match self.take(n, within).await {
+            Ok((reservation, answer)) => {
+                self.remember(&reservation);
+                answer
+            }
+            Err(answer) => answer,
+        }
+    }
+
+    /// Takes tokens that were spent already. A charge of nothing is made first, which then costs more.
+    pub(super) async fn take_spent(&self, n: u64, within: Duration) -> Answer {
+        match self.take(0, within).await {
+            Ok((reservation, _)) => {
+                reservation.settle(n);
+                self.would(0)
+            }
+            Err(answer) => answer,
+        }
+    }
+
+    /// Remembers a charge that was made final.
+    pub(super) fn remember(&self, charge: &Reservation) {
+        if let Some(receipt) = charge.receipt() {
+            self.recent.add(receipt);
+        }
+    }
+
+    /// Puts back up to `n` of the tokens that requests took lately.
+    pub(super) fn refund(&self, n: u64) {
+        self.recent.refund(&self.limiter, n);
+    }
+
     /// Answers a decision. A key without a budget, or without an answer, stays on trial.
     pub(super) fn answer<T>(&self, decision: Decision<T>) -> Result<(T, Answer), Answer> {
         let Decision { outcome, info } = decision;

@@ -87,7 +87,7 @@ where
             ended = poll_fn(|context| {
                 let polled = conversation.as_mut().poll(context);
                 // The connection is woken by the answers, and writes them together.
-                arrived.answer();
+                arrived.answer(context);
                 polled
             }) => {
                 if let Err(error) = ended {
@@ -102,7 +102,7 @@ where
         // Requests that are still in progress after the grace period are cut off.
         let rest = poll_fn(|context| {
             let polled = conversation.as_mut().poll(context);
-            arrived.answer();
+            arrived.answer(context);
             polled
         });
         let _ = timer::timeout(GRACE, rest).await;
