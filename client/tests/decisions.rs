@@ -359,3 +359,18 @@ fn a_cost_of_nothing_looks_and_takes_nothing() {
     let open = Limiter::local_with(Limit::UNLIMITED, 0, clock()).expect("a limit");
     assert_eq!(open.decide(5).info, None, "there is no limit in force");
 }
+
+#[test]
+fn what_is_taken_here_is_what_a_decision_would_take() {
+    let clock = clock();
+    let limiter = || Limiter::local_with(Limit::per_sec(10), 5, clock.clone()).expect("a limit");
+    let (decided, taken) = (limiter(), limiter());
+    for n in [0, 2, 4, 3, 1, 6, 0] {
+        let (decision, here) = (decided.decide(n), taken.take_here(n));
+        let admitted = decision.outcome.is_ok();
+        let here = here.map(|(receipt, info)| (receipt.tokens(), info));
+        assert_eq!(here, admitted.then_some((n, decision.info)), "{n} tokens");
+        clock.advance(Duration::from_millis(30));
+    }
+    assert_eq!(decided.tokens(), taken.tokens());
+}

@@ -38,6 +38,8 @@ fn limiters() {
         bucket.reserve_within(1, Duration::ZERO).is_ok()
     });
     let bucket = limiter(50);
+    check("take_here", || bucket.take_here(1).is_some());
+    let bucket = limiter(50);
     check("reserve and settle", || {
         bucket
             .reserve_within(2, Duration::ZERO)
