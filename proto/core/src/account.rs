@@ -15,38 +15,42 @@
 //! held than there is. Then nothing is free until enough was returned.
 
 mod central;
-mod closed;
 mod edges;
 mod error;
 mod lingering;
+#[cfg(feature = "serde")]
+mod parts;
+mod rare;
 mod restore;
 mod slot;
 pub use error::AccountError;
 pub use slot::{Lingering, Slot};
 
-use crate::edge::{Counters, EdgeError, PackedVector, Vector};
+use crate::edge::{Counters, EdgeError, Vector};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Incarnation, PeriodId, Span, Tokens};
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use closed::ClosedEdges;
 use edges::Edges;
+use rare::PackedRare;
 
 /// The book.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "parts::Parts", into = "parts::Parts"))]
 pub struct Account {
     kind: Kind,
     whole: Share,
     linger: Span,
-    period: PeriodId,
-    spent: Tokens,
     open: Edges,
-    kept: ClosedEdges,
-    held: PackedVector,
+    rare: PackedRare,
 }
 
 impl Account {
+    /// Maximum number of edges whose sum is not stored.
+    const FEW: usize = 4;
+
     /// Returns an empty book of `whole`. Anything of an edge may outlive its lease by `linger`.
     #[must_use]
     pub const fn new(kind: Kind, whole: Share, linger: Span) -> Self {
@@ -54,11 +58,8 @@ impl Account {
             kind,
             whole,
             linger,
-            period: PeriodId::new(0),
-            spent: Tokens::ZERO,
             open: Edges::new(),
-            kept: ClosedEdges::new(),
-            held: PackedVector::ZERO,
+            rare: PackedRare::NONE,
         }
     }
 
@@ -76,20 +77,31 @@ impl Account {
 
     /// Returns the running period of a quota.
     #[must_use]
-    pub const fn period(&self) -> PeriodId {
-        self.period
+    pub fn period(&self) -> PeriodId {
+        self.rare.get().period
     }
 
     /// Returns the spent tokens of a quota in this period, including what closed edges never reported.
     #[must_use]
-    pub const fn spent(&self) -> Tokens {
-        self.spent
+    pub fn spent(&self) -> Tokens {
+        self.rare.get().spent
     }
 
     /// Returns the sum that all edges hold, open and closed.
     #[must_use]
     pub fn held(&self) -> Vector {
-        self.held.get()
+        match &self.rare.get().held {
+            Some(held) => **held,
+            None => self.sum(),
+        }
+    }
+
+    /// Adds up what all edges hold.
+    fn sum(&self) -> Vector {
+        let open = self.open.iter();
+        let open = open.map(|(_, slot)| slot.counters.holding(self.kind));
+        let kept = self.kept().map(|(_, kept)| kept.holding);
+        open.chain(kept).fold(Vector::ZERO, slot::added)
     }
 
     /// Returns the open edges.
@@ -101,18 +113,19 @@ impl Account {
     /// stays booked.
     #[must_use]
     pub fn linger_of(&self, child: Incarnation) -> Option<Span> {
-        self.kept.get(child).map(|kept| kept.linger)
+        self.rare.get().kept.get(&child).map(|kept| kept.linger)
     }
 
     /// Returns the booked rests of closed edges.
     pub fn kept(&self) -> impl Iterator<Item = (Incarnation, &Lingering)> {
-        self.kept.iter()
+        let kept = self.rare.get().kept.iter();
+        kept.map(|(&child, rest)| (child, rest))
     }
 
     /// Returns true if something stays booked of a closed edge.
     #[must_use]
     pub fn keeps(&self, child: Incarnation) -> bool {
-        self.kept.get(child).is_some()
+        self.rare.get().kept.contains_key(&child)
     }
 
     /// Returns the counters of an open edge; zero for an edge without grants.
@@ -120,7 +133,7 @@ impl Account {
     pub fn counters(&self, child: Incarnation) -> Counters {
         self.open
             .get(child)
-            .map_or(Counters::new(self.period), |slot| slot.counters)
+            .map_or(Counters::new(self.period()), |slot| slot.counters)
     }
 
     /// Returns the part that an open edge holds.
@@ -132,7 +145,7 @@ impl Account {
     /// Returns true if nothing is booked.
     #[must_use]
     pub fn is_clear(&self) -> bool {
-        self.held == PackedVector::ZERO
+        self.held().is_zero()
     }
 
     /// Returns the part that is not booked; zero if more is held than there is.
@@ -143,7 +156,7 @@ impl Account {
             Kind::Quota => self
                 .whole
                 .tokens
-                .minus_or_zero(self.spent)
+                .minus_or_zero(self.spent())
                 .minus_or_zero(held.tokens),
             Kind::Rate | Kind::Concurrency => Tokens::ZERO,
         };
@@ -179,7 +192,7 @@ impl Account {
             let after = slot.counters.holding(kind);
             held = held.ahead_of(before.ahead_of(after));
         });
-        self.held = held.into();
+        self.set_held(Some(held).filter(|_| self.has_many_edges()));
     }
 
     /// Books `given` as the total that was given to `child`. Returns the difference to the former total, as a
@@ -197,7 +210,7 @@ impl Account {
         if self.keeps(child) {
             return Err(AccountError::Closed);
         }
-        if period != self.period {
+        if period != self.period() {
             return Err(AccountError::OtherPeriod);
         }
         if given.is_exhausted() {
@@ -252,7 +265,7 @@ impl Account {
     ) -> Result<Share, AccountError> {
         let Some(mut slot) = self.open.get(child) else {
             return if planted::is(Bug::LateReturnCredited) {
-                self.held = self.held().ahead_of(returned).into();
+                self.set_held(Some(self.held().ahead_of(returned)));
                 Ok(returned.share())
             } else {
                 Err(AccountError::Closed)
@@ -273,7 +286,7 @@ impl Account {
         let after = slot.counters.holding(self.kind);
         self.open.insert(child, slot);
         if self.kind == Kind::Quota {
-            self.spent = self.spent.plus(back.spent).unwrap_or(Tokens::MAX);
+            self.spend(back.spent);
         }
         self.rebook(before, after);
         let tokens = match self.kind {
@@ -307,7 +320,7 @@ impl Account {
             Kind::Concurrency => before,
             Kind::Quota => {
                 if !planted::is(Bug::DeadEscrowFree) {
-                    self.spent = self.spent.plus(before.tokens).unwrap_or(Tokens::MAX);
+                    self.spend(before.tokens);
                 }
                 Vector::ZERO
             }
@@ -323,7 +336,7 @@ impl Account {
                 linger,
                 released: BTreeSet::new(),
             };
-            self.kept.insert(child, kept);
+            self.rare.change(|rare| rare.kept.insert(child, kept));
         }
         self.rebook(before, after);
         // A closed edge returns no tokens: those of a quota are spent, those of a rate are lost.
@@ -336,32 +349,58 @@ impl Account {
     /// Begins `period`, if it is later than the running one: nothing is spent, and tokens of the old one are
     /// void everywhere. Returns true if it began.
     pub fn stamp(&mut self, period: PeriodId) -> bool {
-        if self.kind != Kind::Quota || (period <= self.period && !planted::is(Bug::StampTwice)) {
+        if self.kind != Kind::Quota || (period <= self.period() && !planted::is(Bug::StampTwice)) {
             return false;
         }
-        self.period = period;
-        self.spent = Tokens::ZERO;
         self.open.clear();
-        self.held = PackedVector::ZERO;
+        self.rare.change(|rare| {
+            rare.period = period;
+            rare.spent = Tokens::ZERO;
+            rare.held = None;
+        });
         self.invariants();
         true
     }
 
+    /// Counts tokens of a quota as spent.
+    fn spend(&mut self, tokens: Tokens) {
+        self.rare
+            .change(|rare| rare.spent = rare.spent.plus(tokens).unwrap_or(Tokens::MAX));
+    }
+
+    /// Returns true if the book stores the sum of its edges.
+    fn has_many_edges(&self) -> bool {
+        let edges = self.open.len().saturating_add(self.rare.get().kept.len());
+        edges > Self::FEW
+    }
+
     fn rebook(&mut self, before: Vector, after: Vector) {
-        let held = self.held().ahead_of(before);
-        self.held = slot::added(held, after).into();
+        let known = self.rare.get().held.as_deref().copied();
+        let is_stored = self.has_many_edges() || planted::is(Bug::LateReturnCredited);
+        let held = is_stored.then(|| match known {
+            Some(held) => slot::added(held.ahead_of(before), after),
+            None => self.sum(),
+        });
+        self.set_held(held);
         self.invariants();
     }
 
-    /// Returns true if the stored sum equals the sum of the parts.
+    /// Sets the stored sum.
+    fn set_held(&mut self, held: Option<Vector>) {
+        if self.rare.get().held.as_deref() == held.as_ref() {
+            return;
+        }
+        self.rare.change(|rare| match (&mut rare.held, held) {
+            (Some(known), Some(held)) => **known = held,
+            (known, held) => *known = held.map(Box::new),
+        });
+    }
+
+    /// Returns true if the sum, if it is stored, equals the sum of the parts.
     #[must_use]
     pub fn adds_up(&self) -> bool {
-        let open = self
-            .open
-            .iter()
-            .map(|(_, slot)| slot.counters.holding(self.kind));
-        let kept = self.kept.iter().map(|(_, kept)| kept.holding);
-        open.chain(kept).fold(Vector::ZERO, slot::added) == self.held()
+        let held = self.rare.get().held.as_deref();
+        held.is_none_or(|held| *held == self.sum())
     }
 
     /// Checks the state invariants, in debug builds after every change.
@@ -375,7 +414,7 @@ impl Account {
     /// Returns the sum that stays booked of closed edges (lingering). No plan can move it.
     #[must_use]
     pub fn lingering(&self) -> Vector {
-        let holdings = self.kept.iter().map(|(_, kept)| kept.holding);
+        let holdings = self.kept().map(|(_, kept)| kept.holding);
         holdings.fold(Vector::ZERO, slot::added)
     }
 }

@@ -1,7 +1,9 @@
-//! Lists and maps that nearly always have one item.
+//! Lists and maps in little memory: most have one item, and some have thousands.
 
+mod compact;
 mod map;
 
+pub(crate) use compact::CompactMap;
 pub use map::FewMap;
 
 use alloc::vec::Vec;
@@ -32,6 +34,9 @@ impl<T: Ord> Few<T> {
     pub(crate) fn add(&mut self, item: T) {
         if let Err(place) = self.binary_search(&item) {
             let mut items = Vec::from(mem::take(self));
+            if items.len() == items.capacity() {
+                items.reserve_exact(items.len().div_ceil(2).max(1));
+            }
             items.insert(place, item);
             *self = items.into();
         }

@@ -20,6 +20,7 @@ mod running_period;
 
 use crate::budget::{NoZones, WallTime, Zones};
 use crate::command::{Changes, Command};
+use crate::few::CompactMap;
 use crate::leadership::{Barrier, Leadership};
 use crate::lease::{child_span, longest_reading};
 use crate::ledger::{Child, Ledger, ReportError};
@@ -127,7 +128,7 @@ pub struct Leader {
     zones: &'static dyn Zones,
     leadership: Option<Leadership>,
     ledger: Ledger,
-    pools: BTreeMap<BudgetId, Pool>,
+    pools: CompactMap<BudgetId, Pool>,
     proposed: Option<Changes>,
     round: Round,
     planned: Tick,
@@ -180,7 +181,7 @@ impl Leader {
             zones: &NoZones,
             leadership: None,
             ledger: Ledger::default(),
-            pools: BTreeMap::new(),
+            pools: CompactMap::new(),
             proposed: None,
             round: Round::new(0),
             planned: Tick::ZERO,
@@ -268,7 +269,7 @@ impl Leader {
         self.clear = Due::default();
         self.periods = RunningPeriods::default();
         if !planted::is(Bug::OldPoolKept) {
-            self.pools.clear();
+            self.pools = CompactMap::new();
         }
     }
 

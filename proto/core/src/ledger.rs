@@ -316,6 +316,30 @@ impl Ledger {
         }
     }
 
+    /// Records that the parent itself has granted a child something of a budget that the child claims. Returns true if
+    /// nothing was granted before.
+    pub fn note_given(&mut self, child: Incarnation, budget: BudgetId) -> bool {
+        let child = self.children.get_mut(child);
+        let claim = child.and_then(|child| child.claims.get_mut(&budget));
+        claim.is_some_and(Claim::note_given)
+    }
+
+    /// Returns true if that was recorded.
+    #[must_use]
+    pub fn is_given(&self, child: Incarnation, budget: BudgetId) -> bool {
+        let child = self.children.get(child);
+        let claim = child.and_then(|child| child.claims.get(&budget));
+        claim.is_some_and(Claim::is_given)
+    }
+
+    /// Returns the budgets of which that was recorded of a child, in order. It holds nothing of any other one.
+    pub fn given(&self, child: Incarnation) -> impl Iterator<Item = BudgetId> {
+        let child = self.children.get(child);
+        let claims = child.into_iter().flat_map(|child| child.claims.iter());
+        let given = claims.filter(|(_, claim)| claim.is_given());
+        given.map(|(&budget, _)| budget)
+    }
+
     /// Marks a budget as changed: the next plan includes it.
     pub fn touch(&mut self, budget: BudgetId) {
         self.queue.touch(budget);

@@ -25,6 +25,7 @@ pub use central::{Released, RequestAction};
 use crate::account::Account;
 use crate::central::Memory;
 use crate::edge::Vector;
+use crate::few::CompactMap;
 use crate::holder::{Holder, Output};
 use crate::lease::{LeaseState, child_span};
 use crate::ledger::{Child, Ledger};
@@ -71,8 +72,8 @@ struct Session {
     is_slow: bool,
     /// Set once this session was granted permits.
     was_given_permits: bool,
-    /// Budgets of which this session was ever granted a part. It holds nothing of any other budget.
-    given: BTreeSet<BudgetId>,
+    /// Number of budgets of which this session was ever granted a part. The ledger knows them: see [`Ledger::given`].
+    given: usize,
 }
 
 /// Actions that the shell must carry out for a node.
@@ -136,8 +137,8 @@ pub struct Node {
     drift: Drift,
     lease: Span,
     ledger: Ledger,
-    /// Boxed, since a map's nodes are never full.
-    budgets: BTreeMap<BudgetId, Box<BudgetState>>,
+    /// Boxed, since entries are moved to make room for others.
+    budgets: CompactMap<BudgetId, Box<BudgetState>>,
     sessions: BTreeMap<Incarnation, Session>,
     deadlines: Deadlines,
     /// Time until which something of a closed session must stay booked.
@@ -184,7 +185,7 @@ impl Node {
             drift,
             lease: crate::state::State::LEASE_DEFAULT,
             ledger: Ledger::bounded(Term::new(0), Child::CLAIMS_MAX),
-            budgets: BTreeMap::new(),
+            budgets: CompactMap::new(),
             sessions: BTreeMap::new(),
             deadlines: Deadlines::default(),
             kept_until: BTreeMap::new(),
@@ -293,8 +294,10 @@ impl Node {
             .iter()
             .flat_map(|budget_state| budget_state.account.open())
         {
-            if let Some(session) = self.sessions.get_mut(&client) {
-                session.given.remove(&budget);
+            if let Some(session) = self.sessions.get_mut(&client)
+                && self.ledger.is_given(client, budget)
+            {
+                session.given = session.given.saturating_sub(1);
             }
         }
         self.spent.remove(&budget);
@@ -396,7 +399,7 @@ impl Node {
             self.notify_set
                 .extend(claimants.map(|(client, _)| client.edge().child));
         }
-        let budget_state = self.budgets.entry(budget).or_insert_with(|| {
+        let budget_state = self.budgets.get_or_insert_with(budget, || {
             Box::new(BudgetState {
                 terms: Arc::clone(terms),
                 account: Account::new(terms.kind, Share::EMPTY, terms.linger()),

@@ -22,6 +22,7 @@ pub use snapshot::{Frozen, RestoreError, Snapshot};
 use crate::account::AccountError;
 use crate::budget::{Budget, Catalog, FieldError, Key, KeyPattern, NamedLimit};
 use crate::command::Command;
+use crate::few::CompactMap;
 use crate::interner::Interner;
 use crate::planted::{self, Bug};
 use crate::share::Share;
@@ -166,7 +167,7 @@ pub struct State {
     removed: BTreeSet<NodeId>,
     rules: Chunks<RuleId, Rule>,
     catalog: Catalog,
-    keys: BTreeMap<Key, BudgetId>,
+    keys: CompactMap<Key, BudgetId>,
     budgets: Chunks<BudgetId, Generation>,
     index: Index,
     requests: Requests,
@@ -196,7 +197,7 @@ impl State {
             removed: BTreeSet::new(),
             rules: Chunks::default(),
             catalog: Catalog::default(),
-            keys: BTreeMap::new(),
+            keys: CompactMap::new(),
             budgets: Chunks::default(),
             index: Index::default(),
             requests: Requests::default(),

@@ -34,8 +34,8 @@ pub(crate) enum LineUrgency {
 /// State invariants: `order` has an entry for each of `waiting`, and no budget is in both `in_flight` and
 /// `waiting`.
 ///
-/// Most windows are empty. An empty tree may still have a node, so the number of entries is looked at first: it is where
-/// the window is.
+/// Most windows are empty, and there is one for each session. A tree that lost its last entry still has a node, so it is
+/// replaced by a new one.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Window {
     in_flight: BTreeSet<BudgetId>,
@@ -99,15 +99,13 @@ impl Window {
 
     /// Moves the line of a budget from the window back into the queue.
     pub(crate) fn requeue(&mut self, budget: BudgetId) {
-        self.in_flight.remove(&budget);
+        self.leave_window(budget);
         self.wait(budget, LineUrgency::Usual);
     }
 
     /// Removes the line of a budget: it is acknowledged, or it is not to be sent any more.
     pub(crate) fn forget(&mut self, budget: BudgetId) {
-        if !self.in_flight.is_empty() {
-            self.in_flight.remove(&budget);
-        }
+        self.leave_window(budget);
         self.leave_queue(budget);
     }
 
@@ -179,6 +177,15 @@ impl Window {
         }
         if let Some((urgency, rank)) = self.waiting.remove(&budget) {
             self.order.remove(&(urgency, rank, budget));
+        }
+        if self.waiting.is_empty() {
+            (self.waiting, self.order) = (BTreeMap::new(), BTreeSet::new());
+        }
+    }
+
+    fn leave_window(&mut self, budget: BudgetId) {
+        if self.in_flight.remove(&budget) && self.in_flight.is_empty() {
+            self.in_flight = BTreeSet::new();
         }
     }
 }

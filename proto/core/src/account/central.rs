@@ -16,12 +16,11 @@ impl Account {
     ///
     /// [`AccountError::NotFree`]; nothing was changed.
     pub fn spend_free(&mut self, n: Tokens) -> Result<PeriodId, AccountError> {
-        let spent = self.spent.plus(n).ok_or(AccountError::NotFree)?;
-        if self.kind != Kind::Quota || n > self.free().tokens {
+        if self.spent().plus(n).is_none() || self.kind != Kind::Quota || n > self.free().tokens {
             return Err(AccountError::NotFree);
         }
-        self.spent = spent;
-        Ok(self.period)
+        self.spend(n);
+        Ok(self.period())
     }
 
     /// Books `permits` for a central decision.
@@ -42,7 +41,7 @@ impl Account {
         };
         let given = self.counters(Self::CENTRAL).given.plus(more);
         let given = given.ok_or(AccountError::NotFree)?;
-        self.grant(Self::CENTRAL, self.period, given).map(|_| ())
+        self.grant(Self::CENTRAL, self.period(), given).map(|_| ())
     }
 
     /// Releases permits of central decisions, which were returned or are over.
@@ -53,7 +52,7 @@ impl Account {
         };
         if let Some(returned) = self.counters(Self::CENTRAL).returned.plus(back) {
             // The book refuses more than was booked.
-            let _ = self.release(Self::CENTRAL, self.period, returned);
+            let _ = self.release(Self::CENTRAL, self.period(), returned);
         }
     }
 

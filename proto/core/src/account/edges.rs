@@ -2,22 +2,21 @@
 
 use super::Slot;
 use super::slot::PackedSlot;
+use crate::few::CompactMap;
 use crate::unit::Incarnation;
-use alloc::collections::BTreeMap;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 
 /// Open edges, ordered by incarnation.
 ///
-/// Most books of a cluster have one edge, for which a tree takes ten times the memory. A book of thousands of
-/// sessions needs a tree.
+/// Most books of a cluster have one edge, and are kept for every key. A book of thousands of sessions needs a map.
 ///
 /// State invariant: up to [`Edges::FEW`] edges are `Few`, and more are `Many`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(super) enum Edges {
     Few(Vec<(Incarnation, PackedSlot)>),
-    Many(BTreeMap<Incarnation, PackedSlot>),
+    Many(Box<CompactMap<Incarnation, PackedSlot>>),
 }
 
 impl Edges {
@@ -25,6 +24,13 @@ impl Edges {
 
     pub(super) const fn new() -> Self {
         Self::Few(Vec::new())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Few(few) => few.len(),
+            Self::Many(many) => many.len(),
+        }
     }
 
     pub(super) fn get(&self, child: Incarnation) -> Option<Slot> {
@@ -55,13 +61,17 @@ impl Edges {
         match self {
             Self::Few(few) if few.len() < Self::FEW => {
                 let place = few.partition_point(|(name, _)| *name < child);
-                few.reserve_exact(1);
+                // Every node may have an edge. More edges are those of sessions, which come together.
+                let more = if few.len() < 3 { 1 } else { Self::FEW };
+                if few.len() == few.capacity() {
+                    few.reserve_exact(more.min(Self::FEW.saturating_sub(few.len())));
+                }
                 few.insert(place, (child, slot));
             }
             Self::Few(few) => {
-                let mut many: BTreeMap<_, _> = mem::take(few).into_iter().collect();
+                let mut many: CompactMap<_, _> = mem::take(few).into_iter().collect();
                 many.insert(child, slot);
-                *self = Self::Many(many);
+                *self = Self::Many(Box::new(many));
             }
             Self::Many(many) => {
                 many.insert(child, slot);
@@ -78,7 +88,7 @@ impl Edges {
             Self::Many(many) => {
                 let removed = many.remove(&child).map(|slot| slot.get());
                 if many.len() <= Self::FEW {
-                    *self = Self::Few(mem::take(many).into_iter().collect());
+                    *self = Self::Few(mem::take(&mut **many).into_entries().collect());
                 }
                 removed
             }
@@ -95,7 +105,7 @@ impl Edges {
             Self::Many(many) => (None, Some(many)),
         };
         let few = few.into_iter().flatten().map(|(child, slot)| (child, slot));
-        few.chain(many.into_iter().flatten())
+        few.chain(many.into_iter().flat_map(|many| many.iter()))
             .map(|(child, slot)| (*child, slot.get()))
     }
 
@@ -106,7 +116,8 @@ impl Edges {
             Self::Many(many) => (None, Some(many)),
         };
         let few = few.into_iter().flatten().map(|(_, slot)| slot);
-        for packed in few.chain(many.into_iter().flat_map(BTreeMap::values_mut)) {
+        let many = many.into_iter().flat_map(|many| many.iter_mut());
+        for packed in few.chain(many.map(|(_, slot)| slot)) {
             let mut slot = packed.get();
             change(&mut slot);
             *packed = slot.into();

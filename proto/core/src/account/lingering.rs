@@ -9,7 +9,10 @@ use crate::unit::Incarnation;
 impl Account {
     /// Frees the rest of a closed edge, after its wait.
     pub fn forget(&mut self, child: Incarnation) -> Share {
-        let Some(kept) = self.kept.remove(child) else {
+        if !self.keeps(child) {
+            return Share::EMPTY;
+        }
+        let Some(kept) = self.rare.change(|rare| rare.kept.remove(&child)) else {
             return Share::EMPTY;
         };
         self.rebook(kept.holding, Vector::ZERO);
@@ -24,27 +27,31 @@ impl Account {
         client: Incarnation,
         floor: Share,
     ) -> Share {
-        let Some(kept) = self.kept.get_mut(child) else {
-            return Share::EMPTY;
-        };
-        if self.kind != Kind::Rate
-            || (!kept.released.insert(client) && !planted::is(Bug::FloorReleasedTwice))
-        {
+        if self.kind != Kind::Rate || !self.keeps(child) {
             return Share::EMPTY;
         }
-        let before = kept.holding;
-        let (rate, burst) = (
-            before.floor_rate.min(floor.rate),
-            before.floor_burst.min(floor.burst),
-        );
-        let after = before.ahead_of(Vector {
-            rate,
-            burst,
-            floor_rate: rate,
-            floor_burst: burst,
-            ..Vector::ZERO
+        let change = self.rare.change(|rare| {
+            let kept = rare.kept.get_mut(&child)?;
+            if !kept.released.insert(client) && !planted::is(Bug::FloorReleasedTwice) {
+                return None;
+            }
+            let before = kept.holding;
+            let (rate, burst) = (
+                before.floor_rate.min(floor.rate),
+                before.floor_burst.min(floor.burst),
+            );
+            kept.holding = before.ahead_of(Vector {
+                rate,
+                burst,
+                floor_rate: rate,
+                floor_burst: burst,
+                ..Vector::ZERO
+            });
+            Some((before, kept.holding))
         });
-        kept.holding = after;
+        let Some((before, after)) = change else {
+            return Share::EMPTY;
+        };
         self.rebook(before, after);
         before.ahead_of(after).share()
     }

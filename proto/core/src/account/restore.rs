@@ -1,5 +1,6 @@
 //! Restores a book from its edges.
 
+use super::rare::Rare;
 use super::{Account, Lingering, Slot};
 use crate::edge::Vector;
 use crate::share::Kind;
@@ -35,9 +36,8 @@ impl Account {
         }
     }
 
-    /// Returns this empty book with these edges in it, as a decoder needs. The sum of what is held is
-    /// computed. Returns `None` if it is out of the range of the counters, or if an incarnation is both open
-    /// and closed.
+    /// Returns this empty book with these edges in it, as a decoder needs. Returns `None` if the sum of what they hold is
+    /// out of the range of the counters, or if an incarnation is both open and closed.
     #[must_use]
     pub fn restore(
         self,
@@ -57,14 +57,19 @@ impl Account {
         let held = holdings
             .chain(lingering)
             .try_fold(Vector::ZERO, Vector::plus)?;
-        Some(Self {
+        let rare = Rare {
             period,
             spent,
+            kept,
+            held: None,
+        };
+        let mut restored = Self {
             open: open.into_iter().collect(),
-            kept: kept.into(),
-            held: held.into(),
+            rare: rare.into(),
             ..self
-        })
+        };
+        restored.set_held(restored.has_many_edges().then_some(held));
+        Some(restored)
     }
 }
 

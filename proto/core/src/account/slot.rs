@@ -17,8 +17,6 @@ pub struct Slot {
 
 /// A slot in less memory: a book is kept for every key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(from = "Slot", into = "Slot"))]
 pub(super) struct PackedSlot {
     counters: PackedCounters,
     linger: Span,
@@ -40,12 +38,6 @@ impl From<Slot> for PackedSlot {
             counters: slot.counters.into(),
             linger: slot.linger,
         }
-    }
-}
-
-impl From<PackedSlot> for Slot {
-    fn from(packed: PackedSlot) -> Self {
-        packed.get()
     }
 }
 

@@ -63,6 +63,12 @@ impl PackedVector {
     }
 }
 
+impl Default for PackedVector {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
 impl From<Vector> for PackedVector {
     fn from(vector: Vector) -> Self {
         let rare = Rare::of(&vector);
@@ -84,33 +90,50 @@ impl From<PackedVector> for Vector {
 /// State invariant: nothing is boxed if all of it is zero, so equal counters are packed alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PackedCounters {
-    period: PeriodId,
     given: Share,
     returned: Share,
-    /// The rare components of `given` and `returned`.
-    rare: Option<Box<[Rare; 2]>>,
+    rare: Option<Box<RareCounters>>,
+}
+
+/// The rare components of both vectors, and the period, which only quotas have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct RareCounters {
+    period: PeriodId,
+    given: Rare,
+    returned: Rare,
+}
+
+impl RareCounters {
+    const NONE: Self = Self {
+        period: PeriodId::new(0),
+        given: Rare::NONE,
+        returned: Rare::NONE,
+    };
 }
 
 impl PackedCounters {
     /// Returns the counters.
     pub(crate) fn get(&self) -> Counters {
-        let [given, returned] = self.rare.as_deref().copied().unwrap_or([Rare::NONE; 2]);
+        let rare = self.rare.as_deref().unwrap_or(&RareCounters::NONE);
         Counters {
-            period: self.period,
-            given: given.with(self.given),
-            returned: returned.with(self.returned),
+            period: rare.period,
+            given: rare.given.with(self.given),
+            returned: rare.returned.with(self.returned),
         }
     }
 }
 
 impl From<Counters> for PackedCounters {
     fn from(counters: Counters) -> Self {
-        let rare = [Rare::of(&counters.given), Rare::of(&counters.returned)];
-        Self {
+        let rare = RareCounters {
             period: counters.period,
+            given: Rare::of(&counters.given),
+            returned: Rare::of(&counters.returned),
+        };
+        Self {
             given: counters.given.share(),
             returned: counters.returned.share(),
-            rare: (rare != [Rare::NONE; 2]).then(|| Box::new(rare)),
+            rare: (rare != RareCounters::NONE).then(|| Box::new(rare)),
         }
     }
 }

@@ -1,21 +1,21 @@
 //! Maps that nearly always have one entry.
 
+use super::compact::CompactMap;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
 /// A sorted map with its only entry stored inline.
 ///
-/// Most clients use one key. Its state is then beside the rest of the client's, and no node of a tree is read first. Of
-/// several entries the values are boxed, since a tree's nodes are never full. The map prints and hashes as a
-/// [`BTreeMap`] does.
+/// Most clients use one key. Its state is then beside the rest of the client's, and nothing else is read first. Of
+/// several entries the values are boxed: they are moved to make room for others. The map prints and hashes as a
+/// [`BTreeMap`](alloc::collections::BTreeMap) does.
 #[derive(Clone)]
 pub struct FewMap<K, V> {
     /// The only entry, if it was always alone since the map was empty.
     one: Option<(K, V)>,
     /// All entries of a map that had more than one.
-    many: BTreeMap<K, Box<V>>,
+    many: CompactMap<K, Box<V>>,
 }
 
 impl<K, V> FewMap<K, V> {
@@ -24,7 +24,7 @@ impl<K, V> FewMap<K, V> {
     pub const fn new() -> Self {
         Self {
             one: None,
-            many: BTreeMap::new(),
+            many: CompactMap::new(),
         }
     }
 
@@ -56,7 +56,7 @@ impl<K, V> FewMap<K, V> {
 
     /// Returns the entries in the order of their keys, and ends the map.
     pub fn into_entries(self) -> impl Iterator<Item = (K, V)> {
-        let many = self.many.into_iter().map(|(key, value)| (key, *value));
+        let many = self.many.into_entries().map(|(key, value)| (key, *value));
         self.one.into_iter().chain(many)
     }
 
@@ -76,7 +76,7 @@ impl<K, V> FewMap<K, V> {
     }
 }
 
-impl<K: Ord, V> FewMap<K, V> {
+impl<K: Clone + Ord, V> FewMap<K, V> {
     /// Returns the value of a key.
     #[must_use]
     pub fn get(&self, key: &K) -> Option<&V> {
@@ -106,7 +106,7 @@ impl<K: Ord, V> FewMap<K, V> {
             return &mut self.one.get_or_insert_with(|| (key, make())).1;
         }
         self.spill();
-        self.many.entry(key).or_insert_with(|| Box::new(make()))
+        self.many.get_or_insert_with(key, || Box::new(make()))
     }
 
     /// Sets the value of a key. Returns the one that it replaces.

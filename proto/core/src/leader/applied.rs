@@ -115,7 +115,7 @@ impl Leader {
             .filter(|(_, of)| of.budget.kind() == Kind::Rate);
         let pools = rates.map(|(id, of)| (id, Pool::empty(of.account.free(), now)));
         self.pools = pools.collect();
-        self.pools.extend(kept);
+        self.pools.extend(kept.into_entries());
     }
 
     fn close_ended(&mut self, state: &State) {
@@ -332,8 +332,7 @@ impl Leader {
         for &id in touched {
             if let Some(free) = free(id) {
                 self.pools
-                    .entry(id)
-                    .or_insert_with(|| Pool::empty(free, now))
+                    .get_or_insert_with(id, || Pool::empty(free, now))
                     .fit(free, now);
             }
         }

@@ -216,7 +216,6 @@ impl Child {
             self.take_line(line, now, terms, queue);
         }
         let claims = &mut self.claims;
-        // An empty tree may still have a node, which is not read.
         if !self.watched.is_empty() {
             self.watched.retain(|budget| {
                 let claim = claims.get_mut(budget);
@@ -225,6 +224,10 @@ impl Child {
                     claim.is_watched()
                 })
             });
+            if self.watched.is_empty() {
+                // An empty tree may still have a node, and there is one for each session.
+                self.watched = BTreeSet::new();
+            }
         }
         if !self.skipped.is_empty() {
             self.plan_skipped(queue);
@@ -250,9 +253,11 @@ impl Child {
             Claim::default()
         });
         queue.mark_unsummed(budget, claim);
-        claim.rule = claim.rule.or_else(|| (terms.rules)(budget));
+        if claim.rule().is_none() {
+            claim.set_rule((terms.rules)(budget));
+        }
         debug_assert!(
-            (terms.rules)(budget).is_none_or(|rule| claim.rule == Some(rule)),
+            (terms.rules)(budget).is_none_or(|rule| claim.rule() == Some(rule)),
             "a rule changed without a call of `tell`"
         );
         let before = (claim.period, claim.returned());
@@ -353,10 +358,13 @@ impl Child {
         self.number = self.number.next()?;
         let last = self.sent.back();
         if last.is_none_or(|&(_, sent)| now.since(sent) >= Self::APART) {
-            self.sent.push_back((self.number, now));
-            while self.sent.len() > Self::REMEMBERED {
+            // The echo names an answer that is at least as late as the latest one that was seen, so that earlier ones are
+            // of no use any more.
+            let seen = |&(number, _): &(Number, Tick)| number <= self.seen;
+            while self.sent.get(1).is_some_and(seen) || self.sent.len() >= Self::REMEMBERED {
                 self.sent.pop_front();
             }
+            self.sent.push_back((self.number, now));
         }
         Some(self.number)
     }

@@ -7,7 +7,7 @@ use crate::interner::Interner;
 use crate::message::{AnswerLine, BandDemand, ReportLine, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
-use crate::unit::{Number, PeriodId, Rate, Tick, Tokens, Weight};
+use crate::unit::{Band, Number, PeriodId, Rate, Tick, Tokens, Weight};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
@@ -109,33 +109,58 @@ pub struct Claim {
     pub tally: Tally,
     /// The period of what was returned: the book's, once the claim was compared with the book.
     pub period: PeriodId,
-    begun: bool,
-    /// Set once a report had a line of this budget.
-    reported: bool,
-    /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line last sent to the child, if that
-    /// had a rest. The rest itself runs down, and is not sent again for that.
-    exhausted_sent: Option<bool>,
-    /// Claim with which the demand of each caller counts, whatever is reported. `None` if it counts as reported.
-    pub(super) rule: Option<budget::Claim>,
-    /// The queue's round in which the claim was last reported.
+    /// The queue's round in which the claim was last reported; zero before the first report that had a line of this
+    /// budget.
     pub(super) unsummed: u64,
     last_line: Option<LastLine>,
     rare: Option<Box<Rare>>,
+    /// Weight with which the demand of each caller counts, whatever is reported. `None` if it counts as reported.
+    weight: Option<Weight>,
+    /// Its band in that case.
+    band: Band,
+    source: PeriodSource,
+    /// Set once something of the budget was granted to the child by this parent itself.
+    given: bool,
+    /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line last sent to the child, if that
+    /// had a rest. The rest itself runs down, and is not sent again for that.
+    exhausted_sent: Option<bool>,
 }
 
-/// The line that was last sent to the child, without its target.
+/// Message or book that a claim's period is known from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum PeriodSource {
+    /// The child's reports alone.
+    #[default]
+    Report,
+    /// The book. A line of it that was sent to the child, if any was, is of another period.
+    Book,
+    /// The book, and the line that was last sent to the child.
+    LastLine,
+}
+
+/// The line that was last sent to the child, without its target and its period.
 #[derive(Clone, Debug, Hash)]
 struct LastLine {
     /// The first answer that had it.
     first: Number,
-    period: PeriodId,
     given: PackedVector,
     terms: Arc<Terms>,
 }
 
-/// The parts of a claim that are nearly always empty.
+/// The parts of a claim that most claims do not have: those of which nothing was ever returned or asked back.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 struct Rare {
+    /// The greatest `returned` that was reported.
+    returned: PackedVector,
+    /// The value that `returned` must reach.
+    target: PackedVector,
+    passing: Option<Box<Passing>>,
+    recall: Option<Box<Recall>>,
+}
+
+/// The parts of a claim that are there for a short time, or if its budget has floors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Hash)]
+struct Passing {
     /// The requested floors.
     floor: Share,
     /// The largest cost of a waiting request, and the time since which one waits.
@@ -146,27 +171,31 @@ struct Rare {
     asked: Option<Tick>,
     /// Set if the child's part stays at the parent, which decides for it.
     central: bool,
-    /// The greatest `returned` that was reported.
-    returned: Vector,
-    /// The value that `returned` must reach.
-    target: Vector,
-    /// The target in the line that was last sent to the child.
-    sent_target: Vector,
+}
+
+/// A target on its way to the child, or one that the child has not met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Hash)]
+struct Recall {
+    /// The target in the line that was last sent to the child, if it is not the claim's.
+    former: Option<Vector>,
     /// The first answer that carried a target which the child has not echoed yet.
     pending: Option<(Number, Vector)>,
     heard: Option<(Tick, Vector)>,
 }
 
-impl Rare {
+impl Passing {
     const NONE: Self = Self {
         floor: Share::EMPTY,
         waiting: None,
         differs: None,
         asked: None,
         central: false,
-        returned: Vector::ZERO,
-        target: Vector::ZERO,
-        sent_target: Vector::ZERO,
+    };
+}
+
+impl Recall {
+    const NONE: Self = Self {
+        former: None,
         pending: None,
         heard: None,
     };
@@ -176,14 +205,14 @@ impl Claim {
     /// Reads some of its fields, for [`fetch`](super::children::fetch).
     pub(crate) fn read_head(&self) -> u64 {
         let given = self.last_line.as_ref().map_or(0, |of| of.first.get());
-        self.period.get() ^ given ^ u64::from(self.reported) ^ u64::from(self.rare.is_some())
+        self.period.get() ^ given ^ self.unsummed ^ u64::from(self.rare.is_some())
     }
 
     /// Reads some of the rare parts, for [`fetch`](super::children::fetch).
     pub(crate) fn read_rare(&self) -> u64 {
-        let rare = self.rare();
-        let parts = rare.returned.rate.grains() ^ rare.target.rate.grains();
-        parts ^ rare.floor.rate.grains() ^ u64::from(rare.central) ^ total(&self.demand)
+        let parts = self.returned().rate.grains() ^ self.target().rate.grains();
+        let passing = self.passing();
+        parts ^ passing.floor.rate.grains() ^ u64::from(passing.central) ^ total(&self.demand)
     }
 
     /// Returns the demand per band, highest first.
@@ -195,49 +224,49 @@ impl Claim {
     /// Returns the requested floors.
     #[must_use]
     pub fn floor(&self) -> Share {
-        self.rare().floor
+        self.passing().floor
     }
 
     /// Returns the largest cost of a waiting request, and the time since which one waits.
     #[must_use]
     pub fn waiting(&self) -> Option<(Tick, Tokens)> {
-        self.rare().waiting
+        self.passing().waiting
     }
 
     /// Returns the time since which the held part differs from the planned one.
     pub(super) fn differs(&self) -> Option<Tick> {
-        self.rare().differs
+        self.passing().differs
     }
 
     /// Sets the time since which the held part differs from the planned one.
     pub(super) fn set_differs(&mut self, since: Option<Tick>) {
         if self.differs() != since {
-            self.change(|rare| rare.differs = since);
+            self.change_passing(|passing| passing.differs = since);
         }
     }
 
     /// Returns the time at which the child last asked for a central decision.
     pub(super) fn asked(&self) -> Option<Tick> {
-        self.rare().asked
+        self.passing().asked
     }
 
     /// Records that the child asked for a central decision, or with `None` that it has not asked lately.
     pub(super) fn set_asked(&mut self, asked: Option<Tick>) {
         if self.asked() != asked {
-            self.change(|rare| rare.asked = asked);
+            self.change_passing(|passing| passing.asked = asked);
         }
     }
 
     /// Returns true if the child's part stays at the parent, which decides for it.
     pub(super) fn is_central(&self) -> bool {
-        self.rare().central
+        self.passing().central
     }
 
     /// Sets whether the child's part stays at the parent. Returns true if that changed.
     pub(super) fn set_central(&mut self, central: bool) -> bool {
         let changed = self.is_central() != central;
         if changed {
-            self.change(|rare| rare.central = central);
+            self.change_passing(|passing| passing.central = central);
         }
         changed
     }
@@ -245,32 +274,86 @@ impl Claim {
     /// Returns the greatest total that was reported as returned.
     #[must_use]
     pub fn returned(&self) -> Vector {
-        self.rare().returned
+        let rare = self.rare.as_deref();
+        rare.map_or(Vector::ZERO, |rare| rare.returned.get())
     }
 
     /// Returns the total that must be returned.
     #[must_use]
     pub fn target(&self) -> Vector {
-        self.rare().target
+        let rare = self.rare.as_deref();
+        rare.map_or(Vector::ZERO, |rare| rare.target.get())
     }
 
-    fn rare(&self) -> &Rare {
-        self.rare.as_deref().unwrap_or(&Rare::NONE)
+    fn passing(&self) -> &Passing {
+        let passing = self
+            .rare
+            .as_deref()
+            .and_then(|rare| rare.passing.as_deref());
+        passing.unwrap_or(&Passing::NONE)
+    }
+
+    fn recall(&self) -> &Recall {
+        let recall = self.rare.as_deref().and_then(|rare| rare.recall.as_deref());
+        recall.unwrap_or(&Recall::NONE)
+    }
+
+    /// Returns the target in the line that was last sent to the child.
+    fn sent_target(&self) -> Vector {
+        self.recall().former.unwrap_or(self.target())
     }
 
     /// Changes the rare parts. They are dropped once they are empty.
     fn change(&mut self, change: impl FnOnce(&mut Rare)) {
         let mut rare = self.rare.take().unwrap_or_default();
         change(&mut rare);
-        self.rare = (*rare != Rare::NONE).then_some(rare);
+        self.rare = (*rare != Rare::default()).then_some(rare);
+    }
+
+    fn change_passing(&mut self, change: impl FnOnce(&mut Passing)) {
+        self.change(|rare| {
+            let mut passing = rare.passing.take().unwrap_or_default();
+            change(&mut passing);
+            rare.passing = (*passing != Passing::NONE).then_some(passing);
+        });
+    }
+
+    fn change_recall(&mut self, change: impl FnOnce(&mut Recall)) {
+        self.change(|rare| {
+            let mut recall = rare.recall.take().unwrap_or_default();
+            change(&mut recall);
+            rare.recall = (*recall != Recall::NONE).then_some(recall);
+        });
+    }
+
+    fn set_returned(&mut self, returned: Vector) {
+        self.change(|rare| rare.returned = returned.into());
+    }
+
+    /// Sets the target, and the one in the line that was last sent to the child.
+    fn set_targets(&mut self, target: Vector, sent: Vector) {
+        self.change(|rare| rare.target = target.into());
+        self.change_recall(|recall| recall.former = (sent != target).then_some(sent));
+    }
+
+    /// Returns the claim with which the demand of each caller counts, whatever is reported. `None` if it counts as
+    /// reported.
+    pub(super) fn rule(&self) -> Option<budget::Claim> {
+        let band = self.band;
+        self.weight.map(|weight| budget::Claim { weight, band })
+    }
+
+    /// Sets that claim.
+    pub(super) fn set_rule(&mut self, rule: Option<budget::Claim>) {
+        self.weight = rule.map(|rule| rule.weight);
+        self.band = rule.map(|rule| rule.band).unwrap_or_default();
     }
 
     /// Takes a line of a report. Returns how urgently the budget must be planned.
     pub(super) fn take(&mut self, line: &ReportLine, now: Tick) -> Urgency {
-        self.reported = true;
         self.tally = self.tally.merge(line.tally);
         let claimed = self
-            .rule
+            .rule()
             .map(|rule| BandDemand::claimed(&line.demand, Weight::ONE, rule));
         let demand = claimed
             .as_ref()
@@ -300,7 +383,7 @@ impl Claim {
         };
         if floor != line.floor || waited != waiting {
             changed = true;
-            self.change(|rare| (rare.floor, rare.waiting) = (line.floor, waiting));
+            self.change_passing(|passing| (passing.floor, passing.waiting) = (line.floor, waiting));
         }
         match used.is_zero() {
             _ if asked => Urgency::Asked,
@@ -317,9 +400,9 @@ impl Claim {
         // Only the parent's book begins periods: a child that reports a later one would get rid of its
         // targets. Before the claim was compared with the book it has no targets. The line is taken then,
         // since it may not be repeated.
-        if !self.begun && line.period > self.period {
+        if self.source == PeriodSource::Report && line.period > self.period {
             self.period = line.period;
-            self.change(|rare| rare.returned = Vector::ZERO);
+            self.set_returned(Vector::ZERO);
             before = Vector::ZERO;
         }
         if line.period != self.period {
@@ -327,7 +410,7 @@ impl Claim {
         }
         let returned = before.merge(line.returned);
         if returned != before {
-            self.change(|rare| rare.returned = returned);
+            self.set_returned(returned);
         }
         returned.ahead_of(before)
     }
@@ -372,56 +455,70 @@ impl Claim {
     /// Returns the part in the line last sent to the child, less what is spent and its target, unless it is of another
     /// period.
     fn kept(&self) -> Option<(Kind, Vector)> {
-        let last_line = self.last_line.as_ref()?;
+        let last_line = self
+            .last_line
+            .as_ref()
+            .filter(|_| self.source == PeriodSource::LastLine)?;
         let mut gone = self.returned();
         gone.tokens = gone.tokens.plus(gone.spent).unwrap_or(Tokens::MAX);
         let back = gone.merge(self.target());
-        (last_line.period == self.period)
-            .then(|| (last_line.terms.kind, last_line.given.get().ahead_of(back)))
+        Some((last_line.terms.kind, last_line.given.get().ahead_of(back)))
     }
 
     /// Counts the demand with `rule` from now on. Returns true if the demand changed by that.
     pub(super) fn reweigh(&mut self, rule: budget::Claim) -> bool {
-        let former = self.rule.replace(rule);
-        let former = former.map_or(Weight::ONE, |former| former.weight);
+        let former = self.weight.unwrap_or(Weight::ONE);
+        self.set_rule(Some(rule));
         let demand = BandDemand::claimed(&self.demand, former, rule);
         let changed = *self.demand != *demand.as_slice();
         self.demand = demand.as_slice().into();
         changed
     }
 
-    /// Returns true if nothing is wanted and the claim was never answered: the parent does not know the
-    /// budget.
+    /// Returns true if nothing is wanted, granted or answered: the parent does not know the budget.
     pub(super) fn is_over(&self) -> bool {
-        let rare = self.rare();
-        let wants = !self.demand.is_empty() || !rare.floor.is_empty() || rare.waiting.is_some();
-        !wants && self.last_line.is_none() && rare.returned.is_zero() && rare.target.is_zero()
+        let passing = self.passing();
+        let wants =
+            !self.demand.is_empty() || !passing.floor.is_empty() || passing.waiting.is_some();
+        let is_moved = !self.returned().is_zero() || !self.target().is_zero();
+        !wants && !self.given && self.last_line.is_none() && !is_moved
+    }
+
+    /// Records that something was granted to the child. Returns true if nothing was before.
+    pub(super) const fn note_given(&mut self) -> bool {
+        !core::mem::replace(&mut self.given, true)
+    }
+
+    /// Returns true if something was ever granted to the child.
+    pub(super) const fn is_given(&self) -> bool {
+        self.given
     }
 
     /// Returns true if a report ever had a line of this budget. Before that, the demand is unknown.
     pub(super) const fn is_reported(&self) -> bool {
-        self.reported
+        self.unsummed > 0
     }
 
     /// Begins the book's period, if it is another one. Returns and targets of the former period are void.
     pub(super) fn begin(&mut self, period: PeriodId) {
-        self.begun = true;
-        if period != self.period {
-            self.period = period;
-            self.change(|rare| {
-                if !planted::is(Bug::ReturnCrossesStamps) {
-                    rare.returned = Vector::ZERO;
-                }
-                rare.target = Vector::ZERO;
-                rare.heard = None;
-                rare.pending = None;
-            });
+        if period == self.period {
+            self.source = self.source.max(PeriodSource::Book);
+            return;
         }
+        (self.period, self.source) = (period, PeriodSource::Book);
+        if self.rare.is_none() {
+            return;
+        }
+        if !planted::is(Bug::ReturnCrossesStamps) {
+            self.set_returned(Vector::ZERO);
+        }
+        self.set_targets(Vector::ZERO, self.sent_target());
+        self.change_recall(|recall| (recall.heard, recall.pending) = (None, None));
     }
 
     /// Raises the target.
     pub(super) fn raise_target(&mut self, target: Vector) {
-        self.change(|rare| rare.target = rare.target.merge(target));
+        self.set_targets(self.target().merge(target), self.sent_target());
     }
 
     /// Follows the child's echo. A target that the child has received starts the clock, and its return stops
@@ -429,19 +526,22 @@ impl Claim {
     pub(super) fn echo(&mut self, heard: Number, now: Tick) {
         if self.is_watched() {
             let last_line = self.last_line.as_ref().map(|last_line| last_line.first);
-            self.change(|rare| rare.echo(last_line, heard, now));
+            let (returned, sent) = (self.returned(), self.sent_target());
+            self.change_recall(|recall| {
+                recall.echo(returned, last_line.zip(Some(sent)), heard, now)
+            });
         }
     }
 
     /// Returns true if the echo matters: a target was sent and, as far as is known, not met.
     pub(super) fn is_watched(&self) -> bool {
-        let rare = self.rare();
-        rare.pending.is_some() || rare.heard.is_some()
+        let recall = self.recall();
+        recall.pending.is_some() || recall.heard.is_some()
     }
 
     /// Returns the time at which the child echoed a target that it has not met.
     pub(super) fn heard_at(&self) -> Option<Tick> {
-        self.rare().heard.map(|(at, _)| at)
+        self.recall().heard.map(|(at, _)| at)
     }
 
     /// Adds to a line of the book what only the claim knows: the target, and central mode of this child.
@@ -452,18 +552,17 @@ impl Claim {
 
     /// Returns true if something is wanted back.
     pub(super) fn has_target(&self) -> bool {
-        let rare = self.rare();
-        !meets(rare.returned, rare.target)
+        !meets(self.returned(), self.target())
     }
 
     /// Returns the first answer with `line`, if no later line was sent to the child.
     fn first_with(&self, line: &AnswerLine) -> Option<Number> {
         let last_line = self.last_line.as_ref()?;
-        let target = self.rare().sent_target;
-        let alike = last_line.period == line.period
+        let alike = self.source == PeriodSource::LastLine
+            && self.period == line.period
             && self.exhausted_sent == line.rest.map(|rest| rest.exhausted)
             && last_line.given.get() == line.given
-            && target == line.target
+            && self.sent_target() == line.target
             && *last_line.terms == line.terms;
         alike.then_some(last_line.first)
     }
@@ -485,31 +584,32 @@ impl Claim {
         if let Some(first) = self.first_with(line) {
             return heard < first;
         }
+        debug_assert_eq!(
+            self.period, line.period,
+            "the claim begins a period before its line"
+        );
+        self.source = PeriodSource::LastLine;
         self.last_line = Some(LastLine {
             first: number,
-            period: line.period,
             given: line.given.into(),
             terms: terms.share(&line.terms),
         });
         self.exhausted_sent = line.rest.map(|rest| rest.exhausted);
-        let pending = self.rare().pending.is_none() && self.has_target();
-        if pending || self.rare().sent_target != line.target {
-            self.change(|rare| {
-                rare.sent_target = line.target;
-                if pending {
-                    rare.pending = Some((number, rare.target));
-                }
-            });
+        let target = self.target();
+        if self.sent_target() != line.target {
+            self.set_targets(target, line.target);
+        }
+        if self.recall().pending.is_none() && self.has_target() {
+            self.change_recall(|recall| recall.pending = Some((number, target)));
         }
         true
     }
 }
 
-impl Rare {
-    /// Follows the echo of answer `heard`. `last_line` is the first answer with the line that was last sent to
-    /// the child.
-    fn echo(&mut self, last_line: Option<Number>, heard: Number, now: Tick) {
-        let returned = self.returned;
+impl Recall {
+    /// Follows the echo of answer `heard` by a child whose returned total is `returned`. `last` is the first answer with
+    /// the line that was last sent to the child, and the target in it.
+    fn echo(&mut self, returned: Vector, last: Option<(Number, Vector)>, heard: Number, now: Tick) {
         if self
             .heard
             .is_some_and(|(_, target)| meets(returned, target))
@@ -525,9 +625,6 @@ impl Rare {
         if !meets(returned, asked_target) {
             self.heard = Some((now, asked_target));
         }
-        self.pending = last_line.and_then(|number| {
-            let later = !meets(asked_target.merge(returned), self.sent_target);
-            later.then_some((number, self.sent_target))
-        });
+        self.pending = last.filter(|(_, sent)| !meets(asked_target.merge(returned), *sent));
     }
 }

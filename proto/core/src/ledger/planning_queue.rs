@@ -2,7 +2,7 @@
 
 use super::claim::Claim;
 use super::plan_changes::Plan;
-use crate::few::Few;
+use crate::few::{CompactMap, Few};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Incarnation, Tick};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ pub(super) struct PlanningQueue {
     pub(super) returned: BTreeSet<BudgetId>,
     /// Sorted claimants of each budget. With thousands of children, a plan must not search all of them for a
     /// hundred claimants.
-    pub(super) claimants: BTreeMap<BudgetId, Few<Incarnation>>,
+    pub(super) claimants: CompactMap<BudgetId, Few<Incarnation>>,
     /// Budgets of which a child lacked something at the last plan that was not free.
     pub(super) starved: BTreeSet<BudgetId>,
     /// Times at which budgets are planned again without a change, by budget. `alarms` has the same by time.
@@ -56,7 +56,7 @@ pub(super) struct PlanningQueue {
     pub(super) returned_turn: BudgetId,
 }
 
-fn count(claimants: &BTreeMap<BudgetId, Few<Incarnation>>, budget: BudgetId) -> usize {
+fn count(claimants: &CompactMap<BudgetId, Few<Incarnation>>, budget: BudgetId) -> usize {
     claimants.get(&budget).map_or(0, |few| few.len())
 }
 
@@ -223,7 +223,7 @@ impl PlanningQueue {
     /// The parent of a first claimant may not know the budget. A caller waits for its terms, even one that wants nothing
     /// of it, so the parent's own parent is asked at once.
     pub(super) fn claims(&mut self, budget: BudgetId, child: Incarnation) {
-        let claimants = self.claimants.entry(budget).or_default();
+        let claimants = self.claimants.get_or_insert_with(budget, Few::default);
         if claimants.is_empty() {
             self.asked = true;
             self.wanted.insert(budget);

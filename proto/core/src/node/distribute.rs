@@ -129,8 +129,9 @@ impl Node {
                 .ok()
         });
         if granted.is_some() {
+            let is_first = self.ledger.note_given(request.child, budget);
             if let Some(session) = self.sessions.get_mut(&request.child) {
-                session.given.insert(budget);
+                session.given = session.given.saturating_add(usize::from(is_first));
                 session.was_given_permits |= kind == Kind::Concurrency;
             }
             self.ledger.tell_child(request.child, budget);

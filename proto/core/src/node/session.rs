@@ -61,7 +61,7 @@ impl Node {
             last_confirmed: None,
             is_slow: false,
             was_given_permits: false,
-            given: BTreeSet::new(),
+            given: 0,
         };
         self.sessions.insert(client, session);
         self.deadlines.begin(client, now);
@@ -77,7 +77,7 @@ impl Node {
         }
         if let Some(session) = self.sessions.get(&client) {
             let (promised, confirmed) = (session.promised, session.last_confirmed);
-            let given = session.given.len();
+            let given = session.given;
             hint::black_box((confirmed, given, self.deadlines.has(promised, client)));
         }
     }
@@ -265,10 +265,11 @@ impl Node {
     pub fn holds_permits(&self, client: Incarnation) -> bool {
         // Most clients never have permits, and may have parts of thousands of other budgets.
         let session = self.sessions.get(&client);
-        let session = session.filter(|session| session.was_given_permits);
-        let mut given = session.iter().flat_map(|session| &session.given);
-        given.any(|budget| {
-            self.budgets.get(budget).is_some_and(|budget_state| {
+        if session.is_none_or(|session| !session.was_given_permits) {
+            return false;
+        }
+        self.ledger.given(client).any(|budget| {
+            self.budgets.get(&budget).is_some_and(|budget_state| {
                 let account = &budget_state.account;
                 account.kind() == Kind::Concurrency && !account.holding(client).is_zero()
             })
@@ -277,20 +278,15 @@ impl Node {
 
     fn holds_nothing(&self, client: Incarnation) -> bool {
         self.debug_given(client);
-        let session = self.sessions.get(&client);
-        let mut given = session.iter().flat_map(|session| &session.given);
-        given.all(|budget| {
-            let budget_state = self.budgets.get(budget);
+        self.ledger.given(client).all(|budget| {
+            let budget_state = self.budgets.get(&budget);
             budget_state.is_none_or(|budget_state| budget_state.account.holding(client).is_zero())
         })
     }
 
-    /// Checks in debug builds that a session holds nothing of a budget that is missing in `Session::given`.
+    /// Checks in debug builds that a session holds nothing of a budget that is missing in [`Ledger::given`](crate::ledger::Ledger::given).
     fn debug_given(&self, client: Incarnation) {
-        let noted = |budget| {
-            let session = self.sessions.get(&client);
-            session.is_some_and(|session| session.given.contains(budget))
-        };
+        let noted = |&budget| self.ledger.is_given(client, budget);
         let mut budgets = self.budgets.iter();
         debug_assert!(
             budgets.all(|(budget, budget_state)| {
@@ -377,7 +373,7 @@ impl Node {
     fn young_lease(&self, client: Incarnation, now: Tick) -> Option<Span> {
         let session = self.sessions.get(&client)?;
         let age = now.since(session.began?);
-        let many = session.given.len() > Self::YOUNG_BUDGETS_MAX;
+        let many = session.given > Self::YOUNG_BUDGETS_MAX;
         if self.behind || session.is_slow || many {
             return None;
         }
@@ -398,10 +394,11 @@ impl Node {
         };
         self.deadlines.end(client, session.promised);
         self.keep_tally(client);
+        let given: Vec<BudgetId> = self.ledger.given(client).collect();
         self.ledger.close(client);
         self.notify_set.remove(&client);
         self.reply_set.remove(&client);
-        for budget in session.given {
+        for budget in given {
             let Some(budget_state) = self.budgets.get_mut(&budget) else {
                 continue;
             };

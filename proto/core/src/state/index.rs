@@ -2,12 +2,60 @@
 
 use super::chunks::Chunks;
 use super::generation::{Generation, Rule};
+use crate::few::CompactMap;
 use crate::unit::{BudgetId, Incarnation, RuleId};
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// A set of generations, as bits. Ids are issued in rising order, so sets of many generations have many neighbours.
+#[derive(Clone, Debug, Default, PartialEq, Hash)]
+struct Ids {
+    /// By id, without the lowest bits: those of 64 neighbours. None is zero.
+    words: CompactMap<u64, u64>,
+    len: usize,
+}
+
+impl Ids {
+    const BITS: u64 = 64;
+
+    /// Returns the word of an id, and its bit there.
+    fn place(budget: BudgetId) -> (u64, u64) {
+        let bit = u32::try_from(budget.get() % Self::BITS).unwrap_or(0);
+        (budget.get() / Self::BITS, 1_u64.rotate_left(bit))
+    }
+
+    fn insert(&mut self, budget: BudgetId) {
+        let (word, bit) = Self::place(budget);
+        let word = self.words.get_or_insert_with(word, || 0);
+        self.len = self.len.saturating_add(usize::from(*word & bit == 0));
+        *word |= bit;
+    }
+
+    fn remove(&mut self, budget: BudgetId) {
+        let (place, bit) = Self::place(budget);
+        let word = self.words.get_mut(&place).filter(|word| **word & bit != 0);
+        if let Some(word) = word {
+            *word ^= bit;
+            self.len = self.len.saturating_sub(1);
+            if *word == 0 {
+                self.words.remove(&place);
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = BudgetId> {
+        let words = self.words.iter();
+        words.flat_map(|(&place, &word)| {
+            let first = place.saturating_mul(Self::BITS);
+            let ids = (0..Self::BITS).map(move |bit| BudgetId::new(first.saturating_add(bit)));
+            ids.filter(move |&id| word & Self::place(id).1 != 0)
+        })
+    }
+}
 
 /// Sets of generations by a key that they have in common. No set is empty.
 #[derive(Clone, Debug, PartialEq, Hash)]
-pub(super) struct Sets<K>(BTreeMap<K, BTreeSet<BudgetId>>);
+pub(super) struct Sets<K>(BTreeMap<K, Ids>);
 
 impl<K: Ord> Sets<K> {
     pub(super) fn add(&mut self, of: K, budget: BudgetId) {
@@ -16,24 +64,26 @@ impl<K: Ord> Sets<K> {
 
     pub(super) fn remove(&mut self, of: &K, budget: BudgetId) {
         if let Some(set) = self.0.get_mut(of) {
-            set.remove(&budget);
-            if set.is_empty() {
+            set.remove(budget);
+            if set.len == 0 {
                 self.0.remove(of);
             }
         }
     }
 
-    /// Removes and returns one set.
-    pub(super) fn take(&mut self, of: &K) -> BTreeSet<BudgetId> {
-        self.0.remove(of).unwrap_or_default()
+    /// Removes one set, and returns its generations in order.
+    pub(super) fn take(&mut self, of: &K) -> Vec<BudgetId> {
+        let taken = self.0.remove(of);
+        taken.iter().flat_map(Ids::iter).collect()
     }
 
+    /// Returns the generations of a set in order.
     pub(super) fn of(&self, of: K) -> impl Iterator<Item = BudgetId> {
-        self.0.get(&of).into_iter().flatten().copied()
+        self.0.get(&of).into_iter().flat_map(Ids::iter)
     }
 
     pub(super) fn count(&self, of: &K) -> usize {
-        self.0.get(of).map_or(0, BTreeSet::len)
+        self.0.get(of).map_or(0, |set| set.len)
     }
 }
 

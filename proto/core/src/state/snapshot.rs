@@ -4,6 +4,7 @@ use super::chunks::Chunks;
 use super::index::Index;
 use super::{Generation, Member, Rule, State};
 use crate::budget::{Budget, Catalog, Key};
+use crate::few::CompactMap;
 use crate::interner::Interner;
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Drift, Incarnation, NodeId, RequestId, RuleId, Span};
@@ -233,8 +234,8 @@ impl Snapshot {
     }
 
     /// Returns the generation of each key. Each key and each id must be unique.
-    fn keys(&self) -> Result<BTreeMap<Key, BudgetId>, RestoreError> {
-        let (mut keys, mut names) = (BTreeMap::new(), BTreeSet::new());
+    fn keys(&self) -> Result<CompactMap<Key, BudgetId>, RestoreError> {
+        let (mut keys, mut names) = (CompactMap::new(), BTreeSet::new());
         for (id, generation) in &self.budgets {
             if *id >= self.next_budget {
                 return Err(RestoreError::Name { what: "budget" });

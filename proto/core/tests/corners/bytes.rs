@@ -1,4 +1,5 @@
 //! Memory that one key takes in each machine that knows it.
+#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use super::setup::*;
 use aliquot_core::holder::{Holder, Wants};
@@ -25,7 +26,6 @@ fn resident() -> u64 {
 }
 
 /// Prints the bytes for each key that `make` leaves resident, and returns what it made.
-#[expect(clippy::print_stdout, reason = "the figures are what it is for")]
 fn measured<T>(of: &str, make: impl FnOnce() -> T) -> T {
     let before = resident();
     let made = make();
@@ -206,6 +206,85 @@ fn leader(state: &mut State) -> Leader {
         }
     }
     leader
+}
+
+/// Number of sessions that share keys, and number of keys that all of them share.
+const SHARING: u64 = 100;
+const SHARED: u64 = KEYS / SHARING;
+
+/// Returns a node and the holders of its sessions, which share all keys. The first sessions gave back some of their parts.
+fn sharing() -> (Node, Vec<Holder>) {
+    let mut node = Node::new(NODE, Drift::default());
+    let keys: Vec<BudgetId> = (1..=SHARED).map(BudgetId::new).collect();
+    let report = node.report(at(0), DAWN).expect("a report");
+    node.handle_answer(&grants(report.edge, report.seq, &keys), at(0));
+    let sessions = (0..SHARING).map(|_| node.open_session(at(0)).expect("a session"));
+    let mut clients: Vec<Holder> = sessions.map(Holder::new).collect();
+    for round in 0..ROUNDS as u64 {
+        let now = 200 * (round + 1);
+        for (client, has_begun) in clients
+            .iter_mut()
+            .zip((0..).map(|client| client / 10 <= round))
+        {
+            let owing: Vec<BudgetId> = client.owing().collect();
+            for budget in owing {
+                let owed = client.owed(budget).meet(client.holding(budget));
+                client
+                    .give_back(budget, owed)
+                    .expect("a part that it holds");
+            }
+            let wants = keys.iter().filter(|_| has_begun).map(|&budget| {
+                let demand = demand(50);
+                (
+                    budget,
+                    Wants {
+                        demand,
+                        ..Wants::default()
+                    },
+                )
+            });
+            let report = client
+                .report(at(now), 0, wants.collect())
+                .expect("a report");
+            node.handle_report(&report, at(now));
+        }
+        for turn in 0..10 {
+            let now = at(now + turn * 20);
+            node.tick(now);
+            node.flush_urgent(now);
+            for output in node.poll_outputs() {
+                if let NodeOutput::Answer(answer) = output {
+                    let client = clients
+                        .iter_mut()
+                        .find(|client| client.edge() == answer.edge);
+                    client.expect("a client").handle_answer(now, &answer);
+                }
+            }
+            let report = node.report(now, DAWN).expect("a report");
+            node.handle_answer(&grants(report.edge, report.seq, &[]), now);
+        }
+    }
+    (node, clients)
+}
+
+#[test]
+#[ignore = "prints the bytes that a key takes; nothing is judged"]
+fn a_key_of_many_sessions_takes_so_many_bytes() {
+    let of = "a shared key's session, at the node and in the client";
+    let (node, clients) = measured(of, sharing);
+    let claims = || {
+        node.ledger()
+            .children()
+            .flat_map(|child| child.claims.iter())
+    };
+    assert_eq!(claims().count() as u64, KEYS);
+    let returned = claims().filter(|(_, claim)| !claim.returned().is_zero());
+    let held = clients.iter().flat_map(Holder::counters);
+    println!(
+        "{} are granted something, and {} returned something",
+        held.count(),
+        returned.count()
+    );
 }
 
 #[test]
