@@ -27,11 +27,13 @@ use http_body::Body;
 use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -192,7 +194,7 @@ impl<E: Exchange> Server<E> {
                 Accepted::Tcp(stream) => self.converse(stream, remote, connection).await,
                 Accepted::Unix(stream) => {
                     let info = stream.connect_info();
-                    self.exchange.run(stream, info, connection).await;
+                    self.run(stream, info, connection).await;
                 }
             }
         };
@@ -201,6 +203,21 @@ impl<E: Exchange> Server<E> {
             () = connection.displaced() => {}
             () = late => self.connections.refuse(Cause::NoRequest, remote),
         }
+    }
+
+    /// Serves requests. Boxed, since a connection's task would have room for the state of each kind of stream, one with
+    /// TLS included, and keep it for as long as the connection.
+    fn run<'a, IO, I>(
+        &'a self,
+        io: IO,
+        info: I,
+        connection: &'a Connection,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>
+    where
+        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        I: Clone + Send + Sync + 'static,
+    {
+        Box::pin(self.exchange.run(io, info, connection))
     }
 
     /// Shakes hands and serves requests.
@@ -214,30 +231,44 @@ impl<E: Exchange> Server<E> {
         match (&self.tls, first[0] == CLIENT_HELLO) {
             (None, false) => {
                 let info = stream.connect_info();
-                self.exchange.run(stream, info, connection).await;
+                self.run(stream, info, connection).await;
             }
-            (Some(tls), true) => match tls.accept(stream).into_fallible().await {
-                Ok(stream) => {
-                    let info = stream.connect_info();
-                    self.exchange.run(stream, info, connection).await;
-                }
-                Err((error, stream)) => {
-                    let cause = tls::cause(&error);
-                    self.connections.refuse(cause, format!("{remote}, {error}"));
-                    linger(stream, &[]).await;
-                }
-            },
+            // All that a connection without TLS does not need is boxed as well.
+            (Some(tls), true) => {
+                Box::pin(self.converse_encrypted(tls, stream, remote, connection)).await;
+            }
             (None, true) => {
                 self.connections.refuse(Cause::TlsToPlaintext, remote);
                 let answer = self
                     .exchange
                     .refusal(&first, "this port does not speak TLS");
-                linger(stream, &answer).await;
+                Box::pin(linger(stream, &answer)).await;
             }
             (Some(_), false) => {
                 self.connections.refuse(Cause::Plaintext, remote);
                 let answer = self.exchange.refusal(&first, "this port speaks TLS only");
-                linger(stream, &answer).await;
+                Box::pin(linger(stream, &answer)).await;
+            }
+        }
+    }
+
+    /// Shakes hands for TLS, and serves requests.
+    async fn converse_encrypted(
+        &self,
+        tls: &TlsAcceptor,
+        stream: TcpStream,
+        remote: SocketAddr,
+        connection: &Connection,
+    ) {
+        match tls.accept(stream).into_fallible().await {
+            Ok(stream) => {
+                let info = stream.connect_info();
+                self.run(stream, info, connection).await;
+            }
+            Err((error, stream)) => {
+                let cause = tls::cause(&error);
+                self.connections.refuse(cause, format!("{remote}, {error}"));
+                linger(stream, &[]).await;
             }
         }
     }

@@ -243,6 +243,10 @@ impl Slots {
             let (key, budget) = first.remove_entry();
             names.push(Interned { key, budget });
         }
+        if self.names.is_empty() {
+            // An empty tree still has a node, and there is one for each session.
+            self.names = BTreeMap::new();
+        }
         names
     }
 }

@@ -7,7 +7,7 @@ use aliquot_core::budget::{Key, Labels};
 use aliquot_core::rebalance::{OwnSessions, Rebalancer};
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tick};
 use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Name of a key: the id of its budget's current generation, or the reason that there is none.
@@ -47,7 +47,8 @@ pub struct Session {
     asked_to_move: Option<Tick>,
     /// True if the members of the cluster are sent to it.
     wants_members: bool,
-    keys: BTreeSet<Key>,
+    /// In the order in which the client asked for them. [`Named::sessions`] tells if a key is among them.
+    keys: Vec<Key>,
 }
 
 #[derive(Debug)]
@@ -64,6 +65,10 @@ impl Named {
                 .reserve_exact(usize::from(self.sessions.is_empty()));
             self.sessions.insert(place, client);
         }
+    }
+
+    fn has(&self, client: Incarnation) -> bool {
+        self.sessions.binary_search(&client).is_ok()
     }
 
     fn remove(&mut self, client: Incarnation) {
@@ -110,7 +115,7 @@ impl Session {
         self.keys.len()
     }
 
-    /// Returns the keys that the session asked for.
+    /// Returns the keys that the session asked for, in that order.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.keys.iter()
     }
@@ -175,7 +180,7 @@ impl Registry {
             opened: now,
             asked_to_move: None,
             wants_members: false,
-            keys: BTreeSet::new(),
+            keys: Vec::new(),
         };
         self.sessions.insert(client, session);
         self.connected += 1;
@@ -229,7 +234,8 @@ impl Registry {
         name: impl FnOnce(&Key) -> Name,
     ) -> Result<Interned, StreamEnd> {
         let session = self.sessions.get_mut(&client).ok_or(StreamEnd::Lapsed)?;
-        if session.keys.len() >= self.keys_max && !session.keys.contains(&key) {
+        let known = self.names.get(&key).is_some_and(|named| named.has(client));
+        if session.keys.len() >= self.keys_max && !known {
             let budget = Err(KeyRefusal::SessionFull);
             return Ok(Interned { key, budget });
         }
@@ -237,7 +243,9 @@ impl Registry {
             Some((shared, _)) => shared.clone(),
             None => key,
         };
-        session.keys.insert(key.clone());
+        if !known {
+            session.keys.push(key.clone());
+        }
         let named = self.names.entry(key.clone());
         let named = named.or_insert_with(|| Named {
             name: Err(KeyRefusal::NotYet),

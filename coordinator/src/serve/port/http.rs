@@ -80,8 +80,8 @@ where
         let io = TokioIo::new(SlowReaderGuard::new(io, self.patience));
         let arrived = Arrived::default();
         let http = http(&self.protocol, arrived.clone());
-        let conversation = http.serve_connection(io, service);
-        tokio::pin!(conversation);
+        // Boxed, since this future would have room for it twice: before and after it is pinned.
+        let mut conversation = Box::pin(http.serve_connection(io, service));
         let mut stopping = self.stopping.clone();
         tokio::select! {
             ended = poll_fn(|context| {
