@@ -1,4 +1,4 @@
-//! Memory that one key takes in each machine that knows it.
+//! Memory that one key takes in each machine that knows it. Run one of these alone: what is resident belongs to the process.
 #![expect(clippy::print_stdout, reason = "the figures are what it is for")]
 
 use super::setup::*;
