@@ -16,6 +16,7 @@ What a decision costs by the client of this tree and by others, in one run.
   memory NAME KEYS        what KEYS keys of 20 bytes add to this process: aliquot, governor
   faces [SECONDS]         each face of `aliquot` beside throttlecrab-server and Redis, on one processor, asked from
                           the other; the programs are ALIQUOT and THROTTLECRAB, or those on the PATH
+  serve-empty PORT        serves HTTP/1.1 with a constant answer: the least that a face can cost, for `faces`
   remote                  a call of a GCRA script of Redis, and of a gRPC rate limit service
   count NAME TIMES        decides TIMES times and nothing else, for who counts instructions;
   count-refused NAME TIMES  the same, refused
@@ -50,6 +51,10 @@ pub fn run(args: &[&str]) -> Result<(), String> {
         ["remote"] => remote::table(),
         ["faces"] => faces::table(5)?,
         ["faces", seconds] => faces::table(number(seconds)?)?,
+        ["serve-empty", port] => {
+            let port = number(port)? as u16;
+            crate::empty::serve(port).map_err(|error| error.to_string())?;
+        }
         ["count", name, times] => one_key::count(name, number(times)?, one_key::Answer::Admitted)?,
         ["count-refused", name, times] => {
             one_key::count(name, number(times)?, one_key::Answer::Refused)?;

@@ -4,6 +4,7 @@ mod asking;
 mod calls;
 mod cli;
 mod contenders;
+mod empty;
 mod keys;
 mod leased;
 mod measure;

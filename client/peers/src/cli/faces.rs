@@ -64,6 +64,7 @@ struct Servers {
     ours: Aliquot,
     peer: Option<Throttlecrab>,
     redis: Option<Redis>,
+    empty: Empty,
 }
 
 fn measured(
@@ -79,6 +80,7 @@ fn measured(
             .inspect_err(skipped("throttlecrab-server"))
             .ok(),
         redis: Redis::start().inspect_err(skipped("Redis")).ok(),
+        empty: Empty::start()?,
     };
     for in_flight in [1, 16] {
         let title = format!("RESP, {in_flight} in flight");
@@ -129,6 +131,12 @@ impl Servers {
         contenders.push(contender(
             "aliquot agent, Unix socket",
             self.ours.agent.pid(),
+            way,
+        ));
+        let way = Way::Http(self.empty.port, "/v1/check", body);
+        contenders.push(contender(
+            "an empty hyper service",
+            self.empty.server.pid(),
             way,
         ));
         contenders
@@ -290,6 +298,25 @@ impl Redis {
         ];
         let args = args.map(str::to_owned);
         let server = Server::start(Path::new("redis-server"), &args, &[], port)?;
+        Ok(Self { server, port })
+    }
+}
+
+/// A server that decides nothing: see [`crate::empty`].
+struct Empty {
+    server: Server,
+    port: u16,
+}
+
+impl Empty {
+    fn start() -> Result<Self, String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let (port, program) = (
+            free_port().map_err(failed)?,
+            std::env::current_exe().map_err(failed)?,
+        );
+        let args = ["serve-empty".to_owned(), port.to_string()];
+        let server = Server::start(&program, &args, &[], port)?;
         Ok(Self { server, port })
     }
 }
