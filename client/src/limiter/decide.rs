@@ -121,7 +121,13 @@ impl Limiter {
     /// ```
     #[must_use = "the tokens are taken if it returns a receipt"]
     pub fn take_here(&self, n: u64) -> Option<(Receipt, Option<LimitInfo>)> {
-        let (charge, seen) = self.take_and_see(n, self.now());
+        self.take_here_at(n, self.now())
+    }
+
+    /// [`Limiter::take_here`] at `now`, a reading of the limiter's clock.
+    #[must_use = "the tokens are taken if it returns a receipt"]
+    pub fn take_here_at(&self, n: u64, now: Tick) -> Option<(Receipt, Option<LimitInfo>)> {
+        let (charge, seen) = self.take_and_see(n, now);
         // A charge of nothing may be answered without the state of the limit, which a node has to tell.
         let Seen::Bucket(view, now) = seen else {
             return None;

@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rand::RngExt;
-use std::fmt::Write as _;
+use std::iter;
 use std::time::Duration;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -137,15 +137,22 @@ fn epoch_secs(clock: &(impl Clock + ?Sized)) -> u64 {
     now.div_ceil(1_000)
 }
 
-/// Writes an item of a structured field: a name with one or two whole numbers.
+/// Writes an item of a structured field: a name with one or two whole numbers. The text has no room to spare, so the field
+/// takes it as it is.
 fn item(name: &str, first: (char, u64), second: Option<(char, u64)>) -> String {
-    /// Bytes of two parameters with the largest whole numbers, and of the quotes.
-    const MORE: usize = 48;
-    let mut text = String::with_capacity(name.len() + MORE);
+    let mut digits = [itoa::Buffer::new(), itoa::Buffer::new()];
+    let [one, two] = &mut digits;
+    let first = (first.0, one.format(first.1));
+    let second = second.map(|(letter, number)| (letter, two.format(number)));
+    let numbers = iter::once(first).chain(second);
+    let length = numbers
+        .clone()
+        .map(|(_, digits)| ";x=".len() + digits.len());
+    let mut text = String::with_capacity(name.len() + 2 + length.sum::<usize>());
     text.extend(["\"", name, "\""]);
-    for (letter, number) in std::iter::once(first).chain(second) {
-        // Writing to a text never fails.
-        let _ = write!(text, ";{letter}={number}");
+    for (letter, digits) in numbers {
+        text.extend([';', letter, '=']);
+        text.push_str(digits);
     }
     text
 }
