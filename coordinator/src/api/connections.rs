@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -183,31 +184,44 @@ pub struct Connections(Arc<Table>);
 struct Table {
     port: Port,
     limits: PortLimits,
+    /// Numbers connections, and the waits of connections in the order in which they began.
+    next: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    next: u64,
-    open: BTreeMap<u64, Entry>,
+    open: BTreeMap<u64, Arc<Entry>>,
     by_address: BTreeMap<IpAddr, usize>,
-    /// Connections without a request in progress, by the order in which they began to wait.
+    /// Connections by the number of a wait. One that was used since then waits later, or not at all: that is looked at when
+    /// its turn comes, so that a request changes nothing here.
     waiting: BTreeMap<u64, u64>,
     tallies: [Tally; Cause::ALL.len()],
 }
 
+/// A connection, shared by the table, its task and its requests. The table lets go of it when the task ends.
 #[derive(Debug)]
 struct Entry {
+    table: Arc<Table>,
+    id: u64,
     remote: SocketAddr,
     /// Address under which it is counted, if it is.
     address: Option<IpAddr>,
+    usage: Mutex<Usage>,
+    displaced: Notify,
+}
+
+/// Use of a connection. It is locked after the state of the table, if both are.
+#[derive(Debug)]
+struct Usage {
     /// Requests in progress.
     requests: usize,
     /// Requests that were begun.
     begun: u64,
-    /// Place among those that wait, if no request is in progress.
-    waits: Option<u64>,
-    displaced: Arc<Notify>,
+    /// Number of its latest wait.
+    waits: u64,
+    /// Its place in [`State::waiting`].
+    place: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -228,6 +242,7 @@ impl Connections {
         Self(Arc::new(Table {
             port,
             limits,
+            next: AtomicU64::default(),
             state,
         }))
     }
@@ -278,16 +293,13 @@ impl Connections {
                 return None;
             }
         }
-        let (id, displaced) = state.insert(remote, address);
+        let entry = Arc::new(Entry::new(&self.0, remote, address));
+        state.insert(&entry);
         drop(state);
         if let Some(remote) = made_way {
             self.refuse(Cause::Displaced, remote);
         }
-        Some(Connection {
-            table: Arc::clone(&self.0),
-            id,
-            displaced,
-        })
+        Some(Connection(entry))
     }
 
     /// Counts a connection that is refused or ended. Logs the count and `latest`, which is the remote address or an
@@ -340,48 +352,85 @@ fn counted_as(ip: IpAddr) -> Option<IpAddr> {
 }
 
 impl Table {
+    fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic leaves nothing under this lock half done that matters after it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn insert(&mut self, remote: SocketAddr, address: Option<IpAddr>) -> (u64, Arc<Notify>) {
-        let id = self.number();
-        let displaced = Arc::new(Notify::new());
-        let entry = Entry {
+impl Entry {
+    fn new(table: &Arc<Table>, remote: SocketAddr, address: Option<IpAddr>) -> Self {
+        let id = table.number();
+        Self {
+            table: Arc::clone(table),
+            id,
             remote,
             address,
-            requests: 0,
-            begun: 0,
-            waits: Some(id),
-            displaced: Arc::clone(&displaced),
-        };
-        self.open.insert(id, entry);
-        self.waiting.insert(id, id);
-        if let Some(address) = address {
-            *self.by_address.entry(address).or_default() += 1;
+            usage: Mutex::new(Usage {
+                requests: 0,
+                begun: 0,
+                waits: id,
+                place: None,
+            }),
+            displaced: Notify::new(),
         }
-        (id, displaced)
     }
 
-    fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        // As for the table.
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn insert(&mut self, entry: &Arc<Entry>) {
+        self.open.insert(entry.id, Arc::clone(entry));
+        self.wait(entry.id);
+        if let Some(address) = entry.address {
+            *self.by_address.entry(address).or_default() += 1;
+        }
+    }
+
+    /// Notes the wait of a connection, if it is open and no request is in progress.
+    fn wait(&mut self, id: u64) {
+        let Some(entry) = self.open.get(&id) else {
+            return;
+        };
+        let mut usage = entry.usage();
+        if usage.requests == 0 && usage.place.is_none() {
+            usage.place = Some(usage.waits);
+            self.waiting.insert(usage.waits, id);
+        }
     }
 
     /// Ends the connection that waits longest, and returns its address. Returns `None` if none waits.
     fn displace(&mut self) -> Option<SocketAddr> {
-        let (_, id) = self.waiting.pop_first()?;
-        let entry = self.remove(id)?;
-        entry.displaced.notify_one();
-        Some(entry.remote)
+        while let Some((place, id)) = self.waiting.pop_first() {
+            let entry = Arc::clone(self.open.get(&id)?);
+            let latest = {
+                let mut usage = entry.usage();
+                usage.place = None;
+                usage.requests == 0 && usage.waits == place
+            };
+            if latest {
+                self.remove(id);
+                entry.displaced.notify_one();
+                return Some(entry.remote);
+            }
+            self.wait(id);
+        }
+        None
     }
 
-    fn remove(&mut self, id: u64) -> Option<Entry> {
-        let entry = self.open.remove(&id)?;
-        if let Some(place) = entry.waits {
+    fn remove(&mut self, id: u64) {
+        let Some(entry) = self.open.remove(&id) else {
+            return;
+        };
+        if let Some(place) = entry.usage().place.take() {
             self.waiting.remove(&place);
         }
         if let Some(address) = entry.address
@@ -392,82 +441,60 @@ impl State {
                 self.by_address.remove(&address);
             }
         }
-        Some(entry)
-    }
-
-    fn begin(&mut self, id: u64) {
-        let Some(entry) = self.open.get_mut(&id) else {
-            return;
-        };
-        entry.requests += 1;
-        entry.begun += 1;
-        if let Some(place) = entry.waits.take() {
-            self.waiting.remove(&place);
-        }
-    }
-
-    fn end(&mut self, id: u64) {
-        let place = self.number();
-        let Some(entry) = self.open.get_mut(&id) else {
-            return;
-        };
-        entry.requests -= 1;
-        if entry.requests == 0 {
-            entry.waits = Some(place);
-            self.waiting.insert(place, id);
-        }
     }
 }
 
 /// An open connection. It leaves the table when it is dropped.
 #[derive(Debug)]
-pub struct Connection {
-    table: Arc<Table>,
-    id: u64,
-    displaced: Arc<Notify>,
-}
+pub struct Connection(Arc<Entry>);
 
 impl Connection {
     /// Completes when another connection takes the place of this one.
     pub async fn displaced(&self) {
-        self.displaced.notified().await;
+        self.0.displaced.notified().await;
     }
 
     /// Notes the beginning of a request, which lasts until the result is dropped.
     #[must_use]
     pub fn begin(&self) -> OpenRequest {
-        self.table.state().begin(self.id);
-        OpenRequest {
-            table: Arc::clone(&self.table),
-            id: self.id,
-        }
+        let mut usage = self.0.usage();
+        usage.requests += 1;
+        usage.begun += 1;
+        OpenRequest(Arc::clone(&self.0))
     }
 
     /// Returns the number of requests that were begun, and the number of those in progress.
     #[must_use]
     pub fn requests(&self) -> (u64, usize) {
-        let state = self.table.state();
-        let entry = state.open.get(&self.id);
-        entry.map_or((0, 0), |entry| (entry.begun, entry.requests))
+        let usage = self.0.usage();
+        (usage.begun, usage.requests)
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.table.state().remove(self.id);
+        self.0.table.state().remove(self.0.id);
     }
 }
 
 /// A request in progress.
 #[derive(Debug)]
-pub struct OpenRequest {
-    table: Arc<Table>,
-    id: u64,
-}
+pub struct OpenRequest(Arc<Entry>);
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.table.state().end(self.id);
+        let Entry { table, id, .. } = &*self.0;
+        let mut usage = self.0.usage();
+        usage.requests -= 1;
+        if usage.requests > 0 {
+            return;
+        }
+        usage.waits = table.number();
+        let has_place = usage.place.is_some();
+        drop(usage);
+        if !has_place {
+            table.state().wait(*id);
+        }
     }
 }
 

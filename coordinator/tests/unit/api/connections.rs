@@ -44,6 +44,54 @@ fn a_connection_whose_requests_are_over_waits_again() {
     assert!(only.displaced().now_or_never().is_some());
 }
 
+/// Uses connections at random, and keeps a list of them: first those that wait, in the order in which they began to.
+#[test]
+fn the_connection_that_waits_longest_makes_way_whatever_was_used_before() {
+    const MOST: usize = 6;
+    let table = connections(MOST, 99);
+    let mut open: Vec<(Connection, Vec<OpenRequest>)> = Vec::new();
+    let waiting = |open: &[(Connection, Vec<OpenRequest>)]| {
+        let idle = open.iter().filter(|(_, requests)| requests.is_empty());
+        idle.count()
+    };
+    let mut random = 1_u64;
+    for _ in 0..5_000 {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let (action, which) = (random >> 40 & 7, (random >> 50) as usize % MOST);
+        match (action, open.get_mut(which)) {
+            (0 | 1, _) | (_, None) => {
+                let new = table.admit(from("127.0.0.1"));
+                if open.len() == MOST {
+                    assert_eq!(new.is_some(), waiting(&open) > 0);
+                    let made_way = new.as_ref().map(|_| open.remove(0).0);
+                    assert!(made_way.is_none_or(|it| it.displaced().now_or_never().is_some()));
+                }
+                if let Some(new) = new {
+                    open.insert(waiting(&open), (new, Vec::new()));
+                }
+            }
+            (2, Some(_)) => drop(open.remove(which)),
+            (3..=6, Some(_)) => {
+                let mut used = open.remove(which);
+                used.1.push(used.0.begin());
+                open.push(used);
+            }
+            (_, Some((_, requests))) => {
+                if requests.pop().is_some() && requests.is_empty() {
+                    let over = open.remove(which);
+                    open.insert(waiting(&open), over);
+                }
+            }
+        }
+        assert_eq!(table.open(), open.len());
+    }
+    let mut left = open.iter().map(|(connection, _)| connection.displaced());
+    assert!(left.all(|displaced| displaced.now_or_never().is_none()));
+    assert!(table.refused(Cause::Displaced) > 100 && table.refused(Cause::PortFull) > 100);
+}
+
 #[test]
 fn an_address_has_a_maximum_of_its_own_and_loopback_has_none() {
     let table = connections(99, 2);
