@@ -10,6 +10,7 @@ mod exchange;
 mod http;
 mod redis;
 mod slow_reader;
+mod until;
 
 pub use exchange::Protocol;
 pub(super) use redis::Redis;
@@ -20,7 +21,7 @@ use crate::api::connections::{Cause, Connection, Connections, Port};
 use crate::api::tls;
 use crate::session::BACKLOG;
 use crate::timer;
-use ::http::{Request, Response};
+use ::http::{Extensions, Request, Response};
 use bytes::Bytes;
 use exchange::Exchange;
 use http_body::Body;
@@ -30,7 +31,7 @@ use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -40,6 +41,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tonic::transport::server::Connected;
 use tower::Service;
+use until::until;
 
 /// Maximum time from the accept of a connection to its first request, TLS handshake included.
 const FIRST_REQUEST: Duration = Duration::from_secs(10);
@@ -189,35 +191,43 @@ impl<E: Exchange> Server<E> {
                 std::future::pending().await
             }
         };
-        let conversation = async {
-            match stream {
-                Accepted::Tcp(stream) => self.converse(stream, remote, connection).await,
-                Accepted::Unix(stream) => {
-                    let info = stream.connect_info();
-                    self.run(stream, info, connection).await;
-                }
+        let end = async {
+            tokio::select! {
+                () = connection.displaced() => {}
+                () = late => self.connections.refuse(Cause::NoRequest, remote),
             }
         };
-        tokio::select! {
-            () = conversation => {}
-            () = connection.displaced() => {}
-            () = late => self.connections.refuse(Cause::NoRequest, remote),
+        let conversation = pin!(async {
+            match stream {
+                Accepted::Tcp(stream) => self.converse(stream, remote, connection).await,
+                Accepted::Unix(stream) => self.run(stream, Extensions::new(), connection).await,
+            }
+        });
+        until(end, conversation).await;
+    }
+
+    /// Returns what a port knows of a caller without TLS. Only sessions have a use for the address, and to add it to
+    /// each request costs three allocations.
+    fn plain(&self, stream: &TcpStream) -> Extensions {
+        let mut caller = Extensions::new();
+        if self.connections.port() == Port::Clients {
+            caller.insert(stream.connect_info());
         }
+        caller
     }
 
     /// Serves requests. Boxed, since a connection's task would have room for the state of each kind of stream, one with
     /// TLS included, and keep it for as long as the connection.
-    fn run<'a, IO, I>(
+    fn run<'a, IO>(
         &'a self,
         io: IO,
-        info: I,
+        caller: Extensions,
         connection: &'a Connection,
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        I: Clone + Send + Sync + 'static,
     {
-        Box::pin(self.exchange.run(io, info, connection))
+        Box::pin(self.exchange.run(io, caller, connection))
     }
 
     /// Shakes hands and serves requests.
@@ -230,8 +240,8 @@ impl<E: Exchange> Server<E> {
         };
         match (&self.tls, first[0] == CLIENT_HELLO) {
             (None, false) => {
-                let info = stream.connect_info();
-                self.run(stream, info, connection).await;
+                let caller = self.plain(&stream);
+                self.run(stream, caller, connection).await;
             }
             // All that a connection without TLS does not need is boxed as well.
             (Some(tls), true) => {
@@ -262,8 +272,9 @@ impl<E: Exchange> Server<E> {
     ) {
         match tls.accept(stream).into_fallible().await {
             Ok(stream) => {
-                let info = stream.connect_info();
-                self.run(stream, info, connection).await;
+                let mut caller = Extensions::new();
+                caller.insert(stream.connect_info());
+                self.run(stream, caller, connection).await;
             }
             Err((error, stream)) => {
                 let cause = tls::cause(&error);

@@ -33,7 +33,13 @@ struct Requests {
 impl Arrived {
     /// Polls all requests, for the task of the connection. It must be called whenever that task is woken.
     pub(super) fn answer(&self, context: &mut Context<'_>) {
-        let begun = mem::take(&mut self.requests().begun);
+        let mut requests = self.requests();
+        // As always on a connection of HTTP/1.
+        if requests.fresh.is_empty() && requests.begun.is_empty() {
+            return;
+        }
+        let begun = mem::take(&mut requests.begun);
+        drop(requests);
         for mut request in begun {
             if request.as_mut().poll(context).is_pending() {
                 tokio::spawn(request);

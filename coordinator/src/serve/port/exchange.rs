@@ -1,6 +1,7 @@
 //! Protocols of a port, and their part of a connection.
 
 use crate::api::connections::Connection;
+use ::http::Extensions;
 use std::fmt;
 use std::future::Future;
 use std::time::Duration;
@@ -41,16 +42,15 @@ impl fmt::Debug for Protocol {
 
 /// Requests and answers of one connection, after its handshake.
 pub(in crate::serve) trait Exchange: Send + Sync + 'static {
-    /// Serves requests until the caller ends the connection or the port stops. `info` has the caller's certificate.
-    fn run<IO, I>(
+    /// Serves requests until the caller ends the connection or the port stops. `caller` has its certificate.
+    fn run<IO>(
         &self,
         io: IO,
-        info: I,
+        caller: Extensions,
         connection: &Connection,
     ) -> impl Future<Output = ()> + Send
     where
-        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        I: Clone + Send + Sync + 'static;
+        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
     /// Returns the only answer to a caller who began with these bytes and did not choose the port's encryption.
     fn refusal(&self, first: &[u8; 3], text: &str) -> Vec<u8>;

@@ -3,19 +3,21 @@
 use super::arrived::Arrived;
 use super::exchange::{Exchange, GRACE, Protocol};
 use super::slow_reader::SlowReaderGuard;
+use super::until::until;
 use crate::api::connections::{Connection, OpenRequest};
 use crate::raft::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT};
 use crate::timer;
-use ::http::{Request, Response};
+use ::http::{Extensions, Request, Response};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -61,17 +63,16 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    async fn run<IO, I>(&self, io: IO, info: I, connection: &Connection)
+    async fn run<IO>(&self, io: IO, caller: Extensions, connection: &Connection)
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        I: Clone + Send + Sync + 'static,
     {
-        let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
-            request.extensions_mut().insert(info.clone());
+        let own = RefCell::new(self.service.clone());
+        let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().extend(caller.clone());
             let open = connection.begin();
-            // The services of ports are always ready. Boxed, since the HTTP libraries move the future several times, and
-            // it contains the request.
-            let response = Box::pin(self.service.clone().call(request));
+            // The services of ports are always ready.
+            let response = own.borrow_mut().call(request);
             async move {
                 let response = response.await?;
                 Ok::<_, Infallible>(response.map(|body| Tracked { body, _open: open }))
@@ -83,20 +84,24 @@ where
         // Boxed, since this future would have room for it twice: before and after it is pinned.
         let mut conversation = Box::pin(http.serve_connection(io, service));
         let mut stopping = self.stopping.clone();
-        tokio::select! {
-            ended = poll_fn(|context| {
-                let polled = conversation.as_mut().poll(context);
-                // The connection is woken by the answers, and writes them together.
-                arrived.answer(context);
-                polled
-            }) => {
+        let end = async {
+            tokio::select! {
+                () = idle(connection) => {}
+                _ = stopping.wait_for(|stop| *stop) => {}
+            }
+        };
+        let served = pin!(poll_fn(|context| {
+            let polled = conversation.as_mut().poll(context);
+            // The connection is woken by the answers, and writes them together.
+            arrived.answer(context);
+            polled.map(|ended| {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "a connection ended");
                 }
-                return;
-            }
-            () = idle(connection) => {}
-            _ = stopping.wait_for(|stop| *stop) => {}
+            })
+        }));
+        if until(end, served).await.is_none() {
+            return;
         }
         conversation.as_mut().graceful_shutdown();
         // Requests that are still in progress after the grace period are cut off.

@@ -1,12 +1,14 @@
 //! The protocol of Redis on a connection.
 
 use super::exchange::{Exchange, GRACE};
+use super::until::until;
 use crate::api::auth::FaceGuard;
 use crate::api::connections::{Connection, OpenRequest};
 use crate::timer;
 use ::http::Extensions;
 use aliquot_faces::Scope;
 use aliquot_faces::resp::{Caller, Server};
+use std::pin::pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
@@ -44,16 +46,13 @@ impl Caller for Known<'_> {
 impl Exchange for Redis {
     /// Clients of Redis keep connections open that they do not use, so none is closed for being idle. When the port
     /// is full, the one that has waited longest makes way.
-    async fn run<IO, I>(&self, io: IO, info: I, connection: &Connection)
+    async fn run<IO>(&self, io: IO, caller: Extensions, connection: &Connection)
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        I: Clone + Send + Sync + 'static,
     {
-        let mut extensions = Extensions::new();
-        extensions.insert(info);
         let caller = Known {
             guard: &self.guard,
-            without_password: self.guard.scope_without_token(extensions),
+            without_password: self.guard.scope_without_token(caller),
             connection,
         };
         let (mut stop, mut cut) = (self.stopping.clone(), self.stopping.clone());
@@ -64,14 +63,12 @@ impl Exchange for Redis {
             let _ = cut.wait_for(|stop| *stop).await;
             timer::sleep(GRACE).await;
         };
-        tokio::select! {
-            ended = self.server.serve(io, &caller, stopping) => {
-                if let Err(error) = ended {
-                    tracing::debug!(%error, "a connection ended");
-                }
+        let conversation = pin!(async {
+            if let Err(error) = self.server.serve(io, &caller, stopping).await {
+                tracing::debug!(%error, "a connection ended");
             }
-            () = late => {}
-        }
+        });
+        until(late, conversation).await;
     }
 
     fn refusal(&self, _: &[u8; 3], text: &str) -> Vec<u8> {
