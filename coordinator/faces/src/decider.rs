@@ -20,6 +20,7 @@ pub use settled::SettledPart;
 
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
 use crate::scope::Scope;
+use aliquot_client::clock::Tick;
 use aliquot_client::{Client, KeyRefused, Limiter, Reason, Reservation};
 use charge::left;
 pub(crate) use charge::now;
@@ -219,30 +220,17 @@ impl Decider {
 
     /// Decides one question.
     pub async fn decide(&self, ask: &Ask) -> Answer {
-        let answer = self.answer(ask).await;
+        let answer = match self.held_at(&ask.key) {
+            Ok((held, now)) => match take_here(&held, ask.cost, now) {
+                Some(answer) => answer,
+                // Boxed: the future of each request would contain it, although nearly all tokens are here.
+                None => Box::pin(decide_further(held, ask)).await,
+            },
+            Err(answer) => answer,
+        };
         self.note(&ask.key, &answer);
         self.counts.add(self.face, std::slice::from_ref(&answer));
         answer
-    }
-
-    async fn answer(&self, ask: &Ask) -> Answer {
-        let held = match self.held(&ask.key) {
-            Ok(held) => held,
-            Err(answer) => return answer,
-        };
-        // Waits are boxed: their futures are large, and the future of each request would contain them.
-        match ask.cost {
-            Cost::Take(n) => match held.take_here(n) {
-                Some(answer) => answer,
-                None => Box::pin(held.take_for_good(n, ask.within)).await,
-            },
-            Cost::Peek => Box::pin(held.peek(ask.within)).await,
-            Cost::Refund(n) => {
-                held.refund(n);
-                held.would(0)
-            }
-            Cost::Spent(n) => Box::pin(held.take_spent(n, ask.within)).await,
-        }
     }
 
     /// Decides several questions together: all are charged, or none is.
@@ -325,12 +313,38 @@ impl Decider {
     }
 
     fn held(&self, key: &str) -> Result<Arc<HeldKey>, Answer> {
+        self.held_at(key).map(|(held, _)| held)
+    }
+
+    /// Returns a key, and a reading of its clock.
+    fn held_at(&self, key: &str) -> Result<(Arc<HeldKey>, Tick), Answer> {
         let held = self.held.get(key, || self.limiters.limiter(key));
         held.map_err(|refused| match refused {
             KeyRefused::Invalid { .. } => Answer::without(Outcome::NoBudget, Reason::NoBudget),
             KeyRefused::TooMany { .. } => Answer::without(Outcome::Unavailable, Reason::NoRoom),
             _ => Answer::without(Outcome::Unavailable, Reason::Closed),
         })
+    }
+}
+
+/// Takes the tokens of a question if they are here now. Returns `None`, and takes nothing, if more is to be done.
+fn take_here(held: &HeldKey, cost: Cost, now: Tick) -> Option<Answer> {
+    match cost {
+        Cost::Take(n) => held.take_here(n, now),
+        Cost::Peek | Cost::Refund(_) | Cost::Spent(_) => None,
+    }
+}
+
+/// Decides a question that [`take_here`] left, and asks a node if need be.
+async fn decide_further(held: Arc<HeldKey>, ask: &Ask) -> Answer {
+    match ask.cost {
+        Cost::Take(n) => held.take_for_good(n, ask.within).await,
+        Cost::Peek => held.peek(ask.within).await,
+        Cost::Refund(n) => {
+            held.refund(n);
+            held.would(0)
+        }
+        Cost::Spent(n) => held.take_spent(n, ask.within).await,
     }
 }
 

@@ -25,23 +25,24 @@ use crate::decider::{
 use crate::rules::{Face, KeyProblem, Mapped};
 use crate::scope::Scope;
 use aliquot_client::http::LimitFields;
+pub use answer::Body;
 use answer::{
     AnswerBody, Form, TimedAnswer, failed, json_response, of_answer, one, several, wrong,
 };
-use axum::BoxError;
-use axum::body::{Body, HttpBody};
 use body::{FieldError, Fields};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, FutureExt, ready};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Limited};
+use http_body::{Body as HttpBody, Frame};
+use http_body_util::BodyExt;
 pub use number::{EXACT_MAX, exact, keep_exact};
 pub(crate) use query::WITHIN_MS;
 use query::{status_and_deadline, status_of};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -79,29 +80,30 @@ const SETTLE: [&str; 3] = ["id", "cost", "costs"];
 const PART: [&str; 2] = ["key", "cost"];
 
 /// Body of a request.
-pub trait RequestBody: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send {}
+pub trait RequestBody: HttpBody<Data = Bytes, Error: Send> + Send + Unpin + 'static {}
 
-impl<B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send> RequestBody for B {}
+impl<B: HttpBody<Data = Bytes, Error: Send> + Send + Unpin + 'static> RequestBody for B {}
 
 /// A response, or one about an error.
 type Reply = Result<Response<Body>, Box<Response<Body>>>;
 
 /// The face, with the decider and the form of header fields that describe a limit.
-#[derive(Clone, Copy, Debug)]
-struct HttpFace<'a> {
-    decider: &'a Decider,
+#[derive(Debug)]
+struct HttpFace {
+    decider: Arc<Decider>,
     fields: LimitFields,
 }
 
 /// Answers a request, with `fields` that describe the limit. The face's port must have checked the caller.
 ///
 /// The paths are few and fixed, and a general router allocates several times for each request.
-pub fn answer<'a>(
-    decider: &'a Decider,
+pub fn answer<B: RequestBody>(
+    decider: &Arc<Decider>,
     fields: LimitFields,
-    request: Request<impl RequestBody + 'a>,
-) -> impl Future<Output = Response<Body>> + Send + 'a {
+    request: Request<B>,
+) -> impl Future<Output = Response<Body>> + Send + use<B> {
     let is_head = request.method() == Method::HEAD;
+    let decider = Arc::clone(decider);
     let routed = routed(HttpFace { decider, fields }, request);
     routed.map(move |reply| match (join(reply), is_head) {
         (response, true) => without_body(response),
@@ -121,10 +123,10 @@ pub fn without_body(mut response: Response<Body>) -> Response<Body> {
 
 /// Answers a check by itself. Other requests are rare, and their futures are in a box: that of a check would be as large
 /// as they are.
-fn routed<'a>(
-    face: HttpFace<'a>,
-    request: Request<impl RequestBody + 'a>,
-) -> impl Future<Output = Reply> + Send + 'a {
+fn routed(
+    face: HttpFace,
+    request: Request<impl RequestBody>,
+) -> impl Future<Output = Reply> + Send {
     match Route::of(request.uri().path()) {
         Some(Route::Check) if request.method() == Method::POST => {
             Either::Left(checked(face, request))
@@ -133,11 +135,7 @@ fn routed<'a>(
     }
 }
 
-async fn other(
-    face: HttpFace<'_>,
-    route: Option<Route>,
-    request: Request<impl RequestBody>,
-) -> Reply {
+async fn other(face: HttpFace, route: Option<Route>, request: Request<impl RequestBody>) -> Reply {
     let Some(route) = route else {
         let detail = "there is no such path; /v1/openapi.json describes all paths";
         return Err(failed(StatusCode::NOT_FOUND, detail));
@@ -156,7 +154,7 @@ async fn other(
     }
 }
 
-impl HttpFace<'_> {
+impl HttpFace {
     /// Returns the form of the answer that a request with a body asks for.
     fn form(&self, uri: &Uri) -> Result<Form, Box<Response<Body>>> {
         let status = status_of(uri)?;
@@ -217,6 +215,11 @@ fn wrong_method(route: Route) -> Response<Body> {
     response
 }
 
+/// Returns the keys that the caller of a request may use.
+fn scope_of<B>(request: &Request<B>) -> Scope {
+    request.extensions().get().cloned().unwrap_or_default()
+}
+
 /// The caller of a request, and the keys that it may use.
 struct Caller<'a> {
     decider: &'a Decider,
@@ -225,10 +228,9 @@ struct Caller<'a> {
 
 impl<'a> Caller<'a> {
     fn of<B>(decider: &'a Decider, request: &Request<B>) -> Self {
-        let scope = request.extensions().get().cloned();
         Self {
             decider,
-            scope: scope.unwrap_or_default(),
+            scope: scope_of(request),
         }
     }
 
@@ -249,9 +251,9 @@ impl<'a> Caller<'a> {
 }
 
 /// One question of a request, as read.
-struct Check {
+struct Check<'a> {
     /// Key as the caller wrote it.
-    key: String,
+    key: Cow<'a, str>,
     ask: Ask,
 }
 
@@ -286,7 +288,7 @@ impl<'a> PlainCheck<'a> {
         (1..=most).contains(&read.within_ms).then_some(read)
     }
 
-    fn question(self, caller: &Caller<'_>) -> Result<Check, Box<Response<Body>>> {
+    fn question(self, caller: &Caller<'_>) -> Result<Check<'a>, Box<Response<Body>>> {
         let mapped = caller.budget_key(&self.key);
         let mapped = mapped.map_err(|error| wrong(&error))?;
         let ask = Ask {
@@ -294,10 +296,7 @@ impl<'a> PlainCheck<'a> {
             cost: cost_of(self.cost),
             within: Duration::from_millis(self.within_ms),
         };
-        Ok(Check {
-            key: self.key.into_owned(),
-            ask,
-        })
+        Ok(Check { key: self.key, ask })
     }
 }
 
@@ -310,22 +309,29 @@ const fn cost_of(tokens: u64) -> Cost {
 }
 
 /// Answers a check. Only its body is awaited, so its future does not contain the request.
-fn checked<'a>(
-    face: HttpFace<'a>,
-    request: Request<impl RequestBody + 'a>,
-) -> impl Future<Output = Reply> + Send + 'a {
+fn checked(
+    face: HttpFace,
+    request: Request<impl RequestBody>,
+) -> impl Future<Output = Reply> + Send {
     let begun = face.form(request.uri()).and_then(|form| {
-        let caller = Caller::of(face.decider, &request);
-        Ok((form, caller, json_body(request)?))
+        let scope = scope_of(&request);
+        Ok((form, scope, json_body(request)?))
     });
     match begun {
-        Ok((form, caller, body)) => Either::Left(checked_with(form, caller, body)),
+        Ok((form, scope, body)) => Either::Left(checked_with(face.decider, form, scope, body)),
         Err(response) => Either::Right(ready(Err(response))),
     }
 }
 
-async fn checked_with(form: Form, caller: Caller<'_>, body: impl RequestBody) -> Reply {
+async fn checked_with(
+    decider: Arc<Decider>,
+    form: Form,
+    scope: Scope,
+    body: impl RequestBody,
+) -> Reply {
     let body = collected(body).await?;
+    let decider = &*decider;
+    let caller = Caller { decider, scope };
     let question = match PlainCheck::read(&body) {
         Some(plain) => plain.question(&caller)?,
         None => {
@@ -336,13 +342,13 @@ async fn checked_with(form: Form, caller: Caller<'_>, body: impl RequestBody) ->
             question
         }
     };
-    let answer = caller.decider.decide(&question.ask).await;
+    let answer = decider.decide(&question.ask).await;
     Ok(one(&question.key, &form.timed(answer), form))
 }
 
-async fn batch_checked(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
+async fn batch_checked(face: HttpFace, request: Request<impl RequestBody>) -> Reply {
     let form = face.form(request.uri())?;
-    let caller = Caller::of(face.decider, &request);
+    let caller = Caller::of(&face.decider, &request);
     let mut fields = read(request, &BATCH).await?;
     let within = within(&mut fields)?;
     let together = fields.flag("all").map_err(|error| wrong(&error))?;
@@ -355,7 +361,10 @@ async fn batch_checked(face: HttpFace<'_>, request: Request<impl RequestBody>) -
         questions.push(question(&caller, &mut fields, within)?);
         fields.end().map_err(|error| wrong(&error))?;
     }
-    let (keys, asks): (Vec<_>, Vec<_>) = questions.into_iter().map(|q| (q.key, q.ask)).unzip();
+    let (keys, asks): (Vec<_>, Vec<_>) = questions
+        .into_iter()
+        .map(|q| (q.key.into_owned(), q.ask))
+        .unzip();
     let answers = match together {
         true => face.decider.decide_all(&asks).await,
         false => face.decider.decide_each(&asks).await,
@@ -365,9 +374,9 @@ async fn batch_checked(face: HttpFace<'_>, request: Request<impl RequestBody>) -
     Ok(several(&body, &answers, form))
 }
 
-async fn reserved(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
+async fn reserved(face: HttpFace, request: Request<impl RequestBody>) -> Reply {
     let form = face.form(request.uri())?;
-    let caller = Caller::of(face.decider, &request);
+    let caller = Caller::of(&face.decider, &request);
     let mut fields = read(request, &RESERVE).await?;
     let within = within(&mut fields)?;
     let (keys, reserve) = reservation(&caller, &mut fields, within)?;
@@ -387,8 +396,8 @@ async fn reserved(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Rep
     Ok(several(&body, &answers, form))
 }
 
-async fn settled(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
-    let caller = Caller::of(face.decider, &request);
+async fn settled(face: HttpFace, request: Request<impl RequestBody>) -> Reply {
+    let caller = Caller::of(&face.decider, &request);
     let mut fields = read(request, &SETTLE).await?;
     let read = (|| -> Result<_, FieldError> {
         let id = id_of(&mut fields)?;
@@ -407,8 +416,8 @@ async fn settled(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Repl
     Ok(settlement(&id, &parts))
 }
 
-async fn released(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
-    let caller = Caller::of(face.decider, &request);
+async fn released(face: HttpFace, request: Request<impl RequestBody>) -> Reply {
+    let caller = Caller::of(&face.decider, &request);
     let mut fields = read(request, &["id"]).await?;
     let id = id_of(&mut fields).map_err(|error| wrong(&error))?;
     fields.end().map_err(|error| wrong(&error))?;
@@ -419,8 +428,8 @@ async fn released(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Rep
     Ok(settlement(&id, &parts))
 }
 
-async fn looked_at(face: HttpFace<'_>, request: Request<impl RequestBody>) -> Reply {
-    let caller = Caller::of(face.decider, &request);
+async fn looked_at(face: HttpFace, request: Request<impl RequestBody>) -> Reply {
+    let caller = Caller::of(&face.decider, &request);
     let uri = request.uri();
     let (status, within) = status_and_deadline(uri)?;
     let fields = face.fields;
@@ -479,19 +488,53 @@ fn json_body<B>(request: Request<B>) -> Result<B, Box<Response<Body>>> {
 }
 
 /// Waits for a body.
-async fn collected(body: impl RequestBody) -> Result<Bytes, Box<Response<Body>>> {
-    let body = Limited::new(body, BODY_BYTES_MAX);
-    match timeout(BODY_WITHIN, body.collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(_)) => {
-            let detail = format!("the body must be complete, with at most {BODY_BYTES_MAX} bytes");
-            Err(failed(StatusCode::PAYLOAD_TOO_LARGE, &detail))
-        }
-        Err(_) => {
-            let detail = format!("the body must arrive within {BODY_WITHIN:?}");
-            Err(failed(StatusCode::REQUEST_TIMEOUT, &detail))
+///
+/// Nearly all bodies are there as a whole. They need no timer, and the future of a request has no room for one.
+async fn collected(mut body: impl RequestBody) -> Result<Bytes, Box<Response<Body>>> {
+    let first = body.frame().now_or_never();
+    match first {
+        Some(Some(Ok(part))) if is_whole(&part, &body) => Ok(part.into_data().unwrap_or_default()),
+        first => {
+            let arrived = Box::pin(timeout(BODY_WITHIN, parts(first, body))).await;
+            arrived.unwrap_or_else(|_| {
+                let detail = format!("the body must arrive within {BODY_WITHIN:?}");
+                Err(failed(StatusCode::REQUEST_TIMEOUT, &detail))
+            })
         }
     }
+}
+
+/// Returns true if a body has no other part.
+fn is_whole(part: &Frame<Bytes>, body: &impl RequestBody) -> bool {
+    let fits = part
+        .data_ref()
+        .is_some_and(|data| data.len() <= BODY_BYTES_MAX);
+    fits && body.is_end_stream()
+}
+
+/// Waits for the parts of a body that come after the first one, or for all of them.
+async fn parts<B: RequestBody>(
+    first: Option<Option<Result<Frame<Bytes>, B::Error>>>,
+    mut body: B,
+) -> Result<Bytes, Box<Response<Body>>> {
+    let mut whole = BytesMut::new();
+    let mut next = match first {
+        Some(first) => first,
+        None => body.frame().await,
+    };
+    while let Some(part) = next {
+        let data = part.map(|part| part.into_data().unwrap_or_default());
+        match data {
+            Ok(data) if whole.len() + data.len() <= BODY_BYTES_MAX => whole.extend(data),
+            _ => {
+                let detail =
+                    format!("the body must be complete, with at most {BODY_BYTES_MAX} bytes");
+                return Err(failed(StatusCode::PAYLOAD_TOO_LARGE, &detail));
+            }
+        }
+        next = body.frame().await;
+    }
+    Ok(whole.freeze())
 }
 
 fn within(fields: &mut Fields) -> Result<Duration, Box<Response<Body>>> {
@@ -507,7 +550,7 @@ fn question(
     caller: &Caller<'_>,
     fields: &mut Fields,
     within: Duration,
-) -> Result<Check, Box<Response<Body>>> {
+) -> Result<Check<'static>, Box<Response<Body>>> {
     let read = (|| -> Result<_, FieldError> {
         let (key, to) = key_of(caller, fields)?;
         let ask = Ask {
@@ -515,7 +558,10 @@ fn question(
             cost: cost_of(fields.tokens("cost", 0)?),
             within,
         };
-        Ok(Check { key, ask })
+        Ok(Check {
+            key: key.into(),
+            ask,
+        })
     })();
     read.map_err(|error| wrong(&error))
 }

@@ -114,7 +114,8 @@ impl LogCapture {
 async fn ask(decider: &Decider, path: &str, body: &Value) -> (Response<Body>, Value) {
     let request = Request::post(path).header("content-type", "application/json");
     let request = request.body(Body::from(body.to_string())).unwrap();
-    let answer = http_face::answer(decider, LimitFields::default(), request).await;
+    let answer =
+        http_face::answer(&Arc::new(decider.clone()), LimitFields::default(), request).await;
     let (parts, body) = answer.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     let said = serde_json::from_slice(&bytes).unwrap();

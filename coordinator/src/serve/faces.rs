@@ -11,14 +11,14 @@ use crate::config::{FaceAddress, FacesConfig, face_setting};
 use crate::session::STREAMS_PER_CONNECTION_MAX;
 use aliquot_client::http::LimitFields;
 use aliquot_faces::{Decider, Face, Rlqs, Uncovered, grpc, http as http_face, resp};
-use axum::body::Body;
-use futures_util::future::FutureExt;
+use futures_util::future::{Either, FutureExt, ready};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::fs;
 use std::io;
+use std::mem;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -179,48 +179,47 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
 fn guarded(
     decider: Decider,
     fields: LimitFields,
-    guard: FaceGuard,
+    mut guard: FaceGuard,
 ) -> impl Service<
     Request<Incoming>,
-    Response = Response<Body>,
+    Response = Response<http_face::Body>,
     Error = Infallible,
-    Future = impl Future<Output = Result<Response<Body>, Infallible>> + Send,
+    Future = impl Future<Output = Result<Response<http_face::Body>, Infallible>> + Send,
 > + Clone
 + Send
 + Sync
 + 'static {
     let decider = Arc::new(decider);
-    service_fn(move |request: Request<Incoming>| {
-        let (decider, mut guard) = (Arc::clone(&decider), guard.clone());
-        async move {
-            let is_head = request.method() == Method::HEAD;
-            Ok(match admitted(&mut guard, request) {
-                Ok(request) => http_face::answer(&decider, fields, request).await,
-                Err(status) if is_head => http_face::without_body(denied(&status)),
-                Err(status) => denied(&status),
-            })
+    service_fn(move |mut request: Request<Incoming>| {
+        let is_head = request.method() == Method::HEAD;
+        match admit(&mut guard, &mut request) {
+            Ok(()) => Either::Left(http_face::answer(&decider, fields, request).map(Ok)),
+            Err(status) if is_head => {
+                Either::Right(ready(Ok(http_face::without_body(denied(&status)))))
+            }
+            Err(status) => Either::Right(ready(Ok(denied(&status)))),
         }
     })
 }
 
-/// Returns a request with the keys that its caller may ask for, as the guard finds by its token and its certificate.
-fn admitted<B>(guard: &mut FaceGuard, request: Request<B>) -> Result<Request<B>, Status> {
+/// Adds to a request the keys that its caller may ask for, as the guard finds by its token and its certificate.
+fn admit<B>(guard: &mut FaceGuard, request: &mut Request<B>) -> Result<(), Status> {
     if guard.is_open() {
-        return Ok(request);
+        return Ok(());
     }
-    let (mut parts, body) = request.into_parts();
     let mut headers = HeaderMap::new();
-    if let Some(token) = parts.headers.get(AUTHORIZATION) {
+    if let Some(token) = request.headers().get(AUTHORIZATION) {
         headers.insert(AUTHORIZATION, token.clone());
     }
     let metadata = MetadataMap::from_headers(headers);
-    let known = guard.call(tonic::Request::from_parts(metadata, parts.extensions, ()))?;
-    (_, parts.extensions, ()) = known.into_parts();
-    Ok(Request::from_parts(parts, body))
+    let extensions = mem::take(request.extensions_mut());
+    let known = guard.call(tonic::Request::from_parts(metadata, extensions, ()))?;
+    (_, *request.extensions_mut(), ()) = known.into_parts();
+    Ok(())
 }
 
 /// Answers a caller without the role.
-fn denied(status: &Status) -> Response<Body> {
+fn denied(status: &Status) -> Response<http_face::Body> {
     let code = match status.code() {
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
         _ => StatusCode::FORBIDDEN,

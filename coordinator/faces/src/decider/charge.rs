@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, Outcome};
 use super::held::HeldKey;
+use aliquot_client::clock::Tick;
 use aliquot_client::combined::Combine;
 use aliquot_client::limiter::{Decision, Kind, LimitInfo};
 use aliquot_client::{Limiter, Reason, Refused, Reservation};
@@ -29,9 +30,9 @@ impl HeldKey {
     }
 
     /// Takes tokens that are there now, and remembers the charge. Returns `None`, and takes nothing, if a node may have to
-    /// be asked.
-    pub(super) fn take_here(&self, n: u64) -> Option<Answer> {
-        let (receipt, info) = self.limiter.take_here(n)?;
+    /// be asked. `now` is a reading of the limiter's clock.
+    pub(super) fn take_here(&self, n: u64, now: Tick) -> Option<Answer> {
+        let (receipt, info) = self.limiter.take_here_at(n, now)?;
         self.decided();
         if n > 0 {
             self.recent.add(receipt);

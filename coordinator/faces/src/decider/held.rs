@@ -70,30 +70,30 @@ impl Held {
         }))
     }
 
-    /// Returns a key, made by `make` unless it is held already.
+    /// Returns a key, made by `make` unless it is held already, and a reading of its clock.
     pub(super) fn get(
         &self,
         key: &str,
         make: impl FnOnce() -> Result<Limiter, KeyRefused>,
-    ) -> Result<Arc<HeldKey>, KeyRefused> {
+    ) -> Result<(Arc<HeldKey>, Tick), KeyRefused> {
         let mut groups = self.lock();
-        if let Some(held) = groups.proven.get(key) {
-            return Ok(held);
+        if let Some(found) = groups.proven.get(key) {
+            return Ok(found);
         }
-        if let Some(held) = groups.trial.get(key) {
+        if let Some((held, now)) = groups.trial.get(key) {
             if held.decided.load(Ordering::Relaxed) {
                 groups.trial.remove(key);
                 groups.proven.insert(key, &held);
             }
-            return Ok(held);
+            return Ok((held, now));
         }
         let held = Arc::new(HeldKey {
             limiter: make()?,
             recent: Recent::default(),
             decided: AtomicBool::new(false),
         });
-        groups.trial.insert(key, &held);
-        Ok(held)
+        let now = groups.trial.insert(key, &held);
+        Ok((held, now))
     }
 
     fn lock(&self) -> MutexGuard<'_, Groups> {
@@ -122,15 +122,15 @@ impl Generations {
     }
 
     /// Returns a key, and moves it to the young generation.
-    fn get(&mut self, key: &str) -> Option<Arc<HeldKey>> {
+    fn get(&mut self, key: &str) -> Option<(Arc<HeldKey>, Tick)> {
         if let Some(held) = self.young.get(key) {
             let held = Arc::clone(held);
-            self.turn_if_aged(&held);
-            return Some(held);
+            let now = self.turn_if_aged(&held);
+            return Some((held, now));
         }
         let held = self.old.remove(key)?;
-        self.insert(key, &held);
-        Some(held)
+        let now = self.insert(key, &held);
+        Some((held, now))
     }
 
     fn remove(&mut self, key: &str) {
@@ -138,21 +138,24 @@ impl Generations {
         self.old.remove(key);
     }
 
-    fn insert(&mut self, key: &str, held: &Arc<HeldKey>) {
-        self.turn_if_aged(held);
+    fn insert(&mut self, key: &str, held: &Arc<HeldKey>) -> Tick {
+        let now = self.turn_if_aged(held);
         if self.young.len() >= self.most {
             self.turn();
         }
         self.young.insert(key.into(), Arc::clone(held));
+        now
     }
 
-    fn turn_if_aged(&mut self, held: &HeldKey) {
+    /// Returns the reading of the key's clock that it used.
+    fn turn_if_aged(&mut self, held: &HeldKey) -> Tick {
         let now = Combine::now(&held.limiter);
         let since = *self.since.get_or_insert(now);
         if Duration::from_nanos(now.since(since).nanos()) >= Self::AGE {
             self.turn();
             self.since = Some(now);
         }
+        now
     }
 
     fn turn(&mut self) {

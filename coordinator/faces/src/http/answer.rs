@@ -6,12 +6,16 @@ use crate::decider::{Answer, Outcome};
 use aliquot_client::clock::HostClock;
 use aliquot_client::http::LimitFields;
 use aliquot_client::limiter::LimitInfo;
-use axum::body::Body;
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::Full;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::Duration;
+
+/// Body of an answer.
+pub type Body = Full<Bytes>;
 
 /// Name of the limit in header fields: a question has one.
 const LIMIT_NAME: &str = "limit";
@@ -183,7 +187,8 @@ pub(super) fn json_response(status: StatusCode, body: &impl Serialize) -> Respon
     // Only a map whose keys are no text cannot be written, and there is none.
     let mut text = Vec::with_capacity(BODY_BYTES);
     let _ = serde_json::to_writer(&mut text, body);
-    let mut response = Response::new(Body::from(text));
+    // Room that is left over would be kept count of in one more allocation.
+    let mut response = Response::new(Body::from(Bytes::from(text.into_boxed_slice())));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,8 +1,7 @@
 //! Reads the query of a request: the status of refusals, and the deadline of a request without a body.
 
-use super::answer::{RefusalStatus, wrong};
+use super::answer::{Body, RefusalStatus, wrong};
 use super::body::FieldError;
-use axum::body::Body;
 use http::{Response, StatusCode, Uri};
 use std::time::Duration;
 

@@ -33,6 +33,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use prost::Message;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::runtime::{Builder, Runtime};
@@ -145,7 +146,9 @@ fn http_answers_with_json_and_blames_no_server() {
             return;
         };
         let answer = runtime.block_on(async {
-            let answer = http_face::answer(&decider, LimitFields::default(), request).await;
+            let answer =
+                http_face::answer(&Arc::new(decider.clone()), LimitFields::default(), request)
+                    .await;
             let (parts, body) = answer.into_parts();
             (parts, body.collect().await.unwrap().to_bytes())
         });

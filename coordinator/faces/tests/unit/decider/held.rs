@@ -9,7 +9,7 @@ fn a_key_that_was_decided_is_proven_and_no_longer_on_trial() {
         let make =
             || Ok(Limiter::local_with(Limit::per_sec(1), 1, clock.clone()).expect("a limit"));
         let held = Held::new(64);
-        let key = held.get("a", make).expect("room");
+        let (key, _) = held.get("a", make).expect("room");
         let decided = key.answer(key.limiter.decide(1));
         assert!(decided.is_ok());
         clock.advance(Duration::from_secs(idle));
@@ -36,7 +36,7 @@ fn each_group_holds_its_part_of_the_keys_and_no_more() {
     }
     for number in 0..200 {
         let key = format!("proven/{number}");
-        held.get(&key, make).expect("room").decided();
+        held.get(&key, make).expect("room").0.decided();
         let _again = held.get(&key, make).expect("room");
         most.1 = lens().1.max(most.1);
     }

@@ -1,4 +1,4 @@
-//! Bodies that arrive in parts, and the size of the future that awaits them.
+//! Bodies: of requests, in parts, with the size of the future that awaits them, and of an answer that has only a head.
 
 use super::*;
 use tokio_stream::StreamExt;
@@ -32,10 +32,36 @@ fn the_future_of_a_check_is_small() {
     let (decider, _) = decider(64);
     let request = Request::post("/v1/check").body(Body::empty());
     let checked = answer(
-        &decider,
+        &Arc::new(decider.clone()),
         LimitFields::default(),
         request.expect("a request"),
     );
     // The HTTP library moves it several times. It took 2,648 bytes when it had the request and all waits in it.
     assert!(size_of_val(&checked) <= 512, "{}", size_of_val(&checked));
+}
+
+#[tokio::test]
+async fn the_head_of_an_answer_is_reported_without_its_body() {
+    let (decider, _) = decider(64);
+    let ask = async |request: http::request::Builder| {
+        let request = request.uri("/v1/budgets/a").body(Body::empty());
+        let response = answer(
+            &Arc::new(decider.clone()),
+            LimitFields::default(),
+            request.expect("a request"),
+        )
+        .await;
+        let (parts, body) = response.into_parts();
+        (
+            parts,
+            body.collect().await.expect("a body").to_bytes().len(),
+        )
+    };
+    let (_, length) = ask(Request::get("/")).await;
+    let (head, none) = ask(Request::head("/")).await;
+    assert_eq!((head.status.as_u16(), none), (200, 0));
+    assert_eq!(head.headers[CONTENT_LENGTH], length.to_string());
+    let request = Request::get("/v1/budgets/").body(Body::empty());
+    let reply = call(&decider, request.expect("a request")).await;
+    assert_eq!(reply.status, 404, "a key is never empty");
 }
