@@ -67,6 +67,7 @@ where
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        // One for the connection: a clone for each request would count the users of all that it shares.
         let own = RefCell::new(self.service.clone());
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().extend(caller.clone());

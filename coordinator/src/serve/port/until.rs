@@ -15,7 +15,8 @@ pub(super) fn until<T>(
     end: impl Future<Output = T>,
     mut conversation: Pin<&mut impl Future<Output = ()>>,
 ) -> impl Future<Output = Option<T>> {
-    let mut end: FuturesUnordered<_> = iter::once(end).collect();
+    // Boxed, since the set keeps room for one more.
+    let mut end: FuturesUnordered<_> = iter::once(Box::pin(end)).collect();
     poll_fn(move |context| match conversation.as_mut().poll(context) {
         Poll::Ready(()) => Poll::Ready(None),
         Poll::Pending => end.poll_next_unpin(context),
