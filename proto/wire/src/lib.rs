@@ -34,6 +34,7 @@ mod buffers;
 mod codec;
 mod common;
 mod error;
+mod fields;
 mod line;
 mod read;
 mod report;

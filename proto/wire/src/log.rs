@@ -96,7 +96,6 @@ impl SnapshotFile {
 
 wire!(Command, Command, ENTRY_BYTES_MAX);
 wire!(LogEntry, LogEntry, ENTRY_BYTES_MAX);
-wire!(Snapshot, Snapshot, SNAPSHOT_BYTES_MAX);
 wire!(SnapshotFile, SnapshotFile, SNAPSHOT_BYTES_MAX);
 
 impl From<&LogEntry> for pb::LogEntry {

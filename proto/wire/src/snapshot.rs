@@ -1,56 +1,98 @@
 //! Snapshots of the replicated state.
 
 mod account;
+mod generations;
 
+use crate::codec::Wire;
 use crate::common::drift;
 use crate::error::WireError;
+use crate::limits::SNAPSHOT_BYTES_MAX;
 use crate::pb;
 use crate::read::{self, choice};
 use crate::session::read_key;
 use aliquot_core::state::{Generation, Member, Phase, Rule, Silenced, Snapshot, State};
 use aliquot_core::unit::{BudgetId, Incarnation, NodeId, PeriodId, RequestId, RuleId, Span};
+use bytes::Bytes;
+use prost::Message;
 use std::sync::Arc;
 
 choice!(Phase, Phase, "1 (live) or 2 (leaving)", Live, Leaving);
 
-impl From<&Snapshot> for pb::Snapshot {
-    fn from(snapshot: &Snapshot) -> Self {
-        let members = snapshot
-            .members
-            .iter()
-            .map(|(incarnation, member)| pb::Member {
-                life: incarnation.get(),
-                node: member.node.get(),
-                phase: pb::Phase::from(member.phase).into(),
-                silence: member.silence.map(|silence| pb::Silenced {
-                    entry: silence.entry,
-                    lasted_ns: silence.lasted.nanos(),
-                }),
-            });
-        let rules = snapshot.rules.iter().map(|(id, rule)| pb::Rule {
-            id: id.get(),
-            budget: Some(rule.budget.as_ref().into()),
-            cold: rule.cold,
-            period: rule.period.get(),
-        });
-        let budgets = snapshot.budgets.iter();
-        let requests = snapshot.requests.iter().copied();
-        Self {
-            applied: snapshot.applied,
-            drift_ppm: snapshot.drift.ppm(),
-            lease_ns: snapshot.lease.nanos(),
-            next_incarnation: snapshot.next_incarnation.get(),
-            next_budget: snapshot.next_budget.get(),
-            next_rule: snapshot.next_rule.get(),
-            members: members.collect(),
-            removed: snapshot.removed.iter().copied().map(NodeId::get).collect(),
-            rules: rules.collect(),
-            budgets: budgets
-                .map(|(id, generation)| write(*id, generation))
-                .collect(),
-            requests: requests.map(RequestId::get).collect(),
-            patience_ns: snapshot.patience.nanos(),
+impl Wire for Snapshot {
+    type Message = pb::Snapshot;
+
+    const NAME: &'static str = "Snapshot";
+
+    const BYTES_MAX: usize = SNAPSHOT_BYTES_MAX;
+
+    fn to_message(&self) -> pb::Snapshot {
+        let budgets = self.budgets.iter();
+        let budgets = budgets.map(|(id, generation)| generations::message(*id, generation));
+        pb::Snapshot {
+            budgets: budgets.collect(),
+            requests: requests(self),
+            patience_ns: self.patience.nanos(),
+            ..before_budgets(self)
         }
+    }
+
+    fn to_bytes(&self) -> Bytes {
+        let mut bytes = before_budgets(self).encode_to_vec();
+        generations::write(&self.budgets, &mut bytes);
+        let rest = pb::Snapshot {
+            requests: requests(self),
+            patience_ns: self.patience.nanos(),
+            ..pb::Snapshot::default()
+        };
+        bytes.extend(rest.encode_to_vec());
+        bytes.into()
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut budgets = Vec::new();
+        let rest = generations::read(bytes, &mut budgets)?;
+        let rest = pb::Snapshot::decode(rest.as_slice()).ok()?;
+        let rest = Self::try_from(rest).ok()?;
+        Some(Self { budgets, ..rest })
+    }
+}
+
+fn requests(snapshot: &Snapshot) -> Vec<u64> {
+    let requests = snapshot.requests.iter().copied();
+    requests.map(RequestId::get).collect()
+}
+
+/// Converts all that comes before the generations.
+fn before_budgets(snapshot: &Snapshot) -> pb::Snapshot {
+    let members = snapshot
+        .members
+        .iter()
+        .map(|(incarnation, member)| pb::Member {
+            life: incarnation.get(),
+            node: member.node.get(),
+            phase: pb::Phase::from(member.phase).into(),
+            silence: member.silence.map(|silence| pb::Silenced {
+                entry: silence.entry,
+                lasted_ns: silence.lasted.nanos(),
+            }),
+        });
+    let rules = snapshot.rules.iter().map(|(id, rule)| pb::Rule {
+        id: id.get(),
+        budget: Some(rule.budget.as_ref().into()),
+        cold: rule.cold,
+        period: rule.period.get(),
+    });
+    pb::Snapshot {
+        applied: snapshot.applied,
+        drift_ppm: snapshot.drift.ppm(),
+        lease_ns: snapshot.lease.nanos(),
+        next_incarnation: snapshot.next_incarnation.get(),
+        next_budget: snapshot.next_budget.get(),
+        next_rule: snapshot.next_rule.get(),
+        members: members.collect(),
+        removed: snapshot.removed.iter().copied().map(NodeId::get).collect(),
+        rules: rules.collect(),
+        ..pb::Snapshot::default()
     }
 }
 
@@ -104,18 +146,6 @@ fn read_rule(rule: pb::Rule) -> Result<(RuleId, Rule), WireError> {
         period: PeriodId::new(rule.period),
     };
     Ok((RuleId::new(rule.id), read))
-}
-
-fn write(id: BudgetId, generation: &Generation) -> pb::Generation {
-    pb::Generation {
-        id: id.get(),
-        key: generation.key.to_string(),
-        rule: generation.rule.get(),
-        budget: Some(generation.budget.as_ref().into()),
-        account: Some((&generation.account).into()),
-        winding: generation.winding,
-        cut: generation.cut,
-    }
 }
 
 fn read_generation(generation: pb::Generation) -> Result<(BudgetId, Generation), WireError> {

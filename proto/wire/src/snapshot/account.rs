@@ -75,7 +75,7 @@ fn read_slot(slot: pb::Slot) -> (Incarnation, Slot) {
     (Incarnation::new(slot.life), Slot { counters, linger })
 }
 
-fn read_kept(kept: pb::Kept) -> Result<(Incarnation, Lingering), WireError> {
+pub(super) fn read_kept(kept: pb::Kept) -> Result<(Incarnation, Lingering), WireError> {
     read::rising(kept.released.iter(), "released")?;
     let released = kept.released.into_iter().map(Incarnation::new);
     let read = Lingering {

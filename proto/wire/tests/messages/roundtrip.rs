@@ -24,11 +24,15 @@ use aliquot_wire::{Sealed, Wire};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use prost::Message;
 use std::fmt::Debug;
 
-/// Checks `decode(encode(x)) == x`, and that encoding again gives the same bytes.
+/// Checks `decode(encode(x)) == x`, that encoding again gives the same bytes, and that a fast reader or writer does what
+/// the message does.
 fn check<T: Wire + PartialEq + Debug>(value: &T) {
     let bytes = value.to_bytes();
+    assert_eq!(value.to_message().encode_to_vec(), bytes);
+    assert_eq!(T::from_message(value.to_message()).as_ref(), Ok(value));
     let read = T::from_bytes(bytes.clone());
     assert_eq!(read.as_ref(), Ok(value));
     assert_eq!(read.unwrap().to_bytes(), bytes);
