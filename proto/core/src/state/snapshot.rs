@@ -234,18 +234,24 @@ impl Snapshot {
     }
 
     /// Returns the generation of each key. Each key and each id must be unique.
+    ///
+    /// The keys of a million generations are sorted at once, which takes less time than adding each at its place.
     fn keys(&self) -> Result<CompactMap<Key, BudgetId>, RestoreError> {
-        let (mut keys, mut names) = (CompactMap::new(), BTreeSet::new());
-        for (id, generation) in &self.budgets {
-            if *id >= self.next_budget {
-                return Err(RestoreError::Name { what: "budget" });
-            }
-            let former = keys.insert(generation.key.clone(), *id);
-            if former.is_some() || !names.insert(*id) {
-                let what = "generations of one key or name";
-                return Err(RestoreError::Duplicate { what });
-            }
+        let mut ids: Vec<BudgetId> = self.budgets.iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        if ids.last().is_some_and(|last| *last >= self.next_budget) {
+            return Err(RestoreError::Name { what: "budget" });
         }
-        Ok(keys)
+        let budgets = self.budgets.iter();
+        let keys = budgets.map(|(id, generation)| (generation.key.clone(), *id));
+        let mut keys: Vec<(Key, BudgetId)> = keys.collect();
+        keys.sort_unstable();
+        let twice = |pair: &[(Key, BudgetId)]| matches!(pair, [one, other] if one.0 == other.0);
+        let same_id = |pair: &[BudgetId]| matches!(pair, [one, other] if one == other);
+        if keys.windows(2).any(twice) || ids.windows(2).any(same_id) {
+            let what = "generations of one key or name";
+            return Err(RestoreError::Duplicate { what });
+        }
+        Ok(keys.into_iter().collect())
     }
 }
