@@ -162,6 +162,8 @@ pub struct Leader {
     unplanned: usize,
     /// Set if something is due that did not fit into the last round.
     left_over: bool,
+    /// The first budget that this leader has not begun to lead, if there is one left.
+    to_begin: Option<BudgetId>,
 }
 
 impl Leader {
@@ -169,9 +171,15 @@ impl Leader {
     /// repeats it with its next report.
     const FLOORS_MAX: usize = 10_000;
 
+    /// Maximum number of claims of closed or fenced nodes that one tick goes through.
+    const SWEPT_MAX: usize = 256;
+
+    /// Maximum number of budgets that a new leader begins to lead in one tick.
+    const BEGUN_MAX: usize = 2_048;
+
     /// Maximum number of changed budgets examined for one round. After an election all budgets are changed,
     /// and examining them must not delay leases.
-    const LOOKS_MAX: usize = 4_096;
+    const LOOKS_MAX: usize = 1_024;
 
     /// Returns a machine that does not lead, and that knows no time zones.
     #[must_use]
@@ -201,6 +209,7 @@ impl Leader {
             most: Changes::ITEMS_MAX,
             unplanned: 0,
             left_over: false,
+            to_begin: None,
         }
     }
 
@@ -268,6 +277,7 @@ impl Leader {
         self.lingering = Due::default();
         self.clear = Due::default();
         self.periods = RunningPeriods::default();
+        self.to_begin = None;
         if !planted::is(Bug::OldPoolKept) {
             self.pools = CompactMap::new();
         }
@@ -434,12 +444,19 @@ impl Leader {
     /// Returns the time at which [`Leader::tick`] must be called at the latest if no input arrives:
     ///
     /// - that of the next urgent round if a node waits for one;
+    /// - `now` if work was left that is done in slices;
     /// - [`Node::TICK`] after `now` if there is something to plan, to propose or to answer;
     /// - `None` if time alone changes nothing soon.
     #[must_use]
     pub fn poll_timeout(&self, now: Tick) -> Option<Tick> {
-        self.urgent_at()
-            .or_else(|| (!self.is_at_rest()).then(|| now.after(Node::TICK)))
+        let sliced = self.is_sliced().then_some(now);
+        let urgent = self.urgent_at().into_iter().chain(sliced).min();
+        urgent.or_else(|| (!self.is_at_rest()).then(|| now.after(Node::TICK)))
+    }
+
+    /// Returns true if [`Leader::tick`] has left work that it does in slices.
+    fn is_sliced(&self) -> bool {
+        self.leadership.is_some() && (self.ledger.has_to_sweep() || self.to_begin.is_some())
     }
 
     fn urgent_at(&self) -> Option<Tick> {
@@ -449,7 +466,7 @@ impl Leader {
     }
 
     fn is_at_rest(&self) -> bool {
-        let planned = self.proposed.is_none() && self.ledger.is_at_rest();
+        let planned = self.proposed.is_none() && self.ledger.is_at_rest() && !self.is_sliced();
         let done = !self.left_over && self.changed.is_empty();
         let idle = planned && done && self.notify_set.is_empty() && self.floors.is_empty();
         self.leadership.is_none() || self.is_ready() && idle
@@ -463,7 +480,13 @@ impl Leader {
             return outputs;
         };
         outputs.extend(leadership.start_barrier().map(LeaderOutput::Barrier));
-        if leadership.ready_since().is_some() && self.proposed.is_none() {
+        let is_ready = leadership.ready_since().is_some();
+        self.ledger.sweep_some(Self::SWEPT_MAX);
+        self.begin_some(state, now);
+        if is_ready && self.to_begin.is_none() && self.proposed.is_none() {
+            // A reclaim is half applied only before this leader is ready, or while it is proposed. So what the log has freed
+            // bit by bit is granted after the last bit.
+            debug_assert!(!state.is_half_applied(), "an entry is half applied");
             let rested = now.since(self.last_round) >= self.pace.urgent;
             let changes = if now.since(self.planned) >= self.pace.round {
                 (self.planned, self.last_round) = (now, now);

@@ -21,6 +21,7 @@ mod parts;
 mod plan;
 mod plan_changes;
 mod planning_queue;
+mod sweep;
 mod upward;
 
 pub use candidate::{Dealing, WholeView};
@@ -41,11 +42,12 @@ use crate::interner::Interner;
 use crate::message::{Answer, AnswerLine, Heard, Report, Terms, Verdict};
 use crate::planted::{self, Bug};
 use crate::unit::{BudgetId, Edge, Incarnation, Number, Seq, Span, Term, Tick};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use child::Hearing;
 use children::Children;
 use planning_queue::PlanningQueue;
+use sweep::Sweep;
 
 /// The children of one parent, their claims, and what the parent wants back from them.
 #[derive(Debug, Default, Hash)]
@@ -57,6 +59,8 @@ pub struct Ledger {
     lines: Option<usize>,
     children: Children,
     queue: PlanningQueue,
+    /// Claims of children that were fenced or closed, in this order.
+    sweep: VecDeque<Sweep>,
     memories: BTreeMap<BudgetId, plan::PlanMemory>,
     terms: Interner<Terms>,
     /// Working memory of all plans: one for each budget would take more than the claims.
@@ -98,6 +102,9 @@ impl Ledger {
                 child.forget(budget);
             }
         }
+        for sweep in &mut self.sweep {
+            sweep.forget(budget);
+        }
         self.queue.forget(budget);
         self.memories.remove(&budget);
     }
@@ -106,6 +113,8 @@ impl Ledger {
     pub fn remembered(&self) -> impl Iterator<Item = BudgetId> {
         let memory = self.memories.keys().copied();
         let claimed = self.children().flat_map(Child::budgets);
+        let closed = self.sweep.iter().flat_map(Sweep::remembered);
+        let claimed = claimed.chain(closed);
         memory.chain(claimed).chain(self.queue.remembered())
     }
 
@@ -157,20 +166,50 @@ impl Ledger {
 
     /// Stops listening to a child whose edge is closed.
     pub fn close(&mut self, child: Incarnation) {
-        if let Some(closed) = self.children.remove(child) {
-            for budget in closed.budgets() {
-                self.queue.touch(budget);
-                self.queue.claims_no_longer(budget, child);
+        self.begin_closing(child);
+        self.sweep_some(usize::MAX);
+    }
+
+    /// Stops listening to a child whose edge is closed. [`Ledger::sweep_some`] drops its claims and plans their budgets
+    /// again.
+    pub fn begin_closing(&mut self, child: Incarnation) {
+        let closed = self.children.remove(child);
+        self.sweep.extend(closed.map(Sweep::of_closed));
+    }
+
+    /// Grants a child nothing more, because its parent will never confirm it again. [`Ledger::sweep_some`] plans its
+    /// budgets again.
+    pub fn fence(&mut self, child: Incarnation) {
+        if let Some(child) = self.children.get_mut(child) {
+            child.fence();
+            self.sweep.push_back(Sweep::of_fenced(child));
+        }
+    }
+
+    /// Goes through claims of children that were fenced or closed, at most `most`, and has their budgets planned again.
+    ///
+    /// A plan in between is safe. It gives nothing to a child that is fenced or not listened to, and takes what the
+    /// child's edge holds for booked as long as the book says so. It comes once more when the claim's turn comes.
+    pub fn sweep_some(&mut self, mut most: usize) {
+        while let Some(sweep) = self.sweep.front_mut().filter(|_| most > 0) {
+            most = most.saturating_sub(sweep.some(most, &self.children, &mut self.queue));
+            if most > 0 {
+                self.sweep.pop_front();
             }
         }
     }
 
-    /// Grants a child nothing more, because its parent will never confirm it again.
-    pub fn fence(&mut self, child: Incarnation) {
-        if let Some(child) = self.children.get_mut(child) {
-            child.fence();
-            self.queue.dirty.extend(child.budgets());
-        }
+    /// Returns true if [`Ledger::sweep_some`] has claims to go through.
+    #[must_use]
+    pub fn has_to_sweep(&self) -> bool {
+        !self.sweep.is_empty()
+    }
+
+    /// Returns the number of claims of closed children that [`Ledger::sweep_some`] has to go through.
+    #[must_use]
+    pub fn to_sweep(&self) -> usize {
+        let left = self.sweep.iter().map(|sweep| sweep.remembered().count());
+        left.sum()
     }
 
     /// Returns a child that is listened to.

@@ -105,6 +105,7 @@ pub enum NodeOutput {
 /// - **Time** is an input as well: [`clock_jumped`](Self::clock_jumped), [`tick`](Self::tick) or
 ///   [`tick_behind`](Self::tick_behind).
 /// - **Work** that follows from inputs: [`flush_urgent`](Self::flush_urgent) plans urgent budgets and makes answers.
+///   A node without time for that calls [`answer_short`](Self::answer_short), which renews leases.
 /// - **Outputs** are drained: [`poll_outputs`](Self::poll_outputs), [`take_report_urgent`](Self::take_report_urgent) and
 ///   [`report`](Self::report).
 /// - **Queries** change nothing: [`is_leased`](Self::is_leased), [`poll_timeout`](Self::poll_timeout),

@@ -40,6 +40,10 @@ bugs! {
     RemainderTwice,
     /// A clock that steps back moves the bucket's last instant back with it.
     ElapsedAfterStepBack,
+    /// An incarnation is reclaimed with all of its books in one slice, however many they are.
+    ReclaimedAtOnce,
+    /// A round whose reclaims are applied in slices grants with the first slice.
+    GrantedBeforeReclaimed,
     /// The leader proposes a reclaim without waiting a lease after it became ready.
     NoPatience,
     /// A node that joins again gets the incarnation it had.

@@ -109,6 +109,8 @@ pub enum Effect {
     Freed(BudgetId, Share),
     /// The silence of an incarnation began, or ended.
     Silenced(Incarnation, Option<Silenced>),
+    /// Floors or permits of an incarnation that is over stay booked.
+    Kept(BudgetId, Incarnation),
     /// An incarnation is over.
     Reclaimed(Incarnation),
     /// An incarnation was granted something.
@@ -127,6 +129,7 @@ impl Effect {
             | Self::Ended(budget)
             | Self::Stamped(budget, _)
             | Self::Freed(budget, _)
+            | Self::Kept(budget, _)
             | Self::Granted(budget, _)
             | Self::MovementRefused(budget, ..) => Some(*budget),
             Self::Repeated(_)
@@ -157,6 +160,8 @@ impl Effect {
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub struct State {
     applied: u64,
+    /// Set while a part of the entry `applied` is not applied yet.
+    is_half_applied: bool,
     drift: Drift,
     lease: Span,
     patience: Span,
@@ -187,6 +192,7 @@ impl State {
     pub fn new() -> Self {
         Self {
             applied: 0,
+            is_half_applied: false,
             drift: Drift::default(),
             lease: Self::LEASE_DEFAULT,
             patience: Self::LEASE_DEFAULT,
@@ -208,10 +214,16 @@ impl State {
     /// The parent of every node's edge: the only incarnation of the cluster.
     pub const CLUSTER: Incarnation = Incarnation::new(0);
 
-    /// Returns the index of the last entry applied.
+    /// Returns the index of the last entry applied, or of the one that is half applied.
     #[must_use]
     pub const fn applied(&self) -> u64 {
         self.applied
+    }
+
+    /// Returns true if the next slice of an entry must be applied before anything else: see [`State::apply_slice`].
+    #[must_use]
+    pub const fn is_half_applied(&self) -> bool {
+        self.is_half_applied
     }
 
     /// Returns the bound on drift by which all leases are computed.
@@ -364,18 +376,30 @@ impl State {
     /// An entry at or below the applied index changes nothing: replaying any part of the log gives the same
     /// state.
     pub fn apply(&mut self, index: u64, command: Option<&Command>) -> Vec<Effect> {
+        self.apply_slice(index, command, usize::MAX)
+    }
+
+    /// Applies entry `index`, or the next slice of it, which closes at most `most` books of reclaimed incarnations. While
+    /// [`State::is_half_applied`], the rest of the entry follows by calls for the same entry, and nothing else may be
+    /// applied or frozen.
+    pub fn apply_slice(
+        &mut self,
+        index: u64,
+        command: Option<&Command>,
+        most: usize,
+    ) -> Vec<Effect> {
         let mut effects = Vec::new();
-        if index <= self.applied && !planted::is(Bug::ApplyTwice) {
+        if index <= self.applied && !self.is_half_applied && !planted::is(Bug::ApplyTwice) {
             return effects;
         }
         self.applied = index;
         if let Some(command) = command {
-            self.carry_out(command, &mut effects);
+            self.carry_out(command, most, &mut effects);
         }
         effects
     }
 
-    fn carry_out(&mut self, command: &Command, effects: &mut Vec<Effect>) {
+    fn carry_out(&mut self, command: &Command, most: usize, effects: &mut Vec<Effect>) {
         match command {
             Command::Join { node, request } => self.join(*node, *request, effects),
             Command::Remove { node } => self.remove(*node, effects),
@@ -404,7 +428,7 @@ impl State {
                     self.instantiate(key, *creator, effects);
                 }
             }
-            Command::Round(changes) => self.round(changes, effects),
+            Command::Round(changes) => self.round(changes, most, effects),
         }
     }
 

@@ -38,5 +38,7 @@ mod rounds;
 mod setup;
 #[path = "corners/shares.rs"]
 mod shares;
+#[path = "corners/slices.rs"]
+mod slices;
 #[path = "corners/versions.rs"]
 mod versions;

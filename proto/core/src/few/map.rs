@@ -128,6 +128,13 @@ impl<K: Clone + Ord, V> FewMap<K, V> {
         self.many.remove(key).map(|value| *value)
     }
 
+    /// Returns the keys of at least `key`, in order.
+    pub fn keys_from<'a>(&'a self, key: &'a K) -> impl Iterator<Item = &'a K> {
+        let one = self.one.iter().map(|(known, _)| known);
+        let one = one.filter(move |known| *known >= key);
+        one.chain(self.many.keys_from(key))
+    }
+
     /// Moves the entry that was alone to the others.
     fn spill(&mut self) {
         let one = self.one.take();

@@ -14,7 +14,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 impl Leader {
-    /// Follows an entry of `term` that was applied to `state` at `now` with these effects.
+    /// Follows an entry of `term`, or a slice of it, that was applied to `state` at `now` with these effects.
+    ///
+    /// The pools are credited with what each slice freed. An entry is half applied only before the leader is ready, or
+    /// while it is the round that this leader proposed last, so that nothing of it is granted before the last slice.
     pub fn applied(
         &mut self,
         term: Term,
@@ -27,7 +30,7 @@ impl Leader {
         let Some(leadership) = &mut self.leadership else {
             return;
         };
-        let own = leadership.term() == term;
+        let own = leadership.term() == term && !state.is_half_applied();
         if own && leadership.ready_since().is_none() {
             leadership.extend_patience(state.patience());
             leadership.become_ready(now, state.members().map(|(incarnation, _)| incarnation));
@@ -50,7 +53,9 @@ impl Leader {
             self.proposed = None;
             self.most = self.most.saturating_mul(2).min(Changes::ITEMS_MAX);
         }
-        self.follow_command(command, state);
+        if !state.is_half_applied() {
+            self.follow_command(command, state);
+        }
         for effect in effects {
             self.follow(effect, state, now);
         }
@@ -104,18 +109,26 @@ impl Leader {
                 self.fence(incarnation);
             }
         }
-        // The set is built at once, which takes a third of the time of single insertions.
-        self.changed = state.budgets().map(|(id, _)| id).collect();
-        for (id, _) in state.budgets() {
+        self.to_begin = Some(BudgetId::new(0));
+        self.begin_some(state, now);
+    }
+
+    /// Begins to lead the next budgets, at most [`Self::BEGUN_MAX`]: has them planned, and makes their pools. No round is
+    /// made before the last of them.
+    pub(super) fn begin_some(&mut self, state: &State, now: Tick) {
+        let Some(from) = self.to_begin.take() else {
+            return;
+        };
+        let mut budgets = state.budgets_from(from);
+        for (id, generation) in budgets.by_ref().take(Self::BEGUN_MAX) {
+            self.changed.insert(id);
             self.ledger.touch(id);
+            if generation.budget.kind() == Kind::Rate {
+                let free = generation.account.free();
+                self.pools.get_or_insert_with(id, || Pool::empty(free, now));
+            }
         }
-        let kept = core::mem::take(&mut self.pools);
-        let rates = state
-            .budgets()
-            .filter(|(_, of)| of.budget.kind() == Kind::Rate);
-        let pools = rates.map(|(id, of)| (id, Pool::empty(of.account.free(), now)));
-        self.pools = pools.collect();
-        self.pools.extend(kept.into_entries());
+        self.to_begin = budgets.next().map(|(id, _)| id);
     }
 
     fn close_ended(&mut self, state: &State) {
@@ -178,14 +191,10 @@ impl Leader {
                 if let Some(leadership) = &mut self.leadership {
                     leadership.end(*incarnation);
                 }
-                self.ledger.close(*incarnation);
+                self.ledger.begin_closing(*incarnation);
                 self.last_confirmed.remove(incarnation);
-                // Freed parts have an effect of their own.
-                for (id, _) in state.kept_of(*incarnation) {
-                    self.ledger.touch(id);
-                    self.changed.insert(id);
-                }
             }
+            Effect::Kept(budget, _) => self.ledger.touch(*budget),
             Effect::Created { budget, granted } => self.created(*budget, *granted),
             Effect::Freed(budget, share) => {
                 if let Some(pool) = self.pools.get_mut(budget) {

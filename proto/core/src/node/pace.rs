@@ -10,6 +10,10 @@ impl Node {
     /// Time between two ticks while nothing is pending.
     pub const TICK_AT_REST: Span = Span::from_millis(100);
 
+    /// Maximum number of claimants of the budgets that are planned at once. Planning for one takes some microseconds, and
+    /// renewals of leases wait meanwhile.
+    const CLAIMANTS_AT_ONCE: usize = 1_000;
+
     /// Advances time to `now`: checks the node's lease, closes silent sessions, frees what was kept of closed
     /// sessions, plans changed budgets, and makes answers.
     pub fn tick(&mut self, now: Tick) {
@@ -33,7 +37,8 @@ impl Node {
         self.expire_kept(now);
         self.expire_central(now);
         if self.holder.lease().holds(now) {
-            let dirty = self.ledger.take_some_dirty(self.planning.left_at(now), now);
+            let left = self.planning.left_at(now).min(Self::CLAIMANTS_AT_ONCE);
+            let dirty = self.ledger.take_some_dirty(left, now);
             self.distribute(dirty, now);
         }
         self.push_answers(now);
@@ -43,7 +48,8 @@ impl Node {
     /// [`Node::tick`]. Call it after inputs.
     pub fn flush_urgent(&mut self, now: Tick) {
         if self.ledger.is_urgent() && self.is_leased(now) {
-            let mut claimants_left = self.planning.left_at(now);
+            let left = self.planning.left_at(now);
+            let mut claimants_left = left.min(Self::CLAIMANTS_AT_ONCE);
             let urgent = self.ledger.take_some_urgent(&mut claimants_left);
             self.distribute(urgent, now);
         }

@@ -71,10 +71,14 @@ impl<K: Ord> Sets<K> {
         }
     }
 
-    /// Removes one set, and returns its generations in order.
-    pub(super) fn take(&mut self, of: &K) -> Vec<BudgetId> {
-        let taken = self.0.remove(of);
-        taken.iter().flat_map(Ids::iter).collect()
+    /// Removes the first generations of a set, at most `most`, and returns them in order.
+    pub(super) fn take_some(&mut self, of: &K, most: usize) -> Vec<BudgetId> {
+        let set = self.0.get(of);
+        let some: Vec<BudgetId> = set.into_iter().flat_map(Ids::iter).take(most).collect();
+        for &budget in &some {
+            self.remove(of, budget);
+        }
+        some
     }
 
     /// Returns the generations of a set in order.

@@ -110,6 +110,7 @@ impl State {
     /// Returns the present state, to be converted to plain data on another thread.
     #[must_use]
     pub fn freeze(&self) -> Frozen {
+        debug_assert!(!self.is_half_applied, "an entry is half applied");
         Frozen {
             rest: self.without_books(),
             rules: self.rules.clone(),
@@ -179,6 +180,7 @@ impl State {
         let latest = latest.filter(|_| planted::is(Bug::RestoreForgetsIncarnations));
         Ok(Self {
             applied: snapshot.applied,
+            is_half_applied: false,
             drift: snapshot.drift,
             lease: snapshot.lease,
             patience: snapshot.patience.max(snapshot.lease),

@@ -234,7 +234,7 @@ fn a_round_that_is_not_appended_is_halved_and_loses_nothing() {
         let now = at(fleet.now);
         for changes in fleet.host.rounds(now) {
             tried.push(changes.len());
-            if changes.len() > 1_000 {
+            if changes.len() > Changes::ITEMS_MAX / 4 {
                 fleet.host.leader.halve(&fleet.host.state, now);
             } else {
                 fleet.host.apply(Some(&Command::Round(changes)), now);
@@ -243,5 +243,8 @@ fn a_round_that_is_not_appended_is_halved_and_loses_nothing() {
         fleet.now += 2;
     }
     assert_eq!(fleet.budgets(), 0, "{tried:?}");
-    assert!(tried.iter().any(|&items| items > 1_000), "{tried:?}");
+    assert!(
+        tried.iter().any(|&items| items > Changes::ITEMS_MAX / 4),
+        "{tried:?}"
+    );
 }

@@ -45,6 +45,36 @@ fn replay_changes_nothing(ops: &[Op], upto: Index) -> TestCaseResult {
     Ok(())
 }
 
+/// An entry that is applied in slices gives what it gives at once, however small the slices are. Between two of them no
+/// book is wrong, an incarnation that is reclaimed has at most `most` books less than before, and nothing is granted
+/// (invariants 2, 13 and 14). A replica that starts anew in between applies the whole entry.
+fn slices_are_the_whole(ops: &[Op], most: usize) -> TestCaseResult {
+    let log = cut(written(ops));
+    let (mut whole, mut sliced) = (State::new(), State::new());
+    for (index, entry) in (1..).zip(&log) {
+        let expected = whole.apply(index, entry.as_ref());
+        let mut effects = Vec::new();
+        loop {
+            let before = sliced.clone();
+            let slice = sliced.apply_slice(index, entry.as_ref(), most);
+            books_stay(&before, &sliced, &slice)?;
+            let kept = slice
+                .iter()
+                .filter(|effect| matches!(effect, Effect::Kept(..)));
+            prop_assert!(kept.count() <= most);
+            effects.extend(slice);
+            if !sliced.is_half_applied() {
+                break;
+            }
+            let granted = |effect: &Effect| matches!(effect, Effect::Granted(..));
+            prop_assert!(!effects.iter().any(granted), "granted between two slices");
+        }
+        prop_assert_eq!(effects, expected);
+        prop_assert_eq!(&sliced, &whole);
+    }
+    Ok(())
+}
+
 /// A snapshot, written and read back, continues like the state that it was taken of.
 fn a_snapshot_and_the_tail_are_the_whole(ops: &[Op], at: Index) -> TestCaseResult {
     let log = written(ops);
@@ -274,6 +304,11 @@ proptest! {
     }
 
     #[test]
+    fn an_entry_in_slices_is_the_whole_entry(ops in any_ops(), most in 1..4_usize) {
+        slices_are_the_whole(&ops, most)?;
+    }
+
+    #[test]
     fn a_snapshot_and_the_tail_of_the_log_are_the_whole_log(ops in any_ops(), at in any::<Index>()) {
         a_snapshot_and_the_tail_are_the_whole(&ops, at)?;
     }
@@ -356,8 +391,26 @@ fn too_early() -> Vec<Op> {
     vec![Op::Join(1), Op::Put(3, 1, 0), Op::Instantiate(3, 0), forget]
 }
 
+/// Returns a log in which a node that held parts of three budgets is reclaimed, and another one is granted one of them.
+fn reclaimed() -> Vec<Op> {
+    let round = vec![Move::Reclaim(1), Move::Grant(2, 1, [1, 1, 0, 0])];
+    vec![
+        Op::Join(1),
+        Op::Join(2),
+        Op::Put(0, 1, 1),
+        Op::Put(3, 1, 0),
+        Op::Instantiate(3, 1),
+        Op::Instantiate(4, 1),
+        Op::Round(round),
+    ]
+}
+
 #[test]
 fn the_laws_of_the_state_notice_what_they_should() {
+    let reclaimed = || any_ops().prop_map(|ops| [reclaimed(), ops].concat());
+    catches(Bug::GrantedBeforeReclaimed, reclaimed(), |ops| {
+        slices_are_the_whole(&ops, 1)
+    });
     catches(
         Bug::ApplyTwice,
         (any_ops(), any::<Index>()),

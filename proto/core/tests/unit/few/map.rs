@@ -37,6 +37,10 @@ impl Both {
         assert!(few.iter().eq(&*tree) && few.iter_mut().eq(&mut *tree));
         assert!(few.keys().eq(tree.keys()) && few.values().eq(tree.values()));
         assert!(few.values_mut().eq(tree.values_mut()));
+        for key in 0..=KEYS {
+            let after = tree.range(key..).map(|(key, _)| key);
+            assert!(few.keys_from(&key).eq(after), "{key}");
+        }
         for key in 0..KEYS {
             assert_eq!(few.get(&key), tree.get(&key));
             assert_eq!(few.get_mut(&key), tree.get_mut(&key));
