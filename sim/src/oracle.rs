@@ -16,6 +16,7 @@
 //! | 8 | `healing` | the state of all hosts, after the last fault |
 //! | 9 | `availability` | what callers want, and every admission |
 //! | 11 | `dominance` | every decision |
+//! | 13 | `bounded` | what each turn of a node applies |
 //!
 //! The limit in force is the one of the first replica that applies an entry, joined with everything that is
 //! still booked to any holder. A lowered limit is therefore in force only once the book has shrunk to it.
@@ -23,6 +24,7 @@
 
 mod admission;
 pub(crate) mod availability;
+mod bounded;
 mod budget_checkers;
 mod commits;
 mod conservation;
@@ -155,6 +157,7 @@ pub(crate) struct Oracle {
     pub(crate) disjoint: disjointness::Check,
     pub(crate) commits: commits::Check,
     pub(crate) patience: patience::Check,
+    pub(crate) bounded: bounded::Check,
     pub(crate) edges: edges::Check,
     pub(crate) degraded: degraded::Check,
     pub(crate) healing: Healing,
@@ -177,6 +180,7 @@ impl Oracle {
             disjoint: disjointness::Check::new(drift),
             commits: commits::Check::default(),
             patience: patience::Check::default(),
+            bounded: bounded::Check::default(),
             edges: edges::Check::new(),
             degraded: degraded::Check::new(drift),
             healing: Healing::default(),
@@ -282,6 +286,7 @@ impl Oracle {
             &self.disjoint.found,
             &self.commits.found,
             &self.patience.found,
+            &self.bounded.found,
             &self.edges.found,
             &self.degraded.found,
             &self.healing.found,

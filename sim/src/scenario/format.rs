@@ -151,6 +151,7 @@ pub const INVARIANTS: &[&str] = &[
     "degraded-bound",
     "healing",
     "dominance",
+    "bounded",
 ];
 
 /// The calls by which callers ask.

@@ -45,6 +45,7 @@ impl World {
             _ => self.log_patience(node),
         };
         self.mark_start(node);
+        self.apply_rest(node);
         let host = &mut self.nodes[node];
         host.process.start();
         host.latest = host.clock.read(now);

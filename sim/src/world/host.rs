@@ -15,7 +15,7 @@ use aliquot_core::message::{Heard, Report};
 use aliquot_core::node::Node;
 use aliquot_core::node_selection::{Connection, NodeSelection, Times};
 use aliquot_core::rebalance::Rebalancer;
-use aliquot_core::state::State;
+use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, RequestId, Scale, Seq, Span, Tick};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -60,6 +60,8 @@ pub(crate) struct Coordinator {
     pub(super) join: Option<RequestId>,
     pub(super) asked: Option<Tick>,
     pub(super) applying: bool,
+    /// Effects of the entry that is half applied.
+    pub(super) effects: Vec<Effect>,
     /// The client of each session.
     pub(crate) sessions: BTreeMap<Incarnation, usize>,
     /// Sequence number of the latest report on each session's edge.
@@ -96,6 +98,7 @@ impl Coordinator {
             join: None,
             asked: None,
             applying: false,
+            effects: Vec::new(),
             sessions: BTreeMap::new(),
             reports: BTreeMap::new(),
             wanted: BTreeSet::new(),
@@ -109,6 +112,11 @@ impl Coordinator {
             latest: Tick::ZERO,
             timers: 0,
         }
+    }
+
+    /// Returns the index of the last entry that is wholly applied.
+    pub(super) const fn applied_whole(&self) -> u64 {
+        self.state.applied() - self.state.is_half_applied() as u64
     }
 
     /// Returns the clock's reading, but never less than an earlier one.

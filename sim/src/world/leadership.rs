@@ -4,16 +4,20 @@ use super::World;
 use super::event::{Message, Timer};
 use super::host::Coordinator;
 use super::log::LogMessage;
+use crate::clock::MS;
 use crate::mark::Mark;
 use aliquot_core::command::{Changes, Command};
 use aliquot_core::leader::LeaderOutput;
 use aliquot_core::message::{Answer, Report};
 use aliquot_core::node::Node;
-use aliquot_core::state::Effect;
+use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{Term, Tick};
 use std::rc::Rc;
 
 impl World {
+    /// Time between two slices of an entry, in nanoseconds.
+    const SLICE: u64 = MS;
+
     pub(super) fn lead(&mut self, node: usize) {
         let host = &mut self.nodes[node];
         if host.leads.is_none() {
@@ -101,7 +105,7 @@ impl World {
             .hit_if(noted.conflict, Mark::EntriesTruncated);
         self.observer.marks.hit_if(noted.gap, Mark::AppendRefused);
         self.observer.marks.hit_if(noted.lost, Mark::ElectionLost);
-        let apply = host.log.commit > host.state.applied() && !host.applying;
+        let apply = host.log.commit > host.applied_whole() && !host.applying;
         host.applying |= apply;
         for (to, message) in out.drain(..) {
             self.send(node, to, Message::Log(message));
@@ -115,20 +119,29 @@ impl World {
         }
     }
 
+    /// Applies committed entries. Between two slices of an entry, the node does whatever else there is to do.
     pub(super) fn apply(&mut self, node: usize) {
         self.nodes[node].applying = false;
-        while self.nodes[node].log.commit > self.nodes[node].state.applied() {
-            self.apply_one(node);
+        while self.nodes[node].log.commit > self.nodes[node].applied_whole() {
+            self.apply_slice(node);
+            if self.nodes[node].state.is_half_applied() {
+                self.nodes[node].applying = true;
+                self.set(node, Self::SLICE, Timer::Apply);
+                return;
+            }
         }
     }
 
-    fn apply_one(&mut self, node: usize) {
+    fn apply_slice(&mut self, node: usize) {
         let host = &mut self.nodes[node];
-        let index = host.state.applied() + 1;
+        let index = host.applied_whole() + 1;
         let entry = host.log.entries[index as usize - 1].clone();
         let command = entry.command.as_deref();
-        let effects = host.state.apply(index, command);
+        let effects = host.state.apply_slice(index, command, State::CLOSINGS_MAX);
         let now = host.look(self.now);
+        let bounded = &mut self.observer.oracle.bounded;
+        bounded.slice_applied(self.now, command, &effects);
+        let host = &mut self.nodes[node];
         let term = Term::new(entry.term);
         if let (Some(leads), Some(Command::Round(changes))) = (host.leads, command)
             && entry.term < leads
@@ -155,8 +168,28 @@ impl World {
                 }
             }
         }
+        let host = &mut self.nodes[node];
+        host.effects.extend(effects);
+        if !host.state.is_half_applied() {
+            let effects = std::mem::take(&mut host.effects);
+            self.applied(node, command, &effects);
+            self.follow(node, command, &effects);
+        }
+    }
+
+    /// Applies the rest of an entry that was half applied when the process ended. A process keeps no half of an entry: it
+    /// applies the whole entry anew, with the same result.
+    pub(super) fn apply_rest(&mut self, node: usize) {
+        let host = &mut self.nodes[node];
+        if !host.state.is_half_applied() {
+            return;
+        }
+        let index = host.state.applied();
+        let entry = host.log.entries[index as usize - 1].clone();
+        let command = entry.command.as_deref();
+        let mut effects = std::mem::take(&mut host.effects);
+        effects.extend(host.state.apply(index, command));
         self.applied(node, command, &effects);
-        self.follow(node, command, &effects);
     }
 
     fn follow(&mut self, node: usize, command: Option<&Command>, effects: &[Effect]) {
