@@ -1,5 +1,7 @@
 //! The actor: one task, one loop, one clock.
 
+mod entries;
+
 use super::central::Central;
 use super::clock_jump::ClockJumpDetector;
 use super::context::Context;
@@ -13,7 +15,7 @@ use super::options::Options;
 use super::own_node::OwnNode;
 use super::peers::Peers;
 use super::presence::OwnPresence;
-use super::replica::{Applied, Replica};
+use super::replica::Replica;
 use super::reporting::Reporting;
 use super::sessions::Sessions;
 use super::ticks::Ticks;
@@ -25,9 +27,8 @@ use crate::raft::Status;
 use crate::session::{self, Event};
 use crate::timer;
 use aliquot_core::message::{Answer, Report};
-use aliquot_core::node::NodeOutput;
-use aliquot_core::state::{Effect, State};
-use aliquot_core::unit::{BudgetId, Tick};
+use aliquot_core::node::{Node, NodeOutput};
+use aliquot_core::unit::Tick;
 use aliquot_wire::gossip::{Record, Topic};
 use aliquot_wire::session::NodeMessage;
 use aliquot_wire::{Sealed, WireError};
@@ -56,6 +57,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// | `writers` | the operators' calls that wait |
 /// | `initial_contents` | the progress of the first proposals of a new cluster |
 /// | `ticks` | the time of the last tick, and of the last overload |
+/// | `unsettled` | the part of the outputs with which the next turn begins |
 /// | `clock_jumps`, `longest_turn` | the latest readings of both clocks; the longest turns |
 pub(super) struct Actor {
     context: Context,
@@ -74,6 +76,8 @@ pub(super) struct Actor {
     ticks: Ticks,
     clock_jumps: ClockJumpDetector,
     longest_turn: LongestTurn,
+    /// The part of [`Actor::settle`] with which the next turn begins, if the last one left some.
+    unsettled: Option<usize>,
 }
 
 impl Actor {
@@ -103,6 +107,7 @@ impl Actor {
             ticks: Ticks::new(now),
             clock_jumps: ClockJumpDetector::default(),
             longest_turn: LongestTurn::new(now),
+            unsettled: None,
             context,
         }
     }
@@ -178,6 +183,8 @@ impl Actor {
             node.and_then(|node| node.poll_timeout(now)),
             node.and_then(|_| self.reporting.urgent_at()),
             (!self.waiting_reports.is_empty()).then_some(now),
+            self.unsettled.map(|_| now),
+            self.peers.has_arrived().then_some(now),
             self.sessions.due(now),
         ];
         let due = due.into_iter().flatten().fold(self.next_tick(), Tick::min);
@@ -252,7 +259,8 @@ impl Actor {
         self.context.read_clock();
         match input {
             Input::Link(event) => {
-                self.handle_gossip(event, &mut inbox.links);
+                let links = &mut inbox.links;
+                self.peers.handle_queued(event, links, &mut self.context);
                 "messages of peers"
             }
             Input::Log(log) => self.handle_log(log),
@@ -357,20 +365,25 @@ impl Actor {
         self.sessions.note_reports(reports, lines, self.context.now);
     }
 
-    /// Handles long reports, at least one, as many as fit into a slice. Renews the leases of the others.
+    /// Answers short reports, and renews the leases of sessions whose reports wait.
+    fn renew_leases(&mut self) {
+        let Some(node) = self.own.machine_mut() else {
+            return;
+        };
+        node.answer_short(self.context.now);
+        for (caller, report) in self.waiting_reports.take_unrenewed() {
+            if self.sessions.is_current(caller) {
+                node.renew_early(report, self.context.now);
+            }
+        }
+    }
+
+    /// Handles long reports, at least one, as many as fit into a slice.
     fn handle_waiting(&mut self) {
         while let Some(event) = self.waiting_reports.pop() {
             self.handle_session(event);
             if self.context.slice_is_over() {
                 break;
-            }
-        }
-        let Some(node) = self.own.machine_mut() else {
-            return;
-        };
-        for (caller, report) in self.waiting_reports.take_unrenewed() {
-            if self.sessions.is_current(caller) {
-                node.renew_early(report, self.context.now);
             }
         }
     }
@@ -405,12 +418,15 @@ impl Actor {
         }
     }
 
-    /// Handles queued events of gossip, and takes in the peers' latest records: reports if this node leads, and
-    /// answers to this incarnation.
-    fn handle_gossip(&mut self, first: gossip::Event, more: &mut mpsc::Receiver<gossip::Event>) {
-        for (peer, record) in self.peers.handle_queued(first, more, &mut self.context) {
+    /// Takes in the peers' latest records, at least one, as many as fit into a slice: reports if this node leads, and answers to this
+    /// incarnation.
+    fn take_records(&mut self) {
+        while let Some((peer, record)) = self.peers.next_arrived() {
             if let Err(error) = self.take_record(record.value()) {
                 tracing::warn!(peer = peer.get(), %error, "a record was ignored: it cannot be decoded");
+            }
+            if self.context.slice_is_over() {
+                break;
             }
         }
     }
@@ -504,20 +520,29 @@ impl Actor {
     }
 
     /// Produces the outputs that follow from the inputs: plans, answers, reports and records.
+    ///
+    /// Each turn takes in records, which renew this node's lease or others', and renews the leases of sessions. Of the rest,
+    /// those parts wait for the next turn that no longer fit into a slice. That turn begins with the first of them.
     fn settle(&mut self) {
-        self.handle_waiting();
+        self.take_records();
         let (own, state) = (self.own.incarnation(), self.replica.state());
         self.sessions.settle(own, state, &mut self.context);
-        self.settle_leader();
-        self.settle_node();
-        self.report_if_due();
-        // This node's own report may just have asked the leader for urgent work.
-        let now = self.context.now;
-        let due = self.leadership.machine().poll_timeout(now);
-        if due.is_some_and(|at| at <= now) {
-            self.settle_leader();
-            self.settle_node();
+        let parts = [
+            Self::handle_waiting,
+            Self::settle_leader,
+            Self::settle_node,
+            Self::report_if_due,
+        ];
+        let from = self.unsettled.take().unwrap_or(0);
+        for next in from..from + parts.len() {
+            parts[next % parts.len()](self);
+            if self.context.slice_is_over() && next + 1 < from + parts.len() {
+                self.unsettled = Some((next + 1) % parts.len());
+                break;
+            }
         }
+        self.renew_leases();
+        self.send_outputs();
         self.peers.send(self.context.now);
     }
 
@@ -528,11 +553,15 @@ impl Actor {
     }
 
     fn settle_node(&mut self) {
-        let Some(node) = self.own.machine_mut() else {
-            return;
-        };
-        node.flush_urgent(self.context.now);
-        for output in node.poll_outputs() {
+        if let Some(node) = self.own.machine_mut() {
+            node.flush_urgent(self.context.now);
+        }
+    }
+
+    /// Sends what the node's state machine has made.
+    fn send_outputs(&mut self) {
+        let node = self.own.machine_mut();
+        for output in node.map(Node::poll_outputs).unwrap_or_default() {
             match output {
                 NodeOutput::Answer(answer) => self.sessions.answer(answer, &mut self.context),
                 NodeOutput::Rejoin => self.own.rejoin(&mut self.context.rng),
@@ -582,111 +611,6 @@ impl Actor {
             Ok(record) => self.peers.publish(&record),
             Err(error) => tracing::error!(%error, "an answer was not sent: it cannot be decoded"),
         }
-    }
-}
-
-/// Entries of the log, and their effects on everything that follows from the state.
-impl Actor {
-    /// Applies entries in order, as many as fit into a slice. The reply follows the last entry.
-    fn apply_on(&mut self) {
-        while let Some(applied) = self.replica.apply_next() {
-            self.follow(&applied);
-            if self.context.slice_is_over() {
-                break;
-            }
-        }
-        // An entry that cannot be read has ended the log.
-        if !self.replica.is_applying() {
-            return;
-        }
-        let (book, state, now) = (self.peers.book(), self.replica.state(), self.context.now);
-        self.own.close_if_ended(state, now);
-        let answers = self.leadership.warm_up(book, state, now);
-        self.tell_nodes(&answers);
-        self.replica.reply_if_done();
-    }
-
-    fn follow(&mut self, applied: &Applied) {
-        let Applied {
-            term,
-            command,
-            effects,
-        } = applied;
-        let (command, state, now) = (command.as_ref(), self.replica.state(), self.context.now);
-        self.leadership.applied(*term, command, effects, state, now);
-        for effect in effects.iter() {
-            self.follow_effect(effect);
-            if let Some(budget) = effect.ended() {
-                self.leadership.forget(budget);
-                self.own.forget(budget);
-            }
-        }
-        self.context.counts.applied += 1;
-        self.writers.applied(command, effects);
-    }
-
-    fn follow_effect(&mut self, effect: &Effect) {
-        let (state, context) = (self.replica.state(), &mut self.context);
-        if let Some(incarnation) = self.own.follow(effect, state, &mut context.rng) {
-            self.peers.begin_incarnation(incarnation);
-            self.reporting.begin_incarnation(context.now);
-            self.sessions.begin_incarnation(incarnation);
-        }
-        match effect {
-            Effect::Leaving(incarnation) if self.own.incarnation() == Some(*incarnation) => {
-                tracing::info!("removed: this node hands back what it has");
-                self.depart();
-            }
-            Effect::Configured => self.own.adopt_settings(state),
-            Effect::RuleChanged(_) => self.sessions.names.all_changed(),
-            // The key of a generation that ended has no budget any more, but sessions may still have
-            // its name.
-            Effect::Ended(budget) => self.sessions.budget_ended(*budget),
-            Effect::Created { budget, .. } => self.renamed(*budget),
-            Effect::Changed(budget) => {
-                self.renamed(*budget);
-                self.reweigh(*budget);
-            }
-            Effect::Reclaimed(incarnation) => self.peers.forget(*incarnation),
-            _ => {}
-        }
-    }
-
-    /// Takes no new clients from now on, and begins to hand back all tokens.
-    fn depart(&mut self) {
-        self.own.leave(self.context.now);
-        self.leaving.begin();
-        self.sessions.depart();
-    }
-
-    /// Replaces the state by that of a snapshot, and returns the former state.
-    fn restore(&mut self, state: Box<State>) -> Box<State> {
-        let former = self.replica.restore(state);
-        // A snapshot has no effects to follow, so everything derived from the state is computed again.
-        let state = self.replica.state();
-        self.own.adopt_settings(state);
-        self.leadership.restored(state, self.context.now);
-        self.own.close_if_ended(state, self.context.now);
-        self.sessions.names.all_changed();
-        self.own.sweep(state);
-        let budgets = state.budgets();
-        let budgets: Vec<_> = budgets.map(|(budget, _)| budget).collect();
-        for budget in budgets {
-            self.reweigh(budget);
-        }
-        former
-    }
-
-    /// Marks a generation's key as one whose name may have changed.
-    fn renamed(&mut self, budget: BudgetId) {
-        if let Some(generation) = self.replica.state().budget(budget) {
-            self.sessions.names.changed(&generation.key);
-        }
-    }
-
-    fn reweigh(&mut self, budget: BudgetId) {
-        let (node, state) = (self.own.machine_mut(), self.replica.state());
-        self.sessions.reweigh(budget, node, state);
     }
 }
 

@@ -8,7 +8,7 @@ use aliquot_core::unit::{Incarnation, NodeId, Tick};
 use aliquot_wire::Sealed;
 use aliquot_wire::gossip::Record;
 use rand::RngExt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use tokio::sync::mpsc;
 
 /// The gossip records of this node and of its peers, and one link to each peer.
@@ -18,6 +18,8 @@ pub(super) struct Peers {
     round_trips: RoundTrips,
     /// Given to each link, for its events.
     events: mpsc::Sender<gossip::Event>,
+    /// Records of peers that were not taken in yet.
+    arrived: VecDeque<(NodeId, Sealed<Record>)>,
     last_round: Tick,
 }
 
@@ -28,6 +30,7 @@ impl Peers {
             links: BTreeMap::new(),
             round_trips: RoundTrips::default(),
             events,
+            arrived: VecDeque::new(),
             last_round: now,
         }
     }
@@ -72,8 +75,8 @@ impl Peers {
     /// Maximum number of events that are handled at once: as many as can be queued.
     pub(super) const QUEUED_MAX: usize = 256;
 
-    /// Handles an event of a link or of a peer's stream, and those that are queued behind it. Returns the peers'
-    /// new records, of each only the latest version.
+    /// Handles an event of a link or of a peer's stream, and those that are queued behind it. The peers' new records
+    /// wait for [`Peers::next_arrived`], of each only the latest version.
     ///
     /// A report or an answer replaces the earlier ones. If a busy node handled each of them in a turn of its own,
     /// the latest would wait behind a queue that grows, and confirm a lease only when that is over.
@@ -82,17 +85,28 @@ impl Peers {
         first: gossip::Event,
         more: &mut mpsc::Receiver<gossip::Event>,
         context: &mut Context,
-    ) -> Vec<(NodeId, Sealed<Record>)> {
-        let mut arrived = Vec::new();
+    ) {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        let before = arrived.len();
         take_some(first, more, Self::QUEUED_MAX, |event| {
             if let Some((peer, records)) = self.handle(event, context) {
                 arrived.extend(records.into_iter().map(|record| (peer, record)));
             }
             !context.slice_is_over()
         });
-        context.counts.records += arrived.len() as u64;
+        context.counts.records += (arrived.len() - before) as u64;
         arrived.retain(|(_, record)| self.book.is_latest(record.value().head));
-        arrived
+        self.arrived = arrived;
+    }
+
+    /// Removes and returns the record that arrived first, with the peer that sent it.
+    pub(super) fn next_arrived(&mut self) -> Option<(NodeId, Sealed<Record>)> {
+        self.arrived.pop_front()
+    }
+
+    /// Returns true if records wait to be taken in.
+    pub(super) fn has_arrived(&self) -> bool {
+        !self.arrived.is_empty()
     }
 
     /// Handles one event. Returns the peer and its new records, if it sent a message.

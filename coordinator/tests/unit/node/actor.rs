@@ -11,10 +11,10 @@ use aliquot_core::command::{Changes, Command, Ending, Silence};
 use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::message::{AnswerLine, BandDemand, Heard, Intent, ReportLine, Terms, Verdict};
-use aliquot_core::node::Node;
+use aliquot_core::state::State;
 use aliquot_core::unit::{
-    Band, Drift, Edge, Incarnation, NodeId, Number, PeriodId, Rate, RequestId, Round, Seq, Span,
-    Term, Tokens, Weight,
+    Band, BudgetId, Drift, Edge, Incarnation, NodeId, Number, PeriodId, Rate, RequestId, Round,
+    Seq, Span, Term, Tokens, Weight,
 };
 use aliquot_wire::Wire;
 use aliquot_wire::gossip::{GossipMessage, Presence};
@@ -392,7 +392,9 @@ fn each_event_is_counted_once() {
     for _ in 0..2 {
         let (_, mut none) = mpsc::channel(1);
         let event = message_of_2(record.clone());
-        scene.actor.handle_gossip(event, &mut none);
+        let Actor { peers, context, .. } = &mut scene.actor;
+        peers.handle_queued(event, &mut none, context);
+        scene.actor.take_records();
     }
     assert_eq!(counts(&scene).records, 1, "the second time it is known");
     let (reply, _left) = oneshot::channel();
@@ -467,10 +469,11 @@ fn the_latest_report_of_a_node_waits_for_no_earlier_one() {
     }
     let Actor { peers, context, .. } = &mut scene.actor;
     let first = inbox.try_recv().expect("a hundred wait");
-    let records = peers.handle_queued(first, &mut inbox, context);
+    peers.handle_queued(first, &mut inbox, context);
     assert!(inbox.try_recv().is_err(), "all are read in one turn");
     assert_eq!(context.counts.records, 100);
-    let numbers = records.iter().map(|(_, record)| {
+    let records = std::iter::from_fn(|| peers.next_arrived());
+    let numbers = records.map(|(_, record)| {
         let report = record.value().report().expect("it can be read");
         report.value().seq
     });
