@@ -17,6 +17,9 @@ use tokio::sync::watch;
 /// of all budgets. With more than forty thousand budgets, figures of keys are updated less often.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// Interval of checks of a node that is not ready: those who wait for it learn of its first lease soon.
+const NOT_READY: Duration = Duration::from_millis(100);
+
 /// Watches the reason why the node does not serve clients, or `None` if it does. It is checked
 /// periodically, and whenever `coarse_status` changes. Once `leaving` is true, it stays "leaving".
 pub fn readiness(
@@ -41,9 +44,11 @@ pub fn readiness(
             let is_removed = removed
                 .borrow_and_update()
                 .then(|| "removed from the cluster".to_owned());
-            tell(is_removed.or(reason));
+            let reason = is_removed.or(reason);
+            let pause = reason.as_ref().map_or(EVERY, |_| NOT_READY);
+            tell(reason);
             tokio::select! {
-                () = timer::sleep(EVERY) => {}
+                () = timer::sleep(pause) => {}
                 Ok(()) = removed.changed() => {}
                 Ok(()) = coarse_status.changed() => {}
                 // The sender is gone only if the node is.
