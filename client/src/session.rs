@@ -128,6 +128,8 @@ impl Session {
     /// Maximum advance of the wall clock over the boot clock between two looks. More is taken for a pause
     /// that the boot clock did not count.
     const JUMP_MS: i64 = 1_000;
+    /// Time of a step after which other tasks have their turn.
+    const SLOW: Span = Span::from_millis(2);
     /// Maximum time between two looks at the clocks.
     const LOOK_EVERY: Span = Span::from_millis(250);
 
@@ -176,9 +178,15 @@ impl Session {
     }
 
     /// Runs until the client is closed or its last handle is dropped.
+    ///
+    /// What a lapse and a change of nodes do to thousands of keys takes long. After each such step other tasks have their
+    /// turn: other clients of the process may have to renew their leases.
     pub(crate) async fn run(mut self) {
         loop {
-            let now = self.look();
+            let mut now = self.look();
+            now = self.let_others(now).await;
+            self.advance_links(now);
+            now = self.let_others(now).await;
             if self.advance(now) {
                 return;
             }
@@ -190,7 +198,11 @@ impl Session {
             };
             tokio::select! {
                 biased;
-                Some(event) = self.events.recv() => self.handle(event),
+                Some(event) = self.events.recv() => {
+                    self.handle(event);
+                    // The clocks were read as it was begun.
+                    self.let_others(self.clocks.0).await;
+                }
                 command = self.inbox.commands.recv(), if !self.closing => self.obey(command),
                 Some(request) = self.inbox.requests.recv() => self.run_all(request),
                 () = self.shared.wake.notified() => {}
@@ -224,8 +236,17 @@ impl Session {
         now
     }
 
-    /// Does everything that is due at `now`. Returns true if the session has ended.
-    fn advance(&mut self, now: Tick) -> bool {
+    /// Lets other tasks have their turn if the work since `now` took long. Returns the time after that.
+    async fn let_others(&mut self, now: Tick) -> Tick {
+        if self.shared.clock.now().since(now) < Self::SLOW {
+            return now;
+        }
+        tokio::task::yield_now().await;
+        self.look()
+    }
+
+    /// Takes in new keys, and leaves, tries and changes nodes, as far as that is due at `now`.
+    fn advance_links(&mut self, now: Tick) {
         if !self.closing {
             self.begin_outage_rule(now);
         }
@@ -239,6 +260,10 @@ impl Session {
             self.left(false, now);
         }
         self.roam(now);
+    }
+
+    /// Does everything else that is due at `now`. Returns true if the session has ended.
+    fn advance(&mut self, now: Tick) -> bool {
         if self.closing && self.leaving.is_none() && self.closing_link.is_none() {
             return true;
         }
