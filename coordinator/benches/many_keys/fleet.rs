@@ -42,6 +42,7 @@ pub(crate) fn template(key: &str, per_second: u64, burst: u64) -> BudgetDraft {
 pub(crate) struct Fleet {
     pub(crate) clients: Vec<Client>,
     losses: Arc<AtomicU64>,
+    moves: Arc<AtomicU64>,
     looks: Vec<AbortHandle>,
 }
 
@@ -64,11 +65,18 @@ impl Fleet {
         .await?;
         for client in &opened {
             let (client, losses) = (client.clone(), Arc::clone(&self.losses));
+            let moves = Arc::clone(&self.moves);
             let look = tokio::spawn(async move {
-                let mut look = Lookout::new(losses);
+                let (mut look, mut node) = (Lookout::new(losses), client.status().node);
                 loop {
                     tokio::time::sleep(LOOK_EVERY).await;
-                    look.see(!client.status().lease.is_zero());
+                    let (had, status) = (look.had, client.status());
+                    look.see(!status.lease.is_zero());
+                    if look.had {
+                        let former = std::mem::replace(&mut node, status.node);
+                        let moved = !had && former != node;
+                        moves.fetch_add(u64::from(moved), Ordering::Relaxed);
+                    }
                 }
             });
             self.looks.push(look.abort_handle());
@@ -80,6 +88,11 @@ impl Fleet {
     /// Number of times that a client was without a lease after it had one.
     pub(crate) fn lost(&self) -> f64 {
         self.losses.load(Ordering::Relaxed) as f64
+    }
+
+    /// Number of these times after which the client had a lease of another node: its own was killed, or sent it away.
+    pub(crate) fn moved(&self) -> f64 {
+        self.moves.load(Ordering::Relaxed) as f64
     }
 
     /// Number of clients that have a lease now.

@@ -31,8 +31,10 @@ pub(crate) fn rows() -> Rows {
             ("leases lost while keys were made", 0),
             ("ready again after, s", 2),
             ("has applied the log after, s", 2),
-            ("clients' leases lost", 0),
+            ("clients that changed nodes", 0),
+            ("leases lost by other clients", 0),
             ("other nodes' leases lost", 0),
+            ("longest turn of another node's loop, ms", 0),
         ],
     )
 }
@@ -53,7 +55,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         let (count, making) = (held(&used.limiters), fleet.lost() + watch.lost());
         let follower = (bed.leader().await? + 1) % NODES;
         let disk = bytes_under(&bed.dir().join(&bed.nodes.list()[follower].name));
-        let lost = (fleet.lost(), watch.lost());
+        let (lost, moved) = ((fleet.lost(), watch.lost()), fleet.moved());
         bed.kill(follower).await?;
         // Long enough for it to be seen to be gone.
         pass(2_000).await;
@@ -74,6 +76,12 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         .await?;
         let has_all = secs_since(begun);
         pass(options.pick(2_000, 5_000)).await;
+        let mut held = 0.0_f64;
+        for node in (0..NODES).filter(|node| *node != follower) {
+            // Of the last one to two minutes.
+            let secs = bed.figure(node, "aliquot_loop_held_seconds_max").await;
+            held = held.max(1e3 * secs.unwrap_or(f64::NAN));
+        }
         rows.row(
             size.to_string(),
             [
@@ -83,9 +91,12 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
                 making,
                 ready,
                 has_all,
-                fleet.lost() - lost.0,
+                fleet.moved() - moved,
+                // Each move is a lease that ended, too.
+                fleet.lost() - lost.0 - (fleet.moved() - moved),
                 // The killed one stops serving, too.
                 (watch.lost() - lost.1 - 1.0).max(0.0),
+                held,
             ],
         );
     }
