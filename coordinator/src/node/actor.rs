@@ -541,6 +541,13 @@ impl Actor {
                 break;
             }
         }
+        // This node's own report may just have asked the leader for urgent work.
+        let now = self.context.now;
+        let due = self.leadership.machine().poll_timeout(now);
+        if due.is_some_and(|at| at <= now) && !self.context.slice_is_over() {
+            self.settle_leader();
+            self.settle_node();
+        }
         self.renew_leases();
         self.send_outputs();
         self.peers.send(self.context.now);

@@ -64,7 +64,6 @@ pub(crate) const REPLICATION: &[Row] = &[
     (Bug::OldPoolKept, "swarm", "conservation"),
     (Bug::RebornOnNewBooks, "deleted", "envelope"),
     (Bug::ReturnCrossesStamps, "quota", "work-conservation"),
-    (Bug::ReclaimedAtOnce, "reclaim-many-keys", "bounded"),
     (Bug::SnapshotUnread, "network-snapshot-received", ""),
     (Bug::EntriesUnsynced, "network-blackout", ""),
 ];
