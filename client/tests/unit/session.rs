@@ -57,6 +57,7 @@ async fn the_next_look_is_when_a_node_is_dialled_or_the_rule_of_an_outage_applie
     session.closing = true;
     assert_eq!(session.next_look(now), late, "none is dialled any more");
     session.closing = false;
+    session.advance_links(now);
     assert!(!session.advance(now));
     assert_eq!(session.next_look(now), now.after(OUTAGE_AFTER));
     session.closing = true;

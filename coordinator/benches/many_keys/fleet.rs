@@ -7,6 +7,7 @@ use aliquot_client::clock::Tick;
 use aliquot_client::{Client, Limiter};
 use aliquot_coordinator::demo::cluster::NODES;
 use aliquot_core::budget::{BudgetDraft, Written};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const ASKED_FOR: Duration = Duration::from_secs(2);
 
 /// A limiter that refused is asked again after this time, and the limiters to ask are taken in parts.
-const ASKED_AGAIN: Duration = Duration::from_secs(1);
+const ASKED_AGAIN: Duration = Duration::from_secs(2);
 const PART_EVERY: Duration = Duration::from_millis(10);
 
 /// Seconds between two lines of progress.
@@ -296,8 +297,9 @@ pub(crate) async fn use_first(
 /// Asks each limiter for a token until it was given one, and says when half of them, 99 of a hundred and all were, in
 /// seconds; not a number for what did not come in time.
 ///
-/// A limiter that refused is asked again after [`ASKED_AGAIN`]. The questions are spread evenly over that time, as
-/// those of many callers are: a million questions without a pause would keep a core busy and all sessions waiting.
+/// All are asked at once, and one that refused is asked again after [`ASKED_AGAIN`]. These questions are spread evenly
+/// over that time, as those of many callers are: a million questions without a pause would keep a core busy and all
+/// sessions waiting.
 pub(crate) async fn until_all_admit(
     fleet: &Fleet,
     limiters: &[Limiter],
@@ -312,8 +314,11 @@ pub(crate) async fn until_all_admit(
     let (begun, mut told) = (now(), 0.0);
     let mut every = tokio::time::interval(PART_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for number in (0..parts).cycle() {
-        every.tick().await;
+    for (turn, number) in (0..parts).cycle().enumerate() {
+        match turn < parts {
+            true => tokio::task::yield_now().await,
+            false => _ = every.tick().await,
+        }
         let part = &mut waiting[number];
         let before = part.len();
         part.retain(|limiter| limiter.try_acquire(1).is_err());
@@ -337,7 +342,30 @@ pub(crate) async fn until_all_admit(
             break;
         }
     }
+    if left > 0 {
+        print_refusals(waiting.into_iter().flatten());
+    }
     times
+}
+
+/// Tells of how many keys the limiters are that still refuse, and why they do.
+fn print_refusals<'a>(limiters: impl Iterator<Item = &'a Limiter>) {
+    let (mut keys, mut reasons) = (BTreeMap::new(), BTreeMap::new());
+    for limiter in limiters {
+        if let Err(refused) = limiter.try_acquire(1) {
+            let reason = format!("{:?} with {:?}", refused.reason, limiter.peek());
+            *reasons.entry(reason).or_insert(0) += 1;
+            *keys.entry(limiter.key()).or_insert(0) += 1;
+        }
+    }
+    let most = keys.values().max().copied().unwrap_or(0);
+    print_progress(format_args!(
+        "{} keys are refused, one of them to {most} clients",
+        keys.len()
+    ));
+    for (reason, count) in reasons {
+        print_progress(format_args!("{count} times: {reason}"));
+    }
 }
 
 /// Limiters that hold something.

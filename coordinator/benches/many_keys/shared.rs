@@ -1,13 +1,14 @@
 //! Keys that many clients share, and moves of their demand.
 
 use crate::Failed;
-use crate::fleet::{Fleet, NodeWatch, Usage, secs_since, template, until_all_admit};
+use crate::fleet::{Fleet, NodeWatch, Usage, resident, secs_since, template, until_all_admit};
 use crate::options::Options;
 use crate::rows::Rows;
 use crate::table::{Samples, ms};
 use crate::test_bed::{TestBed, now, pass};
 use aliquot_client::Limiter;
 use aliquot_client::clock::Span;
+use aliquot_coordinator::demo::cluster::NODES;
 use std::time::Duration;
 
 const FULL: [u64; 6] = [500, 700, 1_000, 3_000, 5_000, 10_000];
@@ -33,6 +34,7 @@ pub(crate) fn rows() -> Rows {
             ("99 %, s", 2),
             ("all, s", 2),
             ("at rest, % of a core a node", 1),
+            ("of each client's key in all, B", 0),
             ("a move: 80 % of the limit after, p50, ms", 0),
             ("max, ms", 0),
             ("clients' leases lost", 0),
@@ -49,6 +51,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         let watch = NodeWatch::begin(&bed);
         let mut fleet = Fleet::default();
         fleet.grow(&bed, clients).await?;
+        let before = resident(&bed)?;
         let mut limiters = Vec::new();
         for client in &fleet.clients {
             for key in 0..size {
@@ -60,10 +63,15 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         let usage = Usage::now(&bed);
         pass(options.pick(3_000, 10_000)).await;
         let rest = 100.0 * usage.mean_cores(&bed);
+        let grown = (resident(&bed)? - before) * NODES as f64 / limiters.len() as f64;
         let moves = moves(&limiters, usize::try_from(size)?).await;
         let moved = [moves.percentile(50), moves.percentile(100)];
         let lost = [fleet.lost(), watch.lost()];
-        let figures = times.into_iter().chain([rest]).chain(moved).chain(lost);
+        let figures = times
+            .into_iter()
+            .chain([rest, grown])
+            .chain(moved)
+            .chain(lost);
         rows.row(size.to_string(), figures);
     }
     Ok(())
