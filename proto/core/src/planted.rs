@@ -290,6 +290,8 @@ bugs! {
     LearnedNotPassedOn,
     /// Headroom is divided again with every change, even if no child lacks anything.
     HeadroomRestless,
+    /// A node keeps fewer tokens of burst than it has clients that want some, as long as its rate covers their demand.
+    ClientsUncounted,
     /// Each newcomer takes a little from all of many clients that lack nothing.
     CrowdDividedAnew,
     /// A node plans what its leader wants back only after all that its clients ask for.

@@ -4,6 +4,7 @@ use super::central_mode::{CentralMode, CentralPlacement, Claims};
 use super::claim::{Claim, total};
 use crate::account::Account;
 use crate::allocate::{self, Claimant};
+use crate::demand::WEIGHT_ONE;
 use crate::edge::{Counters, Vector};
 use crate::few::Few;
 use crate::planted::{self, Bug};
@@ -159,6 +160,23 @@ impl<'a> Candidate<'a> {
         let wants = self.demand.max(self.requested_floor.rate.grains());
         let stays = self.waits.is_none() && !self.leaving;
         stays && kept > 0 && wants <= kept && ceiling.is_none_or(|most| kept <= most)
+    }
+
+    /// Returns true if a node keeps fewer tokens of burst than it has clients that want some, and less than half of
+    /// `equal`, its part of the burst by weight. It cannot divide these tokens among the clients, however low their demand
+    /// is: the budget is in central mode there, and callers that do not wait are all refused.
+    pub(super) fn is_cramped(&self, equal: u64, view: &WholeView) -> bool {
+        let divides = view.placement == CentralPlacement::Home && !self.leaving;
+        if !divides || planted::is(Bug::ClientsUncounted) {
+            return false;
+        }
+        let bands = self.claim.demand().iter();
+        let segments = bands.flat_map(|band| band.curve.segments());
+        let wanting = segments.filter(|segment| segment.demand > 0);
+        let weight = wanting.fold(0_u64, |sum, of| sum.saturating_add(of.weight));
+        let token = view.scale.grains_per_token();
+        let needed = weight.div_ceil(WEIGHT_ONE).saturating_mul(token);
+        self.kept.burst.grains() < needed.min(equal / 2)
     }
 
     /// Returns the largest cost that waits at the child, in whole tokens.

@@ -55,7 +55,7 @@ pub(super) fn stays(
         // A grant may have been cut to what was free of either.
         let has_both =
             kept.rate.grains() >= fair / 4 && kept.burst.grains() >= token.max(burst / 4);
-        fair > 0 && has_both && candidate.is_at_ease(ceiling)
+        fair > 0 && has_both && candidate.is_at_ease(ceiling) && !candidate.is_cramped(burst, view)
     };
     let keep: Vec<bool> = candidates.iter().zip(fair).map(keeps).collect();
     let mut rates = rates(candidates, fair, &keep);

@@ -211,8 +211,8 @@ fn switch_small_parts(
     }
 }
 
-/// Returns true if everything is divided already and no child lacks anything. A new plan would move only
-/// headroom, which children with pulsing demand would give up and be granted again with every pulse. So it
+/// Returns true if everything is divided already and no child lacks anything, neither rate nor burst. A new plan would
+/// move only headroom, which children with pulsing demand would give up and be granted again with every pulse. So it
 /// stays where it was used last. A child without a claim has no weight and keeps nothing.
 fn suits_all(
     (candidates, claimants): (&[Candidate<'_>], &[Claimant]),
@@ -223,6 +223,13 @@ fn suits_all(
     let sum = candidates.iter().try_fold(0_u64, |sum, candidate| {
         sum.checked_add(candidate.kept.rate.grains())
     });
+    let weights = claimants
+        .iter()
+        .fold(0_u64, |sum, claimant| sum.saturating_add(claimant.weight));
+    let equal = |of: &Claimant| mul_div_floor(room.burst, of.weight, weights.max(1));
+    let is_cramped = |(candidate, claimant): (&Candidate<'_>, &Claimant)| {
+        candidate.is_cramped(equal(claimant).unwrap_or(room.burst), view)
+    };
     let by_demand = view.terms.policy == Policy::MaxMin;
     by_demand
         && !planted::is(Bug::HeadroomRestless)
@@ -231,6 +238,7 @@ fn suits_all(
         && candidates
             .iter()
             .all(|candidate| candidate.is_at_ease(ceiling))
+        && !candidates.iter().zip(claimants).any(is_cramped)
 }
 
 /// Collects burst where a request with a large cost waits. What stays at the parent counts as one part.

@@ -3,6 +3,7 @@
 use super::setup::*;
 use aliquot_core::account::Account;
 use aliquot_core::allocate;
+use aliquot_core::demand::{DemandCurve, Segment, WEIGHT_ONE};
 use aliquot_core::ledger::{CentralPlacement, Dealing, WholeView};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::Scale;
@@ -174,4 +175,54 @@ fn who_has_savings_asks_for_what_it_needs_in_the_mean() {
     assert!(empty >= 190, "{empty}");
     let blind = || planted::with(Some(Bug::SavingsUnseen), asked_in_a_pulse);
     assert!(blind()[0] >= 190);
+}
+
+/// Plans a rate for three nodes of 30 clients each. The last one holds most of it, and the second one a few tokens of
+/// burst, with this number of clients that want little. Returns the nodes that something is wanted back from.
+fn recalled_for_clients(wanting: u64) -> Vec<u64> {
+    let (whole, mut ledger) = ([1_000, 1_000, 0, 0, 0, 0], Ledger::new(Term::new(1)));
+    let share = Vector::from_array(whole).share();
+    let mut account = Account::new(Kind::Rate, share, Span::ZERO);
+    for (child, part, wanting) in [(1, 333, 0), (2, 12, wanting), (3, 655, 0)] {
+        ledger.open(edge(0, child), at(0));
+        let segment = |clients: u64, demand| {
+            (clients > 0).then_some(Segment {
+                demand,
+                weight: clients * WEIGHT_ONE,
+            })
+        };
+        let some = segment(wanting, wanting / 2);
+        let segments = segment(30 - wanting, 0).into_iter().chain(some);
+        let mut report = wants(child, 1, 1);
+        let curve = DemandCurve::from_segments(segments.collect());
+        report.lines[0].demand[0].curve = curve.expect("rising demand");
+        ledger.take(at(1), &report).expect("an open edge");
+        let part = Vector::from_array([part, part, 0, 0, 0, 0]);
+        let granted = account.grant(Incarnation::new(child), PeriodId::new(0), part);
+        granted.expect("it is free");
+    }
+    let view = WholeView {
+        terms: allocate::Terms::default(),
+        scale: Scale::WHOLE,
+        owed: Vector::ZERO,
+        ceiling: None,
+        floors: Share::EMPTY,
+        silence: Span::MAX,
+        held_back: Span::ZERO,
+        placement: CentralPlacement::Home,
+        rest: None,
+        dealing: Dealing::Whole,
+        central_mode: false,
+    };
+    let plan = ledger.plan(B, &account, &view, at(2));
+    plan.recalled.iter().map(|child| child.get()).collect()
+}
+
+#[test]
+fn a_node_has_a_token_for_each_client_that_wants_some_however_little_that_is() {
+    assert!(recalled_for_clients(12).is_empty(), "a token for each");
+    assert_eq!(recalled_for_clients(13), [1, 3], "divided anew");
+    assert_eq!(recalled_for_clients(20), [1, 3]);
+    let blind = || planted::with(Some(Bug::ClientsUncounted), || recalled_for_clients(20));
+    assert!(blind().is_empty());
 }
