@@ -110,6 +110,7 @@ library! {
     "permits-newcomers"
     "permits-run-out"
     "pulses"
+    "quiet-beside-greedy"
     "quota"
     "quota-boundary"
     "quota-churn"

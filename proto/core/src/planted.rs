@@ -290,7 +290,7 @@ bugs! {
     LearnedNotPassedOn,
     /// Headroom is divided again with every change, even if no child lacks anything.
     HeadroomRestless,
-    /// A node keeps fewer tokens of burst than it has clients that want some, as long as its rate covers their demand.
+    /// A node gets burst by its rate alone, however many clients it has that want some.
     ClientsUncounted,
     /// Each newcomer takes a little from all of many clients that lack nothing.
     CrowdDividedAnew,

@@ -41,6 +41,7 @@ pub(crate) const ALLOCATION: &[Row] = &[
     (Bug::HeadroomRestless, "distbucket/mixed", "requests"),
     (Bug::SmallBudgetDealt, "small-burst", "utilisation"),
     (Bug::SmallPartsDealt, "small-parts", "admitted"),
+    (Bug::ClientsUncounted, "quiet-beside-greedy", "admitted"),
     (Bug::LargeCostsChased, "large-costs-wait", "utilisation"),
     (Bug::RecalledPermitTaken, "permits-newcomers", "admitted"),
     (Bug::LeaderReportsSeldom, "leader-killed", "worst_second"),

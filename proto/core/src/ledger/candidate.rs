@@ -162,21 +162,13 @@ impl<'a> Candidate<'a> {
         stays && kept > 0 && wants <= kept && ceiling.is_none_or(|most| kept <= most)
     }
 
-    /// Returns true if a node keeps fewer tokens of burst than it has clients that want some, and less than half of
-    /// `equal`, its part of the burst by weight. It cannot divide these tokens among the clients, however low their demand
-    /// is: the budget is in central mode there, and callers that do not wait are all refused.
-    pub(super) fn is_cramped(&self, equal: u64, view: &WholeView) -> bool {
-        let divides = view.placement == CentralPlacement::Home && !self.leaving;
-        if !divides || planted::is(Bug::ClientsUncounted) {
-            return false;
-        }
-        let bands = self.claim.demand().iter();
+    /// Returns the sum of the weights of a node's clients that want some, in weights of one.
+    pub(super) fn wanting_clients(&self) -> u64 {
+        let bands = self.claim.demand().iter().filter(|_| !self.leaving);
         let segments = bands.flat_map(|band| band.curve.segments());
         let wanting = segments.filter(|segment| segment.demand > 0);
         let weight = wanting.fold(0_u64, |sum, of| sum.saturating_add(of.weight));
-        let token = view.scale.grains_per_token();
-        let needed = weight.div_ceil(WEIGHT_ONE).saturating_mul(token);
-        self.kept.burst.grains() < needed.min(equal / 2)
+        weight.div_ceil(WEIGHT_ONE)
     }
 
     /// Returns the largest cost that waits at the child, in whole tokens.

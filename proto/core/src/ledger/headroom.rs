@@ -25,10 +25,11 @@ const TOKENS_LEAST: u64 = 4;
 /// A rate to hold, and the burst that comes with it.
 pub(super) type Part = (u64, u64);
 
-/// Returns the parts to hold if all demand fits and only headroom would move; `fair` has the equal rates. Returns
+/// Returns the parts to hold if all demand fits and only headroom would move; `fair` has the equal rates, and `needed` the
+/// least bursts. Returns
 /// `None` if everything is to be divided by `fair`.
 pub(super) fn stays(
-    candidates: &[Candidate<'_>],
+    (candidates, needed): (&[Candidate<'_>], &[u64]),
     fair: &[u64],
     room: &Room,
     view: &WholeView,
@@ -49,15 +50,15 @@ pub(super) fn stays(
     }
     let ceiling = view.ceiling.map(|ceiling| ceiling.rate.grains());
     let token = view.scale.grains_per_token();
-    let keeps = |(candidate, &fair): (&Candidate<'_>, &u64)| {
+    let keeps = |((candidate, &fair), &needed): ((&Candidate<'_>, &u64), &u64)| {
         let burst = mul_div_floor(room.burst, fair, room.rate.max(1)).unwrap_or(room.burst);
         let kept = candidate.kept;
         // A grant may have been cut to what was free of either.
-        let has_both =
-            kept.rate.grains() >= fair / 4 && kept.burst.grains() >= token.max(burst / 4);
-        fair > 0 && has_both && candidate.is_at_ease(ceiling) && !candidate.is_cramped(burst, view)
+        let has_both = kept.rate.grains() >= fair / 4
+            && kept.burst.grains() >= token.max(burst / 4).max(needed);
+        fair > 0 && has_both && candidate.is_at_ease(ceiling)
     };
-    let keep: Vec<bool> = candidates.iter().zip(fair).map(keeps).collect();
+    let keep: Vec<bool> = candidates.iter().zip(fair).zip(needed).map(keeps).collect();
     let mut rates = rates(candidates, fair, &keep);
     take_from_few(candidates, fair, &keep, room.rate, &mut rates)?;
     let bursts = bursts(candidates, &keep, &rates, room, view)?;

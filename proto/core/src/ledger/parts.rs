@@ -102,11 +102,12 @@ pub(super) fn rate_parts(
             false => candidate.claimant(candidate.requested_floor.rate.grains(), ceiling),
         })
         .collect();
-    let targets = match suits_all((candidates, &claimants), room, view, ceiling) {
+    let needed = needed_bursts(candidates, &claimants, room, view);
+    let targets = match suits_all((candidates, &claimants, &needed), room, view, ceiling) {
         true => candidates.iter().map(|of| of.kept.rate.grains()).collect(),
         false => allocate::allocate(room.rate, &claimants, view.terms, warm),
     };
-    if let Some(parts) = headroom::stays(candidates, &targets, room, view) {
+    if let Some(parts) = headroom::stays((candidates, &needed), &targets, room, view) {
         for candidate in candidates.iter_mut() {
             candidate.set_differs(None);
         }
@@ -143,15 +144,34 @@ pub(super) fn rate_parts(
         })
         .collect();
     let rates = allocate::damp(room.rate, &changes);
-    let per_token = view.scale.grains_per_token();
+    let dealt = divided_burst((candidates, &needed), &rates, room, view);
+    switch_small_parts((candidates, &dealt), room, view, now, plan);
+    let bursts = collected(candidates, dealt, room, now);
+    vectors(candidates, rates.into_iter().zip(bursts), plan)
+}
+
+/// Divides the burst in proportion to the rates. No part is less than its floor, or than what is needed beside the rate,
+/// as far as both fit.
+fn divided_burst(
+    (candidates, needed): (&[Candidate<'_>], &[u64]),
+    rates: &[u64],
+    room: &Room,
+    view: &WholeView,
+) -> Vec<u64> {
     let floors = candidates
         .iter()
         .map(|of| of.requested_floor.burst.grains());
     let floors: Vec<u64> = floors.collect();
-    let dealt = allocate::distribute_burst_above(&floors, room.burst, per_token, &rates);
-    switch_small_parts((candidates, &dealt), room, view, now, plan);
-    let bursts = collected(candidates, dealt, room, now);
-    vectors(candidates, rates.into_iter().zip(bursts), plan)
+    let least = floors.iter().zip(needed);
+    let least: Vec<u64> = least.map(|(&floor, &needed)| floor.max(needed)).collect();
+    let sum = least
+        .iter()
+        .try_fold(0_u64, |sum, &part| sum.checked_add(part));
+    let least = match sum.is_some_and(|sum| sum <= room.burst) {
+        true => least,
+        false => floors,
+    };
+    allocate::distribute_burst_above(&least, room.burst, view.scale.grains_per_token(), rates)
 }
 
 /// Returns the parts to hold. Of a part that stays at the parent, the child holds its floor.
@@ -211,11 +231,41 @@ fn switch_small_parts(
     }
 }
 
+/// Returns the bursts that children need beside the rate: a node some tokens for each of its clients that want any, but
+/// at most half of its part by weight.
+///
+/// Its part in proportion to the rate may be less than a token for each. It could not divide that among them, and would
+/// decide for all of them in central mode, where callers that do not wait are refused.
+fn needed_bursts(
+    candidates: &[Candidate<'_>],
+    claimants: &[Claimant],
+    room: &Room,
+    view: &WholeView,
+) -> Vec<u64> {
+    let token = view.scale.grains_per_token();
+    let weights = claimants
+        .iter()
+        .fold(0_u64, |sum, claimant| sum.saturating_add(claimant.weight));
+    let divides = view.placement == CentralPlacement::Home && !planted::is(Bug::ClientsUncounted);
+    let needed = |(candidate, claimant): (&Candidate<'_>, &Claimant)| {
+        let equal = mul_div_floor(room.burst, claimant.weight, weights.max(1)).unwrap_or(0);
+        let most = (equal / 2).checked_div(token).unwrap_or(0);
+        let tokens = candidate
+            .wanting_clients()
+            .saturating_mul(view.placement.least_burst());
+        tokens.min(most).saturating_mul(token)
+    };
+    match divides {
+        true => candidates.iter().zip(claimants).map(needed).collect(),
+        false => candidates.iter().map(|_| 0).collect(),
+    }
+}
+
 /// Returns true if everything is divided already and no child lacks anything, neither rate nor burst. A new plan would
 /// move only headroom, which children with pulsing demand would give up and be granted again with every pulse. So it
 /// stays where it was used last. A child without a claim has no weight and keeps nothing.
 fn suits_all(
-    (candidates, claimants): (&[Candidate<'_>], &[Claimant]),
+    (candidates, claimants, needed): (&[Candidate<'_>], &[Claimant], &[u64]),
     room: &Room,
     view: &WholeView,
     ceiling: Option<u64>,
@@ -223,13 +273,7 @@ fn suits_all(
     let sum = candidates.iter().try_fold(0_u64, |sum, candidate| {
         sum.checked_add(candidate.kept.rate.grains())
     });
-    let weights = claimants
-        .iter()
-        .fold(0_u64, |sum, claimant| sum.saturating_add(claimant.weight));
-    let equal = |of: &Claimant| mul_div_floor(room.burst, of.weight, weights.max(1));
-    let is_cramped = |(candidate, claimant): (&Candidate<'_>, &Claimant)| {
-        candidate.is_cramped(equal(claimant).unwrap_or(room.burst), view)
-    };
+    let has_burst = |(of, &needed): (&Candidate<'_>, &u64)| of.kept.burst.grains() >= needed;
     let by_demand = view.terms.policy == Policy::MaxMin;
     by_demand
         && !planted::is(Bug::HeadroomRestless)
@@ -238,7 +282,7 @@ fn suits_all(
         && candidates
             .iter()
             .all(|candidate| candidate.is_at_ease(ceiling))
-        && !candidates.iter().zip(claimants).any(is_cramped)
+        && candidates.iter().zip(needed).all(has_burst)
 }
 
 /// Collects burst where a request with a large cost waits. What stays at the parent counts as one part.

@@ -4,7 +4,7 @@ use super::setup::*;
 use aliquot_core::account::Account;
 use aliquot_core::allocate;
 use aliquot_core::demand::{DemandCurve, Segment, WEIGHT_ONE};
-use aliquot_core::ledger::{CentralPlacement, Dealing, WholeView};
+use aliquot_core::ledger::{CentralPlacement, Dealing, Plan, WholeView};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::Scale;
 
@@ -177,27 +177,25 @@ fn who_has_savings_asks_for_what_it_needs_in_the_mean() {
     assert!(blind()[0] >= 190);
 }
 
-/// Plans a rate for three nodes of 30 clients each. The last one holds most of it, and the second one a few tokens of
-/// burst, with this number of clients that want little. Returns the nodes that something is wanted back from.
-fn recalled_for_clients(wanting: u64) -> Vec<u64> {
-    let (whole, mut ledger) = ([1_000, 1_000, 0, 0, 0, 0], Ledger::new(Term::new(1)));
-    let share = Vector::from_array(whole).share();
-    let mut account = Account::new(Kind::Rate, share, Span::ZERO);
-    for (child, part, wanting) in [(1, 333, 0), (2, 12, wanting), (3, 655, 0)] {
+/// Returns the plan of a rate of 1,000/s and as many tokens for nodes of 30 clients each. A node is given by what it holds
+/// of both, the number of its clients that want some, and what these want together.
+fn planned_for(nodes: [(u64, u64, u64); 3]) -> Plan {
+    let whole = Vector::from_array([1_000, 1_000, 0, 0, 0, 0]).share();
+    let mut account = Account::new(Kind::Rate, whole, Span::ZERO);
+    let mut ledger = Ledger::new(Term::new(1));
+    for (child, (held, wanting, demand)) in (1..).zip(nodes) {
         ledger.open(edge(0, child), at(0));
-        let segment = |clients: u64, demand| {
-            (clients > 0).then_some(Segment {
-                demand,
-                weight: clients * WEIGHT_ONE,
-            })
+        let segment = |clients: u64, demand| Segment {
+            demand,
+            weight: clients * WEIGHT_ONE,
         };
-        let some = segment(wanting, wanting / 2);
-        let segments = segment(30 - wanting, 0).into_iter().chain(some);
-        let mut report = wants(child, 1, 1);
+        let segments = [segment(30 - wanting, 0), segment(wanting, demand)];
+        let segments = segments.into_iter().filter(|segment| segment.weight > 0);
         let curve = DemandCurve::from_segments(segments.collect());
+        let mut report = wants(child, 1, 1);
         report.lines[0].demand[0].curve = curve.expect("rising demand");
         ledger.take(at(1), &report).expect("an open edge");
-        let part = Vector::from_array([part, part, 0, 0, 0, 0]);
+        let part = Vector::from_array([held, held, 0, 0, 0, 0]);
         let granted = account.grant(Incarnation::new(child), PeriodId::new(0), part);
         granted.expect("it is free");
     }
@@ -214,15 +212,34 @@ fn recalled_for_clients(wanting: u64) -> Vec<u64> {
         dealing: Dealing::Whole,
         central_mode: false,
     };
-    let plan = ledger.plan(B, &account, &view, at(2));
-    plan.recalled.iter().map(|child| child.get()).collect()
+    ledger.plan(B, &account, &view, at(2))
 }
 
 #[test]
-fn a_node_has_a_token_for_each_client_that_wants_some_however_little_that_is() {
-    assert!(recalled_for_clients(12).is_empty(), "a token for each");
-    assert_eq!(recalled_for_clients(13), [1, 3], "divided anew");
-    assert_eq!(recalled_for_clients(20), [1, 3]);
-    let blind = || planted::with(Some(Bug::ClientsUncounted), || recalled_for_clients(20));
+fn a_node_keeps_tokens_for_each_client_that_wants_some_however_little_that_is() {
+    // The last node used most of the rate, and rests.
+    let recalled = |wanting| {
+        let plan = planned_for([(333, 0, 0), (12, wanting, 8), (655, 0, 0)]);
+        let children = plan.recalled.iter();
+        children.map(|child| child.get()).collect::<Vec<u64>>()
+    };
+    assert!(recalled(3).is_empty(), "four tokens for each");
+    assert_eq!(recalled(4), [1, 3], "divided anew");
+    let blind = || planted::with(Some(Bug::ClientsUncounted), || recalled(20));
     assert!(blind().is_empty());
+}
+
+#[test]
+fn a_node_gets_tokens_for_each_client_that_wants_some_beside_a_greedy_node() {
+    let granted = |wanting| {
+        let plan = planned_for([(0, 2, 3_000), (0, wanting, 15), (0, 0, 0)]);
+        let mut requests = plan.grant_requests.iter();
+        let request = requests.find(|request| request.child.get() == 2);
+        request.map(|request| (request.more.rate.grains(), request.more.burst.grains()))
+    };
+    assert_eq!(granted(1), Some((15, 15)), "in proportion");
+    assert_eq!(granted(20), Some((15, 80)), "four tokens for each");
+    assert_eq!(granted(30), Some((15, 120)));
+    let blind = || planted::with(Some(Bug::ClientsUncounted), || granted(30));
+    assert_eq!(blind(), Some((15, 15)));
 }
