@@ -10,7 +10,8 @@ use aliquot_core::state::State;
 use aliquot_core::unit::{NodeId, Span, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Interval at which the presence records are read.
+/// Interval at which the presence records are read once an address of each member is known. Before that, they are read
+/// each time, because a client may have to find another node soon after a cluster was started.
 const REFRESH: Span = Span::from_secs(1);
 
 /// The address of each member of the cluster, from its latest presence record.
@@ -20,8 +21,8 @@ const REFRESH: Span = Span::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct MemberAddresses {
     known: BTreeMap<NodeId, String>,
-    /// Time of the last refresh.
-    refreshed: Option<Tick>,
+    /// Time of the last refresh, if it found an address of each member.
+    complete_at: Option<Tick>,
     list: Vec<String>,
 }
 
@@ -33,11 +34,10 @@ impl MemberAddresses {
 
     /// Reads the presence records, if that is due. Returns true if the list has changed.
     pub(super) fn refresh(&mut self, book: &Book, state: &State, context: &Context) -> bool {
-        let refreshed = self.refreshed;
-        if refreshed.is_some_and(|at| context.now.since(at) < REFRESH) {
+        let complete_at = self.complete_at;
+        if complete_at.is_some_and(|at| context.now.since(at) < REFRESH) {
             return false;
         }
-        self.refreshed = Some(context.now);
         for (node, presence) in latest_presences(book, state) {
             if !presence.address.is_empty() {
                 self.known.insert(node, presence.address);
@@ -48,6 +48,11 @@ impl MemberAddresses {
         let status = &context.status;
         self.known
             .retain(|node, _| status.address(node.get()).is_some());
+        let mut members = status.voters.keys().chain(status.learners.keys());
+        let are_known = members.all(|&node| self.known.contains_key(&NodeId::new(node)));
+        // A node that has just started does not know the members yet.
+        let is_complete = are_known && !self.known.is_empty();
+        self.complete_at = is_complete.then_some(context.now);
         let list: BTreeSet<&String> = self.known.values().collect();
         let has_changed = !self.list.iter().eq(list.iter().copied());
         if has_changed {
