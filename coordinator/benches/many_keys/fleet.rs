@@ -353,8 +353,7 @@ fn print_refusals<'a>(limiters: impl Iterator<Item = &'a Limiter>) {
     let (mut keys, mut reasons) = (BTreeMap::new(), BTreeMap::new());
     for limiter in limiters {
         if let Err(refused) = limiter.try_acquire(1) {
-            let reason = format!("{:?} with {:?}", refused.reason, limiter.peek());
-            *reasons.entry(reason).or_insert(0) += 1;
+            *reasons.entry(format!("{:?}", refused.reason)).or_insert(0) += 1;
             *keys.entry(limiter.key()).or_insert(0) += 1;
         }
     }
