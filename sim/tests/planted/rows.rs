@@ -16,7 +16,7 @@ pub(crate) const LEASE: &[Row] = &[
     (Bug::JumpEndsSessions, "clock-strobe", "disjointness"),
     (Bug::LeaseUnchecked, "swarm", "disjointness"),
     (Bug::JumpEndsAtZero, "network-clock-steps", ""),
-    (Bug::LeaseUnreadByBucket, "network-clocks", ""),
+    (Bug::LeaseUnreadByBucket, "network-leader-crash", ""),
     (Bug::BarrierUnasked, "network-partition", ""),
 ];
 
