@@ -179,8 +179,8 @@ impl Session {
 
     /// Runs until the client is closed or its last handle is dropped.
     ///
-    /// What a lapse and a change of nodes do to thousands of keys takes long. After each such step other tasks have their
-    /// turn: other clients of the process may have to renew their leases.
+    /// With thousands of keys, the end of a lease or a change of nodes takes many milliseconds. After such a step the task
+    /// yields, so that other clients of the process can renew their leases.
     pub(crate) async fn run(mut self) {
         loop {
             let mut now = self.look();

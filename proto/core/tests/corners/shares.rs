@@ -8,6 +8,23 @@ use aliquot_core::ledger::{CentralPlacement, Dealing, Plan, WholeView};
 use aliquot_core::share::{Kind, Share};
 use aliquot_core::unit::Scale;
 
+/// Returns the terms of a division by a parent of nodes.
+fn view() -> WholeView {
+    WholeView {
+        terms: allocate::Terms::default(),
+        scale: Scale::WHOLE,
+        owed: Vector::ZERO,
+        ceiling: None,
+        floors: Share::EMPTY,
+        silence: Span::MAX,
+        held_back: Span::ZERO,
+        placement: CentralPlacement::Home,
+        rest: None,
+        dealing: Dealing::Whole,
+        central_mode: false,
+    }
+}
+
 /// Returns the parts of two children with these demands of four tokens, with `seconds` left in the period.
 fn dealt(wanted: [u64; 2], seconds: u64) -> [u64; 2] {
     let mut ledger = Ledger::new(Term::new(1));
@@ -22,17 +39,8 @@ fn dealt(wanted: [u64; 2], seconds: u64) -> [u64; 2] {
     };
     let account = Account::new(Kind::Quota, whole, Span::ZERO);
     let view = WholeView {
-        terms: allocate::Terms::default(),
-        scale: Scale::WHOLE,
-        owed: Vector::ZERO,
-        ceiling: None,
-        floors: Share::EMPTY,
-        silence: Span::MAX,
-        held_back: Span::ZERO,
-        placement: CentralPlacement::Home,
         rest: Some(Span::from_secs(seconds)),
-        dealing: Dealing::Whole,
-        central_mode: false,
+        ..view()
     };
     let plan = ledger.plan(B, &account, &view, at(2));
     [1, 2].map(|child| {
@@ -103,17 +111,9 @@ fn sliced(spent: u64, lacking: u64) -> [u64; 2] {
         ledger.take(at(1), &report).expect("an open edge");
     }
     let view = WholeView {
-        terms: allocate::Terms::default(),
-        scale: Scale::WHOLE,
-        owed: Vector::ZERO,
-        ceiling: None,
-        floors: Share::EMPTY,
         silence: Span::from_millis(1_350),
-        held_back: Span::ZERO,
-        placement: CentralPlacement::Home,
-        rest: None,
         dealing: Dealing::Slices,
-        central_mode: false,
+        ..view()
     };
     let plan = ledger.plan(B, &account, &view, at(2));
     [1, 2].map(|child| {
@@ -177,7 +177,7 @@ fn who_has_savings_asks_for_what_it_needs_in_the_mean() {
     assert!(blind()[0] >= 190);
 }
 
-/// Returns the plan of a rate of 1,000/s and as many tokens for nodes of 30 clients each. A node is given by what it holds
+/// Returns the plan of a rate of 1,000/s and as many tokens for nodes of 60 clients each. A node is given by what it holds
 /// of both, the number of its clients that want some, and what these want together.
 fn planned_for(nodes: [(u64, u64, u64); 3]) -> Plan {
     let whole = Vector::from_array([1_000, 1_000, 0, 0, 0, 0]).share();
@@ -189,7 +189,7 @@ fn planned_for(nodes: [(u64, u64, u64); 3]) -> Plan {
             demand,
             weight: clients * WEIGHT_ONE,
         };
-        let segments = [segment(30 - wanting, 0), segment(wanting, demand)];
+        let segments = [segment(60 - wanting, 0), segment(wanting, demand)];
         let segments = segments.into_iter().filter(|segment| segment.weight > 0);
         let curve = DemandCurve::from_segments(segments.collect());
         let mut report = wants(child, 1, 1);
@@ -199,20 +199,7 @@ fn planned_for(nodes: [(u64, u64, u64); 3]) -> Plan {
         let granted = account.grant(Incarnation::new(child), PeriodId::new(0), part);
         granted.expect("it is free");
     }
-    let view = WholeView {
-        terms: allocate::Terms::default(),
-        scale: Scale::WHOLE,
-        owed: Vector::ZERO,
-        ceiling: None,
-        floors: Share::EMPTY,
-        silence: Span::MAX,
-        held_back: Span::ZERO,
-        placement: CentralPlacement::Home,
-        rest: None,
-        dealing: Dealing::Whole,
-        central_mode: false,
-    };
-    ledger.plan(B, &account, &view, at(2))
+    ledger.plan(B, &account, &view(), at(2))
 }
 
 #[test]
@@ -240,6 +227,7 @@ fn a_node_gets_tokens_for_each_client_that_wants_some_beside_a_greedy_node() {
     assert_eq!(granted(1), Some((15, 15)), "in proportion");
     assert_eq!(granted(20), Some((15, 80)), "four tokens for each");
     assert_eq!(granted(30), Some((15, 120)));
+    assert_eq!(granted(60), Some((15, 166)), "half of its part by weight");
     let blind = || planted::with(Some(Bug::ClientsUncounted), || granted(30));
     assert_eq!(blind(), Some((15, 15)));
 }
