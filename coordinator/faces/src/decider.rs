@@ -21,6 +21,7 @@ pub use settled::SettledPart;
 use crate::rules::{Face, KeyProblem, KeyRules, Mapped};
 use crate::scope::Scope;
 use aliquot_client::clock::Tick;
+use aliquot_client::combined::Receipt;
 use aliquot_client::{Client, KeyRefused, Limiter, Reason, Reservation};
 use charge::left;
 pub(crate) use charge::now;
@@ -53,8 +54,9 @@ pub enum Cost {
     Take(u64),
     /// Takes nothing, and answers as a request of one token would be.
     Peek,
-    /// Puts back up to that many of the tokens that requests of this key took here lately. What the bucket would
-    /// have lost in the meantime by being full is not put back, nor is what a budget's home granted.
+    /// Puts back up to that many of the tokens that requests of this key took here lately, through faces that
+    /// [refund](Face::refunds). What the bucket would have lost in the meantime by being full is not put back, nor is
+    /// what a budget's home granted.
     Refund(u64),
     /// Takes tokens that were spent already, whether they are there or not: later requests wait until they are made.
     /// Of a quota, what is there is taken.
@@ -221,10 +223,10 @@ impl Decider {
     /// Decides one question.
     pub async fn decide(&self, ask: &Ask) -> Answer {
         let answer = match self.held_at(&ask.key) {
-            Ok((held, now)) => match take_here(&held, ask.cost, now) {
+            Ok((held, now)) => match self.take_here(&held, ask.cost, now) {
                 Some(answer) => answer,
                 // Boxed: the future of each request would contain it, although nearly all tokens are here.
-                None => Box::pin(decide_further(held, ask)).await,
+                None => Box::pin(self.decide_further(held, ask)).await,
             },
             Err(answer) => answer,
         };
@@ -266,7 +268,8 @@ impl Decider {
                 }
             }
         }
-        let answers = asks.iter().zip(taken).map(|(ask, part)| book(ask, part));
+        let answers = asks.iter().zip(taken);
+        let answers = answers.map(|(ask, part)| self.book(ask, part));
         answers.collect()
     }
 
@@ -325,26 +328,61 @@ impl Decider {
             _ => Answer::without(Outcome::Unavailable, Reason::Closed),
         })
     }
-}
 
-/// Takes the tokens of a question if they are here now. Returns `None`, and takes nothing, if more is to be done.
-fn take_here(held: &HeldKey, cost: Cost, now: Tick) -> Option<Answer> {
-    match cost {
-        Cost::Take(n) => held.take_here(n, now),
-        Cost::Peek | Cost::Refund(_) | Cost::Spent(_) => None,
-    }
-}
-
-/// Decides a question that [`take_here`] left, and asks a node if need be.
-async fn decide_further(held: Arc<HeldKey>, ask: &Ask) -> Answer {
-    match ask.cost {
-        Cost::Take(n) => held.take_for_good(n, ask.within).await,
-        Cost::Peek => held.peek(ask.within).await,
-        Cost::Refund(n) => {
-            held.refund(n);
-            held.would(0)
+    /// Takes the tokens of a question if they are here now. Returns `None`, and takes nothing, if more is to be done.
+    fn take_here(&self, held: &HeldKey, cost: Cost, now: Tick) -> Option<Answer> {
+        match cost {
+            Cost::Take(n) => {
+                let (charge, answer) = held.take_here(n, now)?;
+                self.remember(held, Some(charge));
+                Some(answer)
+            }
+            Cost::Peek | Cost::Refund(_) | Cost::Spent(_) => None,
         }
-        Cost::Spent(n) => held.take_spent(n, ask.within).await,
+    }
+
+    /// Decides a question that [`Self::take_here`] left, and asks a node if need be.
+    async fn decide_further(&self, held: Arc<HeldKey>, ask: &Ask) -> Answer {
+        match ask.cost {
+            Cost::Take(n) => match held.take(n, ask.within).await {
+                Ok((reservation, answer)) => {
+                    self.remember(&held, reservation.receipt());
+                    answer
+                }
+                Err(answer) => answer,
+            },
+            Cost::Peek => held.peek(ask.within).await,
+            Cost::Refund(n) => {
+                held.refund(n);
+                held.would(0)
+            }
+            Cost::Spent(n) => held.take_spent(n, ask.within).await,
+        }
+    }
+
+    /// Makes the tokens of a question final, and answers it.
+    fn book(&self, ask: &Ask, (held, charge): Part) -> Answer {
+        match (ask.cost, charge) {
+            (Cost::Refund(n), _) => held.refund(n),
+            (Cost::Spent(n), Some((reservation, _))) => {
+                reservation.settle(n);
+            }
+            (_, Some((reservation, answer))) => {
+                self.remember(&held, reservation.receipt());
+                return answer;
+            }
+            (_, None) => {}
+        }
+        held.would(0)
+    }
+
+    /// Remembers a charge for a refund that does not name it. A face without such refunds remembers nothing, which saves
+    /// it a wait for the memory of the key's charges.
+    fn remember(&self, held: &HeldKey, charge: Option<Receipt>) {
+        let is_refundable = self.face.is_none_or(Face::refunds);
+        if let Some(charge) = charge.filter(|charge| is_refundable && charge.tokens() > 0) {
+            held.recent.add(charge);
+        }
     }
 }
 
@@ -355,22 +393,6 @@ fn put_back(charge: Option<(Reservation, Answer)>) {
     if let Some((reservation, _)) = charge {
         reservation.settle(0);
     }
-}
-
-/// Makes the tokens of a question final, and answers it.
-fn book(ask: &Ask, (held, charge): Part) -> Answer {
-    match (ask.cost, charge) {
-        (Cost::Refund(n), _) => held.refund(n),
-        (Cost::Spent(n), Some((reservation, _))) => {
-            reservation.settle(n);
-        }
-        (_, Some((reservation, answer))) => {
-            held.remember(&reservation);
-            return answer;
-        }
-        (_, None) => {}
-    }
-    held.would(0)
 }
 
 #[cfg(test)]

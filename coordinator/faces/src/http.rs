@@ -32,7 +32,7 @@ use answer::{
 use body::{FieldError, Fields};
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, FutureExt, ready};
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::BodyExt;
@@ -103,11 +103,20 @@ pub fn answer<B: RequestBody>(
     request: Request<B>,
 ) -> impl Future<Output = Response<Body>> + Send + use<B> {
     let is_head = request.method() == Method::HEAD;
+    let is_post = request.method() == Method::POST;
     let decider = Arc::clone(decider);
     let routed = routed(HttpFace { decider, fields }, request);
-    routed.map(move |reply| match (join(reply), is_head) {
-        (response, true) => without_body(response),
-        (response, false) => response,
+    routed.map(move |reply| {
+        let mut response = join(reply);
+        if !is_post {
+            // No cache stores the answer to a `POST` that does not say for how long it is fresh (RFC 9110, §9.3.3).
+            let headers = response.headers_mut();
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        match is_head {
+            true => without_body(response),
+            false => response,
+        }
     })
 }
 

@@ -52,6 +52,12 @@ impl Face {
         }
     }
 
+    /// Returns true if requests of the protocol can put back tokens without naming the charge.
+    #[must_use]
+    pub const fn refunds(self) -> bool {
+        matches!(self, Self::Redis)
+    }
+
     /// Returns true if keys of the protocol may have bytes that no budget's key has. Those are escaped.
     #[must_use]
     pub const fn escapes(self) -> bool {

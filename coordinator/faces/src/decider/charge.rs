@@ -3,7 +3,7 @@
 use super::answer::{Answer, Outcome};
 use super::held::HeldKey;
 use aliquot_client::clock::Tick;
-use aliquot_client::combined::Combine;
+use aliquot_client::combined::{Combine, Receipt};
 use aliquot_client::limiter::{Decision, Kind, LimitInfo};
 use aliquot_client::{Limiter, Reason, Refused, Reservation};
 use std::time::Duration;
@@ -29,26 +29,12 @@ impl HeldKey {
         self.answer(self.limiter.decide_to_settle_within(n, within).await)
     }
 
-    /// Takes tokens that are there now, and remembers the charge. Returns `None`, and takes nothing, if a node may have to
-    /// be asked. `now` is a reading of the limiter's clock.
-    pub(super) fn take_here(&self, n: u64, now: Tick) -> Option<Answer> {
-        let (receipt, info) = self.limiter.take_here_at(n, now)?;
+    /// Takes tokens that are there now. Returns the charge and the answer, or `None`, and takes nothing, if a node may
+    /// have to be asked. `now` is a reading of the limiter's clock.
+    pub(super) fn take_here(&self, n: u64, now: Tick) -> Option<(Receipt, Answer)> {
+        let (charge, info) = self.limiter.take_here_at(n, now)?;
         self.decided();
-        if n > 0 {
-            self.recent.add(receipt);
-        }
-        Some(Answer::of(&self.limiter, None, info))
-    }
-
-    /// Takes tokens for good, and remembers the charge. Waits for a node no longer than `within`.
-    pub(super) async fn take_for_good(&self, n: u64, within: Duration) -> Answer {
-        match self.take(n, within).await {
-            Ok((reservation, answer)) => {
-                self.remember(&reservation);
-                answer
-            }
-            Err(answer) => answer,
-        }
+        Some((charge, Answer::of(&self.limiter, None, info)))
     }
 
     /// Takes tokens that were spent already. A charge of nothing is made first, which then costs more.
@@ -59,13 +45,6 @@ impl HeldKey {
                 self.would(0)
             }
             Err(answer) => answer,
-        }
-    }
-
-    /// Remembers a charge that was made final.
-    pub(super) fn remember(&self, charge: &Reservation) {
-        if let Some(receipt) = charge.receipt() {
-            self.recent.add(receipt);
         }
     }
 

@@ -7,7 +7,7 @@ use aliquot_client::clock::HostClock;
 use aliquot_client::http::LimitFields;
 use aliquot_client::limiter::LimitInfo;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
@@ -190,9 +190,8 @@ pub(super) fn json_response(status: StatusCode, body: &impl Serialize) -> Respon
     // Room that is left over would be kept count of in one more allocation.
     let mut response = Response::new(Body::from(Bytes::from(text.into_boxed_slice())));
     *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 

@@ -58,6 +58,18 @@ async fn ten_charges_are_refunded_together() {
 }
 
 #[tokio::test]
+async fn a_refund_is_of_charges_through_faces_that_refund() {
+    let (decider, _) = decider(64);
+    let (http, redis) = (decider.of_face(Face::Http), decider.of_face(Face::Redis));
+    for face in [&decider, &http, &redis] {
+        face.decide(&ask("a", Cost::Take(2))).await;
+        face.decide_all(&[ask("a", Cost::Take(1))]).await;
+    }
+    let refund = redis.decide(&ask("a", Cost::Refund(u64::MAX))).await;
+    assert_eq!(refund.remaining, Some(7));
+}
+
+#[tokio::test]
 async fn all_are_charged_or_none() {
     let (decider, _) = decider(64);
     let both = [ask("a", Cost::Take(6)), ask("b", Cost::Take(2))];

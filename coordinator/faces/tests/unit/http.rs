@@ -273,9 +273,11 @@ async fn the_state_of_a_key_is_told_and_nothing_is_taken() {
     let reply = call(&decider, request.expect("a request")).await;
     assert_eq!((reply.status, &reply.body["remaining"]), (200, &json!(10)));
     assert_eq!(reply.body["key"], json!("tenant/7/reads"));
+    assert_eq!(field(&reply, "cache-control"), "no-store");
     let request = Request::get("/v1/check").body(Body::empty());
     let reply = call(&decider, request.expect("a request")).await;
     assert_eq!((reply.status, field(&reply, "allow")), (405, "POST"));
+    assert_eq!(field(&reply, "cache-control"), "no-store");
     for path in ["/v1/budgets/a", "/v1/openapi.json"] {
         let request = Request::post(path).body(Body::empty());
         let reply = call(&decider, request.expect("a request")).await;
