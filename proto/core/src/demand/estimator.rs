@@ -239,11 +239,17 @@ impl Estimator {
     /// Returns the estimated demand, in units per second.
     pub fn rate_at(&mut self, now: Tick) -> u64 {
         self.advance(now);
-        // A tick that is not over can only raise the estimate.
-        let mut next = self.regime.clone();
-        next.fold(self.sample(), self.unit);
         let (mean, fraction) = self.regime.mean_scaled();
-        self.per_second(mean.max(next.mean_scaled().0), fraction)
+        // A tick that is not over can only raise the estimate.
+        let with_sample = match self.sample() {
+            0 => mean,
+            sample => {
+                let mut next = self.regime.clone();
+                next.fold(sample, self.unit);
+                next.mean_scaled().0
+            }
+        };
+        self.per_second(mean.max(with_sample), fraction)
     }
 
     /// Returns a mean with `fraction` bits of fraction, per second.

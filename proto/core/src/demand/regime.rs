@@ -178,6 +178,9 @@ impl Regime {
     }
 
     fn begin_anew_if_changed(&mut self, unit: u64) {
+        if self.is_sparse(unit) {
+            return;
+        }
         let (mut seen, mut from) = (0_u64, 0);
         for (ticks, to) in [(1, 1), (2, 2), (4, 4), (8, 8), (16, Self::WINDOW)] {
             if ticks > self.age {
@@ -198,6 +201,18 @@ impl Regime {
                 return;
             }
         }
+    }
+
+    /// Returns true if chance explains the sum in each window, because the longest has few requests and few are
+    /// expected in it: a difference of no more than `DEVIATIONS²` requests is within as many deviations of their number.
+    /// Most streams are like that, and need no look at each window.
+    fn is_sparse(&self, unit: u64) -> bool {
+        let ticks = u32::try_from(Self::WINDOW).unwrap_or(u32::MAX);
+        let ticks = ticks.min(self.age);
+        let seen = self.recent.iter();
+        let seen = seen.fold(0, |sum: u64, tick| sum.saturating_add(*tick));
+        let few = Self::DEVIATIONS.saturating_mul(Self::DEVIATIONS);
+        seen.max(self.expected(ticks)) <= unit.max(1).saturating_mul(few)
     }
 
     /// Returns the sum that the mean predicts for `ticks` ticks: less than 2⁶¹ for [`Regime::WINDOW`] of
@@ -256,3 +271,7 @@ fn toward(from: u128, to: u128, parts: u32) -> u128 {
         false => from.saturating_sub(step),
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/demand/regime.rs"]
+mod tests;
