@@ -128,8 +128,6 @@ impl Session {
     /// Maximum advance of the wall clock over the boot clock between two looks. More is taken for a pause
     /// that the boot clock did not count.
     const JUMP_MS: i64 = 1_000;
-    /// Time of a step after which other tasks have their turn.
-    const SLOW: Span = Span::from_millis(2);
     /// Maximum time between two looks at the clocks.
     const LOOK_EVERY: Span = Span::from_millis(250);
 
@@ -178,15 +176,10 @@ impl Session {
     }
 
     /// Runs until the client is closed or its last handle is dropped.
-    ///
-    /// With thousands of keys, the end of a lease or a change of nodes takes many milliseconds. After such a step the task
-    /// yields, so that other clients of the process can renew their leases.
     pub(crate) async fn run(mut self) {
         loop {
-            let mut now = self.look();
-            now = self.let_others(now).await;
+            let now = self.look();
             self.advance_links(now);
-            now = self.let_others(now).await;
             if self.advance(now) {
                 return;
             }
@@ -198,11 +191,7 @@ impl Session {
             };
             tokio::select! {
                 biased;
-                Some(event) = self.events.recv() => {
-                    self.handle(event);
-                    // The clocks were read as it was begun.
-                    self.let_others(self.clocks.0).await;
-                }
+                Some(event) = self.events.recv() => self.handle(event),
                 command = self.inbox.commands.recv(), if !self.closing => self.obey(command),
                 Some(request) = self.inbox.requests.recv() => self.run_all(request),
                 () = self.shared.wake.notified() => {}
@@ -234,15 +223,6 @@ impl Session {
         }
         self.machine.tick(now);
         now
-    }
-
-    /// Lets other tasks have their turn if the work since `now` took long. Returns the time after that.
-    async fn let_others(&mut self, now: Tick) -> Tick {
-        if self.shared.clock.now().since(now) < Self::SLOW {
-            return now;
-        }
-        tokio::task::yield_now().await;
-        self.look()
     }
 
     /// Takes in new keys, and leaves, tries and changes nodes, as far as that is due at `now`.

@@ -10,7 +10,6 @@
 //! shorter, so that each session is answered well before its lease ends. The lines that are left out follow in the
 //! next reports, the most urgent first.
 
-use aliquot_core::message::ReportLine;
 use aliquot_core::unit::{Seq, Span, Tick};
 
 /// The last report if it must be answered before the next one, and the maximum length of the next.
@@ -48,6 +47,10 @@ impl ReportPace {
     /// soon.
     const LINES_FIRST: usize = 128;
     const LINES_LEAST: usize = 128;
+
+    /// Maximum number of lines of a report. A node handles a report as a whole, in four milliseconds if it has that many
+    /// lines, and renews no lease meanwhile.
+    const LINES_MOST: usize = 1_024;
 
     /// Time for an answer above which the next report has at most half as many lines. If it took less than a
     /// quarter of this, twice as many are allowed.
@@ -95,7 +98,7 @@ impl ReportPace {
         self.lines_max = if time > Self::SLOW {
             (self.lines_max / 2).max(Self::LINES_LEAST)
         } else if time.times_or_max(4) < Self::SLOW {
-            (self.lines_max * 2).min(ReportLine::LINES_MAX)
+            (self.lines_max * 2).min(Self::LINES_MOST)
         } else {
             self.lines_max
         };
