@@ -9,6 +9,7 @@ use crate::test_bed::{TestBed, now, pass, rate};
 use crate::{Failed, fleet};
 use aliquot_client::Limiter;
 use aliquot_client::clock::{Span, Tick};
+use aliquot_coordinator::demo::cluster::NODES;
 use aliquot_coordinator::demo::verdict::Admissions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,7 @@ pub(crate) fn rows() -> Rows {
             ("shared: 99 % after, s", 1),
             ("clients' leases lost", 0),
             ("other nodes' leases lost", 0),
+            ("longest turn of a node, ms", 0),
         ],
     )
 }
@@ -100,6 +102,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
                 shared_back,
                 fleet.lost() - lost,
                 nodes,
+                fleet::longest_turn_ms(&bed, 0..NODES).await,
             ],
         );
         fleet.close().await;

@@ -197,6 +197,17 @@ impl Usage {
     }
 }
 
+/// Longest time, in milliseconds, for which the loop that renews leases was held on one of these nodes in the last
+/// minute or two. Nodes that do not run have none.
+pub(crate) async fn longest_turn_ms(bed: &TestBed, nodes: impl Iterator<Item = usize>) -> f64 {
+    let mut longest = f64::NAN;
+    for node in nodes {
+        let secs = bed.figure(node, "aliquot_loop_held_seconds_max").await;
+        longest = longest.max(1e3 * secs.unwrap_or(f64::NAN));
+    }
+    longest
+}
+
 /// The mean, not a number of nothing.
 pub(crate) fn mean(figures: &[f64]) -> f64 {
     figures.iter().sum::<f64>() / figures.len() as f64

@@ -1,7 +1,9 @@
 //! A node that is killed and starts again from its snapshot and its log.
 
 use crate::Failed;
-use crate::fleet::{Fleet, NodeWatch, held, print_progress, secs_since, template, use_first};
+use crate::fleet::{
+    Fleet, NodeWatch, held, longest_turn_ms, print_progress, secs_since, template, use_first,
+};
 use crate::options::Options;
 use crate::rows::Rows;
 use crate::test_bed::{TestBed, now, pass, until};
@@ -76,12 +78,8 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         .await?;
         let has_all = secs_since(begun);
         pass(options.pick(2_000, 5_000)).await;
-        let mut held = 0.0_f64;
-        for node in (0..NODES).filter(|node| *node != follower) {
-            // Of the last one to two minutes.
-            let secs = bed.figure(node, "aliquot_loop_held_seconds_max").await;
-            held = held.max(1e3 * secs.unwrap_or(f64::NAN));
-        }
+        let others = (0..NODES).filter(|node| *node != follower);
+        let held_ms = longest_turn_ms(&bed, others).await;
         rows.row(
             size.to_string(),
             [
@@ -96,7 +94,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
                 fleet.lost() - lost.0 - (fleet.moved() - moved),
                 // The killed one stops serving, too.
                 (watch.lost() - lost.1 - 1.0).max(0.0),
-                held,
+                held_ms,
             ],
         );
     }
