@@ -289,6 +289,27 @@ impl Table {
         even.max(proved).max(one.min(kid.wanted)).max(kid.wait)
     }
 
+    /// Returns the parts that no plan moves: those of former and of fenced children.
+    fn pinned(&self) -> Vector {
+        let fenced = (1..=CHILDREN).filter(|&child| self.kids[child as usize - 1].fenced);
+        fenced.fold(self.account.lingering(), |sum, child| {
+            sum.plus(self.account.holding(Incarnation::new(child)))
+                .unwrap()
+        })
+    }
+
+    /// Returns the tokens of a quota that a plan divides, those that children hold included: all but what was spent, is
+    /// owed, or cannot be moved.
+    fn divisible_tokens(&self) -> u64 {
+        let less = [
+            self.account.spent(),
+            self.view().owed.tokens,
+            self.pinned().tokens,
+        ];
+        let whole = self.account.whole().tokens;
+        less.into_iter().fold(whole, Tokens::minus_or_zero).grains()
+    }
+
     /// A parent that deals in slices lets no child of a quota hold more than one of them, unless the quota is in
     /// central mode, where one child holds all.
     fn check_slices(&self, plan: &Plan) -> TestCaseResult {
@@ -296,9 +317,8 @@ impl Table {
             .kids
             .iter()
             .filter(|kid| kid.wanted > 0 || kid.wait > 0);
-        let free = self.account.free().tokens.grains();
-        // Central mode begins below two tokens for each that wants some, and may last up to twice as many.
-        let central = free < 2 * 2 * wanting.count() as u64;
+        // Central mode begins below one token for each that wants some, and may last up to twice as many.
+        let central = self.divisible_tokens() < 2 * wanting.count() as u64;
         if self.kind != Kind::Quota || self.placement != CentralPlacement::Home || central {
             return Ok(());
         }
@@ -350,11 +370,7 @@ impl Table {
                 .unwrap();
         }
         // Parts that cannot be moved may alone exceed the whole.
-        let stuck = (1..=CHILDREN).filter(|&child| self.kids[child as usize - 1].fenced);
-        let pinned = stuck.fold(self.account.lingering(), |sum, child| {
-            sum.plus(self.account.holding(Incarnation::new(child)))
-                .unwrap()
-        });
+        let pinned = self.pinned();
         let rate = whole.rate.minus_or_zero(view.owed.rate).max(pinned.rate);
         let burst = whole.burst.minus_or_zero(view.owed.burst).max(pinned.burst);
         let spent = self.account.spent();
