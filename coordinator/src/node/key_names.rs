@@ -46,6 +46,15 @@ impl StaleKeys {
         self.keys.insert(key.clone());
     }
 
+    /// Takes the next `most` of the keys that were marked one by one.
+    fn take(&mut self, most: usize) -> BTreeSet<Key> {
+        let rest = match self.keys.iter().nth(most).cloned() {
+            Some(next) => self.keys.split_off(&next),
+            None => BTreeSet::new(),
+        };
+        std::mem::replace(&mut self.keys, rest)
+    }
+
     /// Marks all keys. They are swept a part at a time.
     fn all(&mut self) {
         match self.sweep {
@@ -64,7 +73,7 @@ impl StaleKeys {
     }
 }
 
-/// Maximum number of keys that are looked up in one turn of the loop.
+/// Maximum number of keys that are looked up, and of changed names that are sent, in one turn of the loop.
 const KEYS_A_TURN: usize = 1_024;
 
 /// Time that it takes to send one session a name, the transport included. The pause after a refresh
@@ -189,7 +198,7 @@ impl KeyNames {
         if self.stale.is_empty() || now < self.quiet {
             return;
         }
-        let keys = std::mem::take(&mut self.stale.keys);
+        let keys = self.stale.take(KEYS_A_TURN);
         let mut sent = registry.refresh_keys(keys.iter(), |key| name(state, key));
         if let Some(after) = self.stale.sweep.take() {
             let after = after.as_ref();

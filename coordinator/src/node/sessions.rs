@@ -34,6 +34,10 @@ pub(super) struct Sessions {
 const SWEEP: Span = Span::from_millis(20);
 const SWEEP_PARTS: usize = 10;
 
+/// Maximum number of keys of removed sessions that are forgotten in one turn of the loop. Forgetting one takes one to
+/// five microseconds.
+const FORGOTTEN_A_TURN: usize = 512;
+
 impl Sessions {
     pub(super) fn new(keys_max: usize, now: Tick) -> Self {
         Self {
@@ -57,10 +61,11 @@ impl Sessions {
     }
 
     /// Returns the time at which sessions have work even if no event arrives: keys that wait to be looked
-    /// up, or the end of the pause in which reports are collected.
+    /// up or forgotten, or the end of the pause in which reports are collected.
     pub(super) fn due(&self, now: Tick) -> Option<Tick> {
         let reports = Some(self.coalescer.next()).filter(|&at| at > now);
-        let names = self.names.is_behind().then_some(now);
+        let behind = self.names.is_behind() || self.registry.has_keys_to_forget();
+        let names = behind.then_some(now);
         [reports, names].into_iter().flatten().min()
     }
 
@@ -220,7 +225,7 @@ impl Sessions {
     }
 
     /// Tells sessions the names that they wait for, and requests the budgets that do not exist yet.
-    /// `own` is the incarnation of this node.
+    /// `own` is the incarnation of this node. Names that no session uses any more are forgotten.
     pub(super) fn settle(
         &mut self,
         own: Option<Incarnation>,
@@ -228,6 +233,7 @@ impl Sessions {
         context: &mut Context,
     ) {
         let registry = &mut self.registry;
+        registry.forget_keys(FORGOTTEN_A_TURN);
         self.names.tell_more(registry, state, &mut context.counts);
         self.names.refresh(registry, state, context.now);
         self.names.request_budgets(own, state, context);

@@ -22,6 +22,9 @@ pub type Name = Result<BudgetId, KeyRefusal>;
 /// When a stream ends, its session stays until its edge is closed. It keeps its names and may be
 /// resumed. Memory is bounded by the sessions that the node's state machine keeps open, with `keys_max`
 /// keys each.
+///
+/// A session that is removed leaves its keys behind, and [`Registry::forget_keys`] removes it from some of them at a
+/// time: one session may have thousands, and the leases of all others are renewed on the same thread.
 #[derive(Debug)]
 pub struct Registry {
     keys_max: usize,
@@ -33,6 +36,8 @@ pub struct Registry {
     names: BTreeMap<Key, Named>,
     /// The key of each generation whose name a session knows.
     keys: BTreeMap<BudgetId, Key>,
+    /// Removed sessions, with the keys whose names still list them.
+    removed: Vec<(Incarnation, Vec<Key>)>,
 }
 
 /// One session.
@@ -156,6 +161,7 @@ impl Registry {
             swept: Incarnation::new(0),
             names: BTreeMap::new(),
             keys: BTreeMap::new(),
+            removed: Vec::new(),
         }
     }
 
@@ -354,23 +360,50 @@ impl Registry {
     }
 
     /// Drops a session whose edge is closed. Its stream ends after the messages already sent, with the
-    /// reason if there is one.
+    /// reason if there is one. Its keys are forgotten by [`Registry::forget_keys`].
     pub fn remove(&mut self, client: Incarnation, end: Option<StreamEnd>) {
         let Some(session) = self.sessions.remove(&client) else {
             return;
         };
         session.close(end);
         self.connected -= usize::from(session.is_connected());
-        for key in &session.keys {
-            if let Some(named) = self.names.get_mut(key) {
-                named.remove(client);
-                if named.sessions.is_empty() {
-                    if let Ok(budget) = named.name {
-                        self.keys.remove(&budget);
-                    }
-                    self.names.remove(key);
-                }
+        if !session.keys.is_empty() {
+            self.removed.push((client, session.keys));
+        }
+    }
+
+    /// Returns true if there are keys of removed sessions to forget.
+    #[must_use]
+    pub const fn has_keys_to_forget(&self) -> bool {
+        !self.removed.is_empty()
+    }
+
+    /// Forgets up to `most` keys of removed sessions. A name that no session uses any more is dropped.
+    pub fn forget_keys(&mut self, most: usize) {
+        let mut left = most;
+        while let Some((client, keys)) = self.removed.last_mut().filter(|_| left > 0) {
+            let client = *client;
+            let some: Vec<Key> = keys.drain(keys.len().saturating_sub(left)..).collect();
+            if keys.is_empty() {
+                self.removed.pop();
             }
+            left -= some.len();
+            for key in some {
+                self.forget_key(client, &key);
+            }
+        }
+    }
+
+    fn forget_key(&mut self, client: Incarnation, key: &Key) {
+        let Some(named) = self.names.get_mut(key) else {
+            return;
+        };
+        named.remove(client);
+        if named.sessions.is_empty() {
+            if let Ok(budget) = named.name {
+                self.keys.remove(&budget);
+            }
+            self.names.remove(key);
         }
     }
 
@@ -396,6 +429,7 @@ impl Registry {
         self.connected = 0;
         self.names.clear();
         self.keys.clear();
+        self.removed.clear();
     }
 
     /// Asks up to `count` clients to move to `address`, those that hold no permits first, and of these the oldest
@@ -508,11 +542,13 @@ impl NameChanges {
         }
     }
 
+    /// Returns the number of notified sessions. Removed ones may still be listed.
     fn send(self, sessions: &BTreeMap<Incarnation, Session>) -> usize {
-        let count = self.0.len();
+        let mut count = 0;
         for (client, names) in self.0 {
             if let Some(session) = sessions.get(&client) {
                 session.send(NodeMessage::Interned(names));
+                count += 1;
             }
         }
         count

@@ -121,18 +121,47 @@ fn names_last_as_long_as_a_session_uses_them() {
         assert_eq!(intern(&mut registry, client, "a", NOT_YET), Ok(NOT_YET));
     }
     registry.remove(Incarnation::new(1), None);
+    registry.forget_keys(9);
     assert_eq!(registry.waiting().count(), 1);
     // Sessions are swept in turn, connected or not.
     registry.sweep(1, |_| true);
     assert_eq!(registry.len(), 1);
     registry.sweep(1, |_| false);
     registry.sweep(1, |_| false);
+    registry.forget_keys(1);
     assert_eq!(registry.waiting().count(), 0);
     assert_eq!(registry.sessions().count(), 0);
     assert_eq!(
         intern(&mut registry, 1, "a", NOT_YET),
         Err(StreamEnd::Lapsed)
     );
+}
+
+#[test]
+fn the_keys_of_a_removed_session_are_forgotten_some_at_a_time() {
+    let mut registry = Registry::new(10);
+    let _streams = (open(&mut registry, 1), open(&mut registry, 2));
+    for key in ["a", "b", "c", "d", "e"] {
+        assert_eq!(intern(&mut registry, 1, key, NOT_YET), Ok(NOT_YET));
+    }
+    assert_eq!(intern(&mut registry, 2, "c", NOT_YET), Ok(NOT_YET));
+    registry.remove(Incarnation::new(1), None);
+    for left in [3, 2] {
+        assert!(registry.has_keys_to_forget());
+        registry.forget_keys(2);
+        assert_eq!(registry.waiting().count(), left);
+    }
+    // A change meanwhile is sent to no session that is gone.
+    let there: Name = Ok(BudgetId::new(5));
+    assert_eq!(registry.refresh_after(None, 9, |_| there), (1, None));
+    registry.forget_keys(2);
+    assert!(!registry.has_keys_to_forget());
+    assert!(registry.key_of(BudgetId::new(5)).is_some(), "one uses it");
+    registry.remove(Incarnation::new(2), None);
+    registry.forget_keys(0);
+    assert!(registry.has_keys_to_forget());
+    registry.forget_keys(9);
+    assert_eq!(registry.key_of(BudgetId::new(5)), None);
 }
 
 #[test]
