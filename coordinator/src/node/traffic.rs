@@ -25,6 +25,8 @@ pub struct Rates {
 #[derive(Debug, Default)]
 pub struct Traffic {
     heard: BTreeMap<Incarnation, Heard>,
+    /// The latest of incarnations that fell silent, whose demand is subtracted bit by bit.
+    silent: Vec<Latest>,
     /// Growth of the tallies since the last sample.
     grown: BTreeMap<BudgetId, Tally>,
     /// Sum of the demand of all incarnations.
@@ -40,8 +42,11 @@ struct Heard {
     at: Tick,
     /// Sequence number of the latest report that was taken in.
     seq: Seq,
-    latest: BTreeMap<BudgetId, (Tally, u64)>,
+    latest: Latest,
 }
+
+/// Tally and demand of each budget, as an incarnation reported them last.
+type Latest = BTreeMap<BudgetId, (Tally, u64)>;
 
 impl Traffic {
     /// Minimum time between two samples: two reports of every node at the default interval.
@@ -49,6 +54,10 @@ impl Traffic {
 
     /// Time without a report after which an incarnation's demand no longer counts.
     const SILENCE: Span = Span::from_secs(5);
+
+    /// Maximum number of budgets whose demand of silent incarnations is subtracted at once. Renewals of leases wait
+    /// meanwhile.
+    const SUBTRACTED_AT_ONCE: usize = 2_048;
 
     /// Records that an incarnation reported.
     pub(super) fn note(&mut self, incarnation: Incarnation, now: Tick) {
@@ -60,6 +69,7 @@ impl Traffic {
         for heard in self.heard.values_mut() {
             heard.latest.clear();
         }
+        self.silent.clear();
         self.grown.clear();
         self.demand.clear();
         self.rates.clear();
@@ -91,23 +101,23 @@ impl Traffic {
         }
     }
 
-    /// Computes rates from the growth since the last sample, if that is at least `SAMPLE` ago.
+    /// Computes rates from the growth since the last sample, if that is at least `SAMPLE` ago. Subtracts some of the
+    /// demand of silent incarnations.
     pub(super) fn sample(&mut self, now: Tick) {
         let elapsed = now.since(self.sampled);
         if elapsed < Self::SAMPLE {
-            return;
+            return self.subtract_silent(Self::SUBTRACTED_AT_ONCE);
         }
         self.sampled = now;
-        let demand = &mut self.demand;
+        let silent = &mut self.silent;
         self.heard.retain(|_, heard| {
             let speaks = now.since(heard.at) < Self::SILENCE;
             if !speaks {
-                for (&budget, &(_, wanted)) in &heard.latest {
-                    change(demand, budget, wanted, 0);
-                }
+                silent.push(std::mem::take(&mut heard.latest));
             }
             speaks
         });
+        self.subtract_silent(Self::SUBTRACTED_AT_ONCE);
         let rates = std::mem::take(&mut self.grown).into_iter();
         let rates = rates.map(|(budget, tally)| {
             let admitted = per_second(tally.admitted, elapsed);
@@ -116,10 +126,23 @@ impl Traffic {
         self.rates = rates.collect();
     }
 
+    fn subtract_silent(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(latest) = self.silent.last_mut() else {
+                return;
+            };
+            match latest.pop_first() {
+                Some((budget, (_, wanted))) => change(&mut self.demand, budget, wanted, 0),
+                None => drop(self.silent.pop()),
+            }
+        }
+    }
+
     /// Drops everything about a budget that has ended.
     pub(super) fn forget(&mut self, budget: BudgetId) {
-        for heard in self.heard.values_mut() {
-            heard.latest.remove(&budget);
+        let heard = self.heard.values_mut().map(|heard| &mut heard.latest);
+        for latest in heard.chain(&mut self.silent) {
+            latest.remove(&budget);
         }
         self.grown.remove(&budget);
         self.demand.remove(&budget);

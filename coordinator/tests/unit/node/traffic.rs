@@ -116,3 +116,33 @@ fn an_incarnation_that_counts_anew_takes_nothing_back() {
     traffic.sample(at(2));
     assert_eq!(traffic.of(BudgetId::new(1)).admitted, 0);
 }
+
+#[test]
+fn the_demand_of_a_silent_incarnation_is_subtracted_bit_by_bit() {
+    const KEYS: u64 = 2 * Traffic::SUBTRACTED_AT_ONCE as u64;
+    let mut traffic = Traffic::default();
+    let mut wide = report(1, 0, 0);
+    let wanted = |key| {
+        let mut line = ReportLine::empty(BudgetId::new(key));
+        let curve = DemandCurve::of(7, Weight::ONE);
+        let band = Band::default();
+        line.demand.push(BandDemand { band, curve });
+        line
+    };
+    wide.lines = (1..=KEYS).map(wanted).collect();
+    hear(&mut traffic, &wide, at(1));
+    traffic.sample(at(2));
+    let left = |traffic: &Traffic| {
+        let demand = |key| traffic.of(BudgetId::new(key)).demand;
+        (1..=KEYS).filter(|&key| demand(key) > 0).count() as u64
+    };
+    assert_eq!(left(&traffic), KEYS);
+    traffic.sample(at(20));
+    assert_eq!(left(&traffic), KEYS / 2);
+    // A budget that ends meanwhile is forgotten.
+    traffic.forget(BudgetId::new(KEYS));
+    assert_eq!(left(&traffic), KEYS / 2 - 1);
+    // The rest follows with the next tick, whether rates are computed or not.
+    traffic.sample(at(20));
+    assert_eq!(left(&traffic), 0);
+}
