@@ -47,7 +47,7 @@ use alloc::vec::Vec;
 use child::Hearing;
 use children::Children;
 use planning_queue::PlanningQueue;
-use sweep::Sweep;
+use sweep::{Sweep, Swept};
 
 /// The children of one parent, their claims, and what the parent wants back from them.
 #[derive(Debug, Default, Hash)]
@@ -190,13 +190,21 @@ impl Ledger {
     ///
     /// A plan in between is safe. It gives nothing to a child that is fenced or not listened to, and takes what the
     /// child's edge holds for booked as long as the book says so. It comes once more when the claim's turn comes.
-    pub fn sweep_some(&mut self, mut most: usize) {
+    pub fn sweep_some(&mut self, most: usize) {
+        let _ = self.sweep_next(most);
+    }
+
+    /// Does the same. Returns the dropped claims of closed children.
+    pub(crate) fn sweep_next(&mut self, mut most: usize) -> Vec<Swept> {
+        let mut swept = Vec::new();
         while let Some(sweep) = self.sweep.front_mut().filter(|_| most > 0) {
-            most = most.saturating_sub(sweep.some(most, &self.children, &mut self.queue));
+            let done = sweep.some(most, &self.children, &mut self.queue, &mut swept);
+            most = most.saturating_sub(done);
             if most > 0 {
                 self.sweep.pop_front();
             }
         }
+        swept
     }
 
     /// Returns true if [`Ledger::sweep_some`] has claims to go through.

@@ -142,6 +142,8 @@ pub struct Node {
     budgets: CompactMap<BudgetId, Box<BudgetState>>,
     sessions: BTreeMap<Incarnation, Session>,
     deadlines: Deadlines,
+    /// Closed sessions whose claims are being dropped, each with the end of its last lease. See [`Node::free_closed`].
+    closing: BTreeMap<Incarnation, Tick>,
     /// Time until which something of a closed session must stay booked.
     kept_until: BTreeMap<(BudgetId, Incarnation), Tick>,
     next_client: Incarnation,
@@ -182,13 +184,14 @@ impl Node {
             child: incarnation,
         };
         Self {
-            holder: Holder::new(edge),
+            holder: Holder::with_lines(edge, Self::LINES_MAX),
             drift,
             lease: crate::state::State::LEASE_DEFAULT,
             ledger: Ledger::bounded(Term::new(0), Child::CLAIMS_MAX),
             budgets: CompactMap::new(),
             sessions: BTreeMap::new(),
             deadlines: Deadlines::default(),
+            closing: BTreeMap::new(),
             kept_until: BTreeMap::new(),
             next_client: Incarnation::new(1),
             outputs: Vec::new(),
@@ -493,8 +496,10 @@ impl Node {
         let until = self.holder.lease().until().min(now);
         let sessions: Vec<Incarnation> = self.sessions.keys().copied().collect();
         for client in sessions {
-            self.close_session(client, until);
+            self.close_session(client);
         }
+        // What they held is given back below.
+        self.free_closed(usize::MAX, until);
         self.return_ungranted(now);
     }
 

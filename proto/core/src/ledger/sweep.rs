@@ -5,8 +5,22 @@ use super::children::Children;
 use super::claim::Claim;
 use super::planning_queue::PlanningQueue;
 use crate::few::FewMap;
+use crate::message::Tally;
 use crate::unit::{BudgetId, Incarnation};
 use alloc::vec::Vec;
+
+/// A claim of a closed child, which a sweep dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Swept {
+    /// The child.
+    pub(crate) child: Incarnation,
+    /// The budget.
+    pub(crate) budget: BudgetId,
+    /// What the child had counted.
+    pub(crate) tally: Tally,
+    /// True if something was ever granted to it.
+    pub(crate) given: bool,
+}
 
 /// A walk over the claims of one child. A node has one for each of its keys, and while all are walked over, the renewals
 /// of leases wait.
@@ -36,12 +50,14 @@ impl Sweep {
         }
     }
 
-    /// Goes through the next claims, at most `most`. Returns their number: less than that if none is left.
+    /// Goes through the next claims, at most `most`. Returns their number: less than that if none is left. Those that are
+    /// dropped are added to `swept`.
     pub(super) fn some(
         &mut self,
         most: usize,
         children: &Children,
         queue: &mut PlanningQueue,
+        swept: &mut Vec<Swept>,
     ) -> usize {
         let fenced = children.get(self.child).map(|child| &child.claims);
         let claims = self.closed.as_ref().or(fenced);
@@ -49,9 +65,15 @@ impl Sweep {
         let budgets: Vec<BudgetId> = claims.take(most).copied().collect();
         for &budget in &budgets {
             queue.touch(budget);
-            if let Some(claims) = &mut self.closed {
-                claims.remove(&budget);
+            let claims = self.closed.as_mut();
+            if let Some(claim) = claims.and_then(|claims| claims.remove(&budget)) {
                 queue.claims_no_longer(budget, self.child);
+                swept.push(Swept {
+                    child: self.child,
+                    budget,
+                    tally: claim.tally,
+                    given: claim.is_given(),
+                });
             }
         }
         if let Some(next) = budgets.last().and_then(|last| last.next()) {

@@ -26,7 +26,8 @@ impl Node {
             return;
         }
         self.return_ungranted(now);
-        if self.left.is_none() && self.sessions.is_empty() && self.holds_only_lingering() {
+        let closed = self.sessions.is_empty() && self.closing.is_empty();
+        if self.left.is_none() && closed && self.holds_only_lingering() {
             self.left = self.holder.lease().last_sent().next();
         }
     }

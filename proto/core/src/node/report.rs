@@ -23,6 +23,10 @@ impl Node {
     /// A report with as many lines is long: the leader acknowledges it at once.
     pub const SUMS_MAX: usize = 1_024;
 
+    /// Maximum number of lines of a report. With twice as many, of which most are repeated, making one took 22 ms, and
+    /// renewals of leases wait meanwhile.
+    pub const LINES_MAX: usize = 2_048;
+
     /// If at least one in this many budgets is to be summed, all claims are visited in one walk.
     const APART: usize = 8;
 
@@ -51,7 +55,10 @@ impl Node {
         }
         let report = self.holder.report(now, wall_ms, wants)?;
         debug_assert!(
-            !all || rest || planted::any() || self.has_reported_all_demand(),
+            !all || rest
+                || planted::any()
+                || self.ledger.has_to_sweep()
+                || self.has_reported_all_demand(),
             "a claim changed and was not marked"
         );
         Some(report)

@@ -110,6 +110,7 @@ fn a_node_that_leaves_has_left_when_its_last_client_has_and_the_leader_heard_of_
     );
     client.leave(at(620));
     node.handle_report(&client.report(at(620), 0).expect("a report"), at(620));
+    node.flush_urgent(at(620));
     let after = node.report(at(630), 0).expect("a report");
     assert!(node.holder().holding(B).is_zero(), "all of it is returned");
     assert!(!node.has_left(), "the leader has not heard of it yet");

@@ -1,5 +1,6 @@
 //! Corner cases of very many budgets: more than a message has lines, and budgets that have ended.
 
+use super::haste::whole;
 use super::setup::*;
 use aliquot_core::command::Ending;
 use aliquot_core::holder::{Holder, Wants};
@@ -250,15 +251,85 @@ fn a_report_sums_a_bounded_number_of_claims_however_many_have_changed() {
     assert_eq!(report.lines.len(), PART * 3);
     node.handle_report(&report, at(0));
     assert!(node.take_report_urgent(), "demand begins");
-    for (sent_lines, goes_on) in [(1, true), (2, true), (3, false), (3, false)] {
+    // None is acknowledged, so lines that were sent are repeated, as many as a report may have.
+    let all = Node::LINES_MAX;
+    for (sent_lines, goes_on) in [(PART, true), (all, true), (all, false), (all, false)] {
         let report = node.report(at(1), DAWN).expect("a report");
-        assert_eq!(
-            report.lines.len(),
-            PART * sent_lines,
-            "none is acknowledged"
-        );
+        assert_eq!(report.lines.len(), sent_lines);
         assert_eq!(node.take_report_urgent(), goes_on);
     }
+}
+
+/// Renewals of leases wait while a node frees the parts of a session that has ended. So it frees some of them at a time,
+/// and none of them is used by another session before.
+#[test]
+fn the_parts_of_a_closed_session_are_freed_some_at_a_time() {
+    const KEYS: u64 = 1_000;
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let ids = (1..=KEYS).map(BudgetId::new);
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    let edge = node.open_session(at(0)).expect("a session");
+    let mut client = Holder::new(edge);
+    let wants = ids.clone().map(|id| (id, wanted(7)));
+    node.handle_report(
+        &client.report(at(0), 0, wants.collect()).expect("a report"),
+        at(0),
+    );
+    let report = node.report(at(0), DAWN).expect("a report");
+    let grants: Vec<_> = ids
+        .clone()
+        .map(|id| AnswerLine {
+            budget: id,
+            period: PeriodId::new(0),
+            given: whole(&budget),
+            target: Vector::ZERO,
+            terms: Terms::from(&budget),
+            rest: None,
+        })
+        .collect();
+    let mut answer = answer(report.edge, report.seq.get(), &budget, 0, Vector::ZERO);
+    answer.lines = grants;
+    node.handle_answer(&answer, at(0));
+    let held = |node: &Node| {
+        let accounts = ids.clone().filter_map(|id| node.account(id));
+        accounts
+            .filter(|account| !account.holding(edge.child).is_zero())
+            .count()
+    };
+    for turn in 0..20 {
+        node.flush_urgent(at(turn));
+    }
+    let all = held(&node);
+    assert_eq!(all as u64, KEYS);
+    // It says nothing until its lease is over, and the node has a lease meanwhile.
+    let mut now = 0;
+    while node.ledger().child(edge.child).is_some() {
+        now += 400;
+        assert!(now < 20_000, "it is closed some time");
+        let report = node.report(at(now), DAWN).expect("a report");
+        let renewal = Answer {
+            answers: report.seq,
+            taken: report.seq,
+            number: Heard {
+                number: Number::new(100 + now),
+                ..answer.number
+            },
+            lines: Vec::new(),
+            ..answer.clone()
+        };
+        node.handle_answer(&renewal, at(now));
+        node.tick(at(now));
+    }
+    let mut left = held(&node);
+    assert!(left < all && left > all / 2, "{left} are left");
+    while left > 0 {
+        assert_eq!(node.poll_timeout(at(now)), Some(at(now)), "it goes on");
+        node.flush_urgent(at(now));
+        let before = std::mem::replace(&mut left, held(&node));
+        assert!(left < before && before - left <= 200, "{before} to {left}");
+    }
+    node.flush_urgent(at(now));
+    assert_ne!(node.poll_timeout(at(now)), Some(at(now)), "all is freed");
 }
 
 /// Returns an answer that repeats the grant of the first budget.
