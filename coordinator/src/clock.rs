@@ -2,8 +2,8 @@
 //!
 //! All other code gets a [`Clock`], so that a simulation can supply a skewed one.
 
-use aliquot_core::unit::Tick;
-use rustix::time::{ClockId, clock_gettime};
+use aliquot_core::unit::{Span, Tick};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,6 +15,12 @@ pub trait Clock: fmt::Debug + Send + Sync {
 
     /// Returns the milliseconds since the Unix epoch, as far as the host knows. It may jump.
     fn wall_ms(&self) -> i64;
+
+    /// Returns the processor time that the calling thread has used. It is zero for a simulated host, where work takes
+    /// no time.
+    fn thread_time(&self) -> Span {
+        Span::ZERO
+    }
 }
 
 /// A clock that is shared between components.
@@ -35,9 +41,7 @@ pub struct HostClock;
 
 impl Clock for HostClock {
     fn now(&self) -> Tick {
-        let time = clock_gettime(ClockId::Boottime);
-        let (secs, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
-        Tick::from_nanos(secs.saturating_mul(1_000_000_000).saturating_add(nanos))
+        Tick::from_nanos(nanos(clock_gettime(ClockId::Boottime)))
     }
 
     fn wall_ms(&self) -> i64 {
@@ -47,6 +51,15 @@ impl Clock for HostClock {
             .saturating_add(time.tv_nsec / 1_000_000)
             .saturating_add(WALL_AHEAD_MS.load(Ordering::Relaxed))
     }
+
+    fn thread_time(&self) -> Span {
+        Span::from_nanos(nanos(clock_gettime(ClockId::ThreadCPUTime)))
+    }
+}
+
+fn nanos(time: Timespec) -> u64 {
+    let (secs, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    secs.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
 #[cfg(test)]

@@ -65,6 +65,7 @@ mod writes;
 
 pub use counts::Counts;
 pub use handle::{NodeHandle, Stopped};
+pub use longest_turn::TurnTime;
 pub use options::{DecisionObserver, InitialContents, Options};
 pub use round_trips::RoundTrips;
 pub use spawn::{ActorControl, Spawned, spawn};

@@ -43,7 +43,8 @@ pub(crate) fn rows() -> Rows {
             ("shared: 99 % after, s", 1),
             ("clients' leases lost", 0),
             ("other nodes' leases lost", 0),
-            ("longest turn of a node, ms", 0),
+            fleet::TURN_COLUMNS[0],
+            fleet::TURN_COLUMNS[1],
         ],
     )
 }
@@ -90,6 +91,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         let (shared_worst, shared_back) = around(seen_ms, of_shared);
         // The killed one stops serving, too.
         let nodes = (watch.lost() - 1.0).max(0.0);
+        let [turn, work] = fleet::longest_turn_ms(&bed, 0..NODES).await;
         rows.row(
             size.to_string(),
             [
@@ -102,7 +104,8 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
                 shared_back,
                 fleet.lost() - lost,
                 nodes,
-                fleet::longest_turn_ms(&bed, 0..NODES).await,
+                turn,
+                work,
             ],
         );
         fleet.close().await;

@@ -197,13 +197,22 @@ impl Usage {
     }
 }
 
+/// The columns of [`longest_turn_ms`].
+pub(crate) const TURN_COLUMNS: [(&str, usize); 2] = [
+    ("longest turn of a node's loop by the clock, ms", 0),
+    ("most processor time of a turn, ms", 0),
+];
+
 /// Longest time, in milliseconds, for which the loop that renews leases was held on one of these nodes in the last
-/// minute or two. Nodes that do not run have none.
-pub(crate) async fn longest_turn_ms(bed: &TestBed, nodes: impl Iterator<Item = usize>) -> f64 {
-    let mut longest = f64::NAN;
+/// minute or two, and the most processor time that a turn took. Nodes that do not run have none.
+pub(crate) async fn longest_turn_ms(bed: &TestBed, nodes: impl Iterator<Item = usize>) -> [f64; 2] {
+    let mut longest = [f64::NAN; 2];
     for node in nodes {
-        let secs = bed.figure(node, "aliquot_loop_held_seconds_max").await;
-        longest = longest.max(1e3 * secs.unwrap_or(f64::NAN));
+        for (longest, figure) in longest.iter_mut().zip(["held", "worked"]) {
+            let figure = format!("aliquot_loop_{figure}_seconds_max");
+            let secs = bed.figure(node, &figure).await;
+            *longest = longest.max(1e3 * secs.unwrap_or(f64::NAN));
+        }
     }
     longest
 }

@@ -2,7 +2,8 @@
 
 use crate::Failed;
 use crate::fleet::{
-    Fleet, NodeWatch, held, longest_turn_ms, print_progress, secs_since, template, use_first,
+    Fleet, NodeWatch, TURN_COLUMNS, held, longest_turn_ms, print_progress, secs_since, template,
+    use_first,
 };
 use crate::options::Options;
 use crate::rows::Rows;
@@ -36,7 +37,8 @@ pub(crate) fn rows() -> Rows {
             ("clients that changed nodes", 0),
             ("leases lost by other clients", 0),
             ("other nodes' leases lost", 0),
-            ("longest turn of another node's loop, ms", 0),
+            TURN_COLUMNS[0],
+            TURN_COLUMNS[1],
         ],
     )
 }
@@ -79,7 +81,7 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         let has_all = secs_since(begun);
         pass(options.pick(2_000, 5_000)).await;
         let others = (0..NODES).filter(|node| *node != follower);
-        let held_ms = longest_turn_ms(&bed, others).await;
+        let [turn, work] = longest_turn_ms(&bed, others).await;
         rows.row(
             size.to_string(),
             [
@@ -94,7 +96,8 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
                 fleet.lost() - lost.0 - (fleet.moved() - moved),
                 // The killed one stops serving, too.
                 (watch.lost() - lost.1 - 1.0).max(0.0),
-                held_ms,
+                turn,
+                work,
             ],
         );
     }

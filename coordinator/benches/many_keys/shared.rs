@@ -1,7 +1,10 @@
 //! Keys that many clients share, and moves of their demand.
 
 use crate::Failed;
-use crate::fleet::{Fleet, NodeWatch, Usage, resident, secs_since, template, until_all_admit};
+use crate::fleet::{
+    Fleet, NodeWatch, TURN_COLUMNS, Usage, longest_turn_ms, resident, secs_since, template,
+    until_all_admit,
+};
 use crate::options::Options;
 use crate::rows::Rows;
 use crate::table::{Samples, ms};
@@ -39,6 +42,8 @@ pub(crate) fn rows() -> Rows {
             ("max, ms", 0),
             ("clients' leases lost", 0),
             ("nodes' leases lost", 0),
+            TURN_COLUMNS[0],
+            TURN_COLUMNS[1],
         ],
     )
 }
@@ -67,11 +72,13 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         let moves = moves(&limiters, usize::try_from(size)?).await;
         let moved = [moves.percentile(50), moves.percentile(100)];
         let lost = [fleet.lost(), watch.lost()];
+        let turns = longest_turn_ms(&bed, 0..NODES).await;
         let figures = times
             .into_iter()
             .chain([rest, grown])
             .chain(moved)
-            .chain(lost);
+            .chain(lost)
+            .chain(turns);
         rows.row(size.to_string(), figures);
     }
     Ok(())

@@ -76,6 +76,8 @@ pub struct Snapshot {
     /// Longest turn of the actor's loop, which renews leases, within the last one to two minutes, in
     /// seconds.
     pub loop_held_s: f64,
+    /// The most processor time of one turn within that time, in seconds.
+    pub loop_worked_s: f64,
     /// New keys that wait for their budgets.
     pub keys_waiting: u64,
     /// New keys that were not requested because too many were waiting.
@@ -214,6 +216,11 @@ const GAUGES: &[Figure<f64>] = &[
         "loop_held_seconds_max",
         "The longest that the loop which renews leases was held in the last minute or two",
         |s| s.loop_held_s,
+    ),
+    (
+        "loop_worked_seconds_max",
+        "The most processor time that one turn of that loop took in the last minute or two",
+        |s| s.loop_worked_s,
     ),
     (
         "keys_waiting",

@@ -145,7 +145,8 @@ fn look(view: &View<'_>) -> Snapshot {
             .map(|(peer, span)| (peer.get(), span.nanos() as f64 / 1e9))
             .collect(),
         records: counts.records,
-        loop_held_s: view.longest_turn.nanos() as f64 / 1e9,
+        loop_held_s: view.longest_turn.held.nanos() as f64 / 1e9,
+        loop_worked_s: view.longest_turn.worked.nanos() as f64 / 1e9,
         keys_waiting: view.keys_waiting as u64,
         keys_shed: counts.keys_shed,
         keys: Vec::new(),

@@ -9,7 +9,7 @@ use super::inbox::{Control, Forwarded, Inbox, Input, Open, Query, take_some};
 use super::initial_contents::Progress;
 use super::leadership::Leadership;
 use super::leaving::Leaving;
-use super::longest_turn::LongestTurn;
+use super::longest_turn::{LongestTurn, TurnTime};
 use super::machine::Log;
 use super::options::Options;
 use super::own_node::OwnNode;
@@ -214,12 +214,15 @@ impl Actor {
 
     /// Records the duration of this turn under the name of its longest part.
     fn turn_ends(&mut self, cause: &'static str, settled_from: Tick) {
-        let (began, now) = (self.context.now, self.context.options.clock.now());
-        let (took, settled) = (now.since(began), now.since(settled_from));
-        let cause = match settled.times_or_max(2) > took {
+        let clock = &self.context.options.clock;
+        let (began, now) = (self.context.now, clock.now());
+        let (held, settled) = (now.since(began), now.since(settled_from));
+        let worked = clock.thread_time().minus_or_zero(self.context.thread_time);
+        let cause = match settled.times_or_max(2) > held {
             true if settled_from > began => "long reports, plans and answers",
             _ => cause,
         };
+        let took = TurnTime { held, worked };
         self.longest_turn.note(cause, took, now);
     }
 

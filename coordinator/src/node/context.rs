@@ -6,7 +6,7 @@ use super::longest_turn::SLICE;
 use super::options::Options;
 use crate::raft::{Raft, Status};
 use aliquot_core::command::Command;
-use aliquot_core::unit::Tick;
+use aliquot_core::unit::{Span, Tick};
 use aliquot_wire::log::LogEntry;
 use aliquot_wire::{Sealed, WireError};
 use bytes::Bytes;
@@ -26,6 +26,8 @@ pub(super) struct Context {
     pub(super) options: Options,
     /// Time of the input, on the clock of leases. It is read once for all inputs that are handled together.
     pub(super) now: Tick,
+    /// Processor time of the actor's thread at that time.
+    pub(super) thread_time: Span,
     pub(super) status: Status,
     /// The log, once it is open.
     pub(super) raft: Option<Raft>,
@@ -39,6 +41,7 @@ impl Context {
     pub(super) fn new(options: Options, control: mpsc::UnboundedSender<Control>) -> Self {
         Self {
             now: options.clock.now(),
+            thread_time: options.clock.thread_time(),
             rng: StdRng::seed_from_u64(options.seed),
             status: Status::default(),
             raft: None,
@@ -51,6 +54,7 @@ impl Context {
     /// Reads the clock once for all inputs that are handled together. Ticks never go back.
     pub(super) fn read_clock(&mut self) {
         self.now = self.now.max(self.options.clock.now());
+        self.thread_time = self.options.clock.thread_time();
     }
 
     /// Returns true if the current work has used up its slice of the turn.

@@ -1,6 +1,7 @@
 //! Read access to the actor's state for the API.
 
 use super::counts::Counts;
+use super::longest_turn::TurnTime;
 use super::round_trips::RoundTrips;
 use super::traffic::Traffic;
 use crate::gossip::Book;
@@ -9,7 +10,7 @@ use crate::session::Registry;
 use aliquot_core::leader::Leader;
 use aliquot_core::node::Node;
 use aliquot_core::state::State;
-use aliquot_core::unit::{Span, Tick};
+use aliquot_core::unit::Tick;
 
 /// The state of this node at one instant. Nothing changes while it is read.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +38,7 @@ pub struct View<'a> {
     /// The status of this node in Raft.
     pub status: &'a Status,
     /// Longest turn of the actor's loop within the last one to two minutes.
-    pub longest_turn: Span,
+    pub longest_turn: TurnTime,
     /// Number of keys whose budgets were requested and do not exist yet.
     pub keys_waiting: usize,
     /// True while this node hands everything back and takes no clients.

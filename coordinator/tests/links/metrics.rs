@@ -76,6 +76,7 @@ fn distinct() -> Snapshot {
         round_trips_s: vec![(2, 0.042)],
         records: 17,
         loop_held_s: 18.5,
+        loop_worked_s: 17.5,
         keys_waiting: 19,
         keys_shed: 20,
         keys: vec![KeyUse {
@@ -112,6 +113,7 @@ fn every_figure_has_its_own_value() {
         ("leader_changes_total", "3"),
         ("lease_left_seconds", "7.5"),
         ("loop_held_seconds_max", "18.5"),
+        ("loop_worked_seconds_max", "17.5"),
         ("peer_round_trip_seconds{peer=\"2\"}", "0.042"),
         ("peers", "16.0"),
         ("ready", "0.0"),

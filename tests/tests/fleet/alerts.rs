@@ -83,6 +83,7 @@ const FIRED: &[(&str, &str, &str)] = &[
     ),
     (
         "loop_held_seconds_max",
+        "loop_worked_seconds_max",
         ALERTS,
         "a_loop_that_was_blocked_shows_for_how_long",
     ),

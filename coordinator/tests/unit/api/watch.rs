@@ -1,5 +1,6 @@
 use super::*;
 use crate::gossip::Book;
+use crate::node::TurnTime;
 use crate::node::{Counts, RoundTrips, Traffic};
 use crate::session::Registry;
 use aliquot_core::leader::{Leader, Pace};
@@ -36,7 +37,10 @@ fn a_snapshot_has_each_count_once() {
         counts: &counts,
         traffic: &Traffic::default(),
         status: &status,
-        longest_turn: Span::from_millis(13_000),
+        longest_turn: TurnTime {
+            held: Span::from_millis(13_000),
+            worked: Span::from_millis(12_000),
+        },
         keys_waiting: 14,
         leaving: false,
     });
@@ -57,5 +61,6 @@ fn a_snapshot_has_each_count_once() {
     assert_eq!(counted, [1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 14]);
     assert_eq!((snapshot.sessions, snapshot.budgets), (0, 0));
     assert!((snapshot.loop_held_s - 13.0).abs() < f64::EPSILON);
+    assert!((snapshot.loop_worked_s - 12.0).abs() < f64::EPSILON);
     assert!(!snapshot.is_leader && snapshot.lease_left_s == 0.0);
 }
