@@ -80,6 +80,9 @@ pub(super) struct Actor {
     unsettled: Option<usize>,
 }
 
+/// Cause of a turn that handles no input.
+const CLOCK: &str = "the clock";
+
 impl Actor {
     /// Maximum number of inputs that are handled before the outputs that follow from them.
     const BATCH: usize = 256;
@@ -158,7 +161,7 @@ impl Actor {
                 }
             };
             let settles = self.context.options.clock.now();
-            self.settle();
+            self.settle(cause);
             self.turn_ends(cause, settles);
             // Messages to other nodes are sent on the same thread. Without this yield, an endless
             // stream of inputs would hold them back until the lease expires.
@@ -209,7 +212,7 @@ impl Actor {
         if self.context.now >= self.next_tick() {
             self.tick(inbox.sessions.len() + self.waiting_reports.len());
         }
-        "the clock"
+        CLOCK
     }
 
     /// Records the duration of this turn under the name of its longest part.
@@ -526,11 +529,13 @@ impl Actor {
     ///
     /// Each turn takes in records, which renew this node's lease or others', and renews the leases of sessions. Of the rest,
     /// those parts wait for the next turn that no longer fit into a slice. That turn begins with the first of them.
-    fn settle(&mut self) {
+    ///
+    /// If an input has used up the slice, all parts wait. The next turn is one of the clock then: it handles no input, and
+    /// at least one part has its time.
+    fn settle(&mut self, cause: &'static str) {
         self.take_records();
-        let (own, state) = (self.own.incarnation(), self.replica.state());
-        self.sessions.settle(own, state, &mut self.context);
         let parts = [
+            Self::settle_sessions,
             Self::handle_waiting,
             Self::settle_leader,
             Self::settle_node,
@@ -538,11 +543,12 @@ impl Actor {
         ];
         let from = self.unsettled.take().unwrap_or(0);
         for next in from..from + parts.len() {
-            parts[next % parts.len()](self);
-            if self.context.slice_is_over() && next + 1 < from + parts.len() {
-                self.unsettled = Some((next + 1) % parts.len());
+            let is_first = next == from && cause == CLOCK;
+            if self.context.slice_is_over() && !is_first {
+                self.unsettled = Some(next % parts.len());
                 break;
             }
+            parts[next % parts.len()](self);
         }
         // This node's own report may just have asked the leader for urgent work.
         let now = self.context.now;
@@ -554,6 +560,11 @@ impl Actor {
         self.renew_leases();
         self.send_outputs();
         self.peers.send(self.context.now);
+    }
+
+    fn settle_sessions(&mut self) {
+        let (own, state) = (self.own.incarnation(), self.replica.state());
+        self.sessions.settle(own, state, &mut self.context);
     }
 
     fn settle_leader(&mut self) {

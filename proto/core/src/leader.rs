@@ -261,7 +261,7 @@ impl Leader {
             self.pools = pools;
         }
         let mut leadership = Leadership::elected(term, state.patience());
-        self.ledger = Ledger::new(term);
+        self.ledger = Ledger::new(term).with_lines(Node::LINES_MAX);
         for (incarnation, _) in state.members() {
             leadership.know(incarnation, now);
             self.listen(incarnation, now);

@@ -237,11 +237,11 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns true if the child should echo it at once: it has about as many lines as an answer may have, so
+    /// Returns true if the child should echo it at once: it has about as many lines as an answer to a node may have, so
     /// that more lines may wait for room.
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        self.lines.len() >= Window::usual(AnswerLine::LINES_MAX)
+        self.lines.len() >= Window::usual(AnswerLine::LINES_MAX / 2)
     }
 }
 
