@@ -16,7 +16,7 @@ pub(crate) struct Swept {
     pub(crate) child: Incarnation,
     /// The budget.
     pub(crate) budget: BudgetId,
-    /// What the child had counted.
+    /// Counts of the child's requests.
     pub(crate) tally: Tally,
     /// True if something was ever granted to it.
     pub(crate) given: bool,
