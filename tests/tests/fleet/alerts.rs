@@ -83,6 +83,10 @@ const FIRED: &[(&str, &str, &str)] = &[
     ),
     (
         "loop_held_seconds_max",
+        ALERTS,
+        "a_loop_that_was_blocked_shows_for_how_long",
+    ),
+    (
         "loop_worked_seconds_max",
         ALERTS,
         "a_loop_that_was_blocked_shows_for_how_long",
@@ -522,6 +526,9 @@ async fn a_loop_that_was_blocked_shows_for_how_long() {
         },
     )
     .await;
+    let worked = fleet.nodes()[0].figure("aliquot_loop_worked_seconds_max");
+    let worked = worked.await.expect("a figure");
+    assert!(worked < 0.5, "{worked} s, but it was stopped");
     let log = fleet.nodes()[0].log();
     const SAID: &str = "a turn of the loop that renews leases took long";
     let warns = log
