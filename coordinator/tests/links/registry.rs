@@ -152,16 +152,18 @@ fn the_keys_of_a_removed_session_are_forgotten_some_at_a_time() {
         assert_eq!(registry.waiting().count(), left);
     }
     // A change meanwhile is sent to no session that is gone.
-    let there: Name = Ok(BudgetId::new(5));
-    assert_eq!(registry.refresh_after(None, 9, |_| there), (1, None));
+    let id = |key: &str| BudgetId::new(u64::from(key.as_bytes()[0]));
+    let notified = registry.refresh_after(None, 9, |key| Ok(id(&key.to_string())));
+    assert_eq!(notified, (1, None));
     registry.forget_keys(2);
     assert!(!registry.has_keys_to_forget());
-    assert!(registry.key_of(BudgetId::new(5)).is_some(), "one uses it");
+    let known = |registry: &Registry| ["a", "c"].map(|key| registry.key_of(id(key)).is_some());
+    assert_eq!(known(&registry), [false, true], "one is used");
     registry.remove(Incarnation::new(2), None);
     registry.forget_keys(0);
     assert!(registry.has_keys_to_forget());
     registry.forget_keys(9);
-    assert_eq!(registry.key_of(BudgetId::new(5)), None);
+    assert_eq!(known(&registry), [false, false]);
 }
 
 #[test]
