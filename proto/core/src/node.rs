@@ -498,7 +498,7 @@ impl Node {
         for client in sessions {
             self.close_session(client);
         }
-        // What they held is given back below.
+        // `return_ungranted` gives back only what is free.
         self.free_closed(usize::MAX, until);
         self.return_ungranted(now);
     }

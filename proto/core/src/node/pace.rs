@@ -45,7 +45,8 @@ impl Node {
         self.push_answers(now);
     }
 
-    /// Frees more of what closed sessions held, plans urgent budgets within the node's work budget, and makes answers. Other budgets wait for the next
+    /// Frees more of what closed sessions held, plans urgent budgets within the node's work budget, and makes answers.
+    /// Other budgets wait for the next
     /// [`Node::tick`]. Call it after inputs.
     pub fn flush_urgent(&mut self, now: Tick) {
         self.free_closed(Self::FREED_AT_ONCE, now);

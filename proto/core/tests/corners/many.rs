@@ -260,47 +260,45 @@ fn a_report_sums_a_bounded_number_of_claims_however_many_have_changed() {
     }
 }
 
-/// Renewals of leases wait while a node frees the parts of a session that has ended. So it frees some of them at a time,
-/// and none of them is used by another session before.
-#[test]
-fn the_parts_of_a_closed_session_are_freed_some_at_a_time() {
-    const KEYS: u64 = 1_000;
-    let budget = rate(ExpiryDraft::Word("deny".into()));
-    let ids = (1..=KEYS).map(BudgetId::new);
+/// Number of keys of the session that [`lapsed`] closes.
+const LAPSED_KEYS: u64 = 1_000;
+
+fn lapsed_keys() -> impl Iterator<Item = BudgetId> + Clone {
+    (1..=LAPSED_KEYS).map(BudgetId::new)
+}
+
+/// Returns the number of keys of which an open edge of the session holds something.
+fn held_by(node: &Node, session: Incarnation) -> u64 {
+    let accounts = lapsed_keys().filter_map(|id| node.account(id));
+    let held = accounts.filter(|account| !account.holding(session).is_zero());
+    held.count() as u64
+}
+
+/// A node whose only session was granted parts of many keys of this budget, and was closed just now because its lease
+/// was over. Returns the node, the session, and the time in milliseconds.
+fn lapsed(budget: &Budget, whole: Vector) -> (Node, Incarnation, u64) {
     let mut node = Node::new(Incarnation::new(1), Drift::default());
     let edge = node.open_session(at(0)).expect("a session");
     let mut client = Holder::new(edge);
-    let wants = ids.clone().map(|id| (id, wanted(7)));
-    node.handle_report(
-        &client.report(at(0), 0, wants.collect()).expect("a report"),
-        at(0),
-    );
+    let wants = lapsed_keys().map(|id| (id, wanted(7))).collect();
+    let report = client.report(at(0), 0, wants).expect("a report");
+    node.handle_report(&report, at(0));
     let report = node.report(at(0), DAWN).expect("a report");
-    let grants: Vec<_> = ids
-        .clone()
-        .map(|id| AnswerLine {
-            budget: id,
-            period: PeriodId::new(0),
-            given: whole(&budget),
-            target: Vector::ZERO,
-            terms: Terms::from(&budget),
-            rest: None,
-        })
-        .collect();
-    let mut answer = answer(report.edge, report.seq.get(), &budget, 0, Vector::ZERO);
-    answer.lines = grants;
+    let grants = lapsed_keys().map(|id| AnswerLine {
+        budget: id,
+        period: PeriodId::new(0),
+        given: whole,
+        target: Vector::ZERO,
+        terms: Terms::from(budget),
+        rest: None,
+    });
+    let mut answer = answer(report.edge, report.seq.get(), budget, 0, Vector::ZERO);
+    answer.lines = grants.collect();
     node.handle_answer(&answer, at(0));
-    let held = |node: &Node| {
-        let accounts = ids.clone().filter_map(|id| node.account(id));
-        accounts
-            .filter(|account| !account.holding(edge.child).is_zero())
-            .count()
-    };
     for turn in 0..20 {
         node.flush_urgent(at(turn));
     }
-    let all = held(&node);
-    assert_eq!(all as u64, KEYS);
+    assert_eq!(held_by(&node, edge.child), LAPSED_KEYS);
     // It says nothing until its lease is over, and the node has a lease meanwhile.
     let mut now = 0;
     while node.ledger().child(edge.child).is_some() {
@@ -320,16 +318,48 @@ fn the_parts_of_a_closed_session_are_freed_some_at_a_time() {
         node.handle_answer(&renewal, at(now));
         node.tick(at(now));
     }
-    let mut left = held(&node);
-    assert!(left < all && left > all / 2, "{left} are left");
+    (node, edge.child, now)
+}
+
+/// Renewals of leases wait while a node frees the parts of a session that has ended. So it frees some of them at a time,
+/// and none of them is used by another session before.
+#[test]
+fn the_parts_of_a_closed_session_are_freed_some_at_a_time() {
+    let budget = rate(ExpiryDraft::Word("deny".into()));
+    let (mut node, session, now) = lapsed(&budget, whole(&budget));
+    let mut left = held_by(&node, session);
+    assert!(
+        left < LAPSED_KEYS && left > LAPSED_KEYS / 2,
+        "{left} are left"
+    );
     while left > 0 {
         assert_eq!(node.poll_timeout(at(now)), Some(at(now)), "it goes on");
         node.flush_urgent(at(now));
-        let before = std::mem::replace(&mut left, held(&node));
+        let before = std::mem::replace(&mut left, held_by(&node, session));
         assert!(left < before && before - left <= 200, "{before} to {left}");
     }
     node.flush_urgent(at(now));
     assert_ne!(node.poll_timeout(at(now)), Some(at(now)), "all is freed");
+}
+
+/// Permits of a closed session stay booked for as long as one may be held, whichever of them are freed first.
+#[test]
+fn permits_of_a_closed_session_are_kept_for_their_time_and_then_free() {
+    let budget = budget(|draft| {
+        draft.concurrency = Some("10".into());
+        draft.max_hold = Some("5s".into());
+    });
+    let (mut node, session, now) = lapsed(&budget, given(&budget, [0, 10, 0, 0]));
+    while held_by(&node, session) > 0 {
+        node.flush_urgent(at(now));
+    }
+    let kept = |node: &Node| {
+        let accounts = lapsed_keys().filter_map(|id| node.account(id));
+        accounts.filter(|account| account.keeps(session)).count() as u64
+    };
+    assert_eq!(kept(&node), LAPSED_KEYS);
+    node.tick(at(now + 10_000));
+    assert_eq!(kept(&node), 0);
 }
 
 /// Returns an answer that repeats the grant of the first budget.
