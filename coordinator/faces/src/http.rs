@@ -16,7 +16,9 @@
 
 mod answer;
 mod body;
+mod bounds;
 mod number;
+mod openapi;
 mod query;
 
 use crate::decider::{
@@ -27,57 +29,30 @@ use crate::scope::Scope;
 use aliquot_client::http::LimitFields;
 pub use answer::Body;
 use answer::{
-    AnswerBody, Form, TimedAnswer, failed, json_response, of_answer, one, several, wrong,
+    AnswerBody, AnswersBody, Form, ReservedBody, SettledBody, SettledPartBody, TimedAnswer, failed,
+    json_response, of_answer, one, several, wrong,
 };
 use body::{FieldError, Fields};
+use bounds::{BATCH, CHECK, PART, RELEASE, RESERVE, SETTLE};
+pub use bounds::{BATCH_MAX, BODY_BYTES_MAX, PARTS_MAX};
+pub(crate) use bounds::{TTL_S, WITHIN_MS, is_id};
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, FutureExt, ready};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::BodyExt;
+use number::Exact;
 pub use number::{EXACT_MAX, exact, keep_exact};
-pub(crate) use query::WITHIN_MS;
 use query::{status_and_deadline, status_of};
 use serde::Deserialize;
-use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Description of the face, as it is served.
-pub const OPENAPI: &str = include_str!("http/openapi.json");
-
-/// Maximum number of bytes of a body.
-pub const BODY_BYTES_MAX: usize = 1 << 18;
-
-/// Maximum number of questions in one request.
-pub const BATCH_MAX: usize = 1_000;
-
-/// Maximum number of keys of a reservation.
-pub const PARTS_MAX: usize = 16;
-
 /// Maximum time for a body to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
-
-/// Time of a reservation in seconds, unless the request names another, and the longest that it may name.
-pub(crate) const TTL_S: (u64, u64) = (60, 86_400);
-
-/// Fields of the requests, and of the objects in their lists.
-const CHECK: [&str; 3] = ["key", "cost", "within_ms"];
-const BATCH: [&str; 3] = ["checks", "all", "within_ms"];
-const RESERVE: [&str; 7] = [
-    "key",
-    "cost",
-    "parts",
-    "ttl_s",
-    "on_expire",
-    "id",
-    "within_ms",
-];
-const SETTLE: [&str; 3] = ["id", "cost", "costs"];
-const PART: [&str; 2] = ["key", "cost"];
 
 /// Body of a request.
 pub trait RequestBody: HttpBody<Data = Bytes, Error: Send> + Send + Unpin + 'static {}
@@ -159,7 +134,7 @@ async fn other(face: HttpFace, route: Option<Route>, request: Request<impl Reque
         Route::Settle => settled(face, request).await,
         Route::Release => released(face, request).await,
         Route::Budget => looked_at(face, request).await,
-        Route::OpenApi => Ok(openapi()),
+        Route::OpenApi => Ok(described()),
     }
 }
 
@@ -379,7 +354,10 @@ async fn batch_checked(face: HttpFace, request: Request<impl RequestBody>) -> Re
         false => face.decider.decide_each(&asks).await,
     };
     let answers = form.timed_all(answers);
-    let body = json!({ "allowed": all_allowed(&answers), "answers": listed(&keys, &answers) });
+    let body = AnswersBody {
+        allowed: all_allowed(&answers),
+        answers: listed(&keys, &answers),
+    };
     Ok(several(&body, &answers, form))
 }
 
@@ -396,12 +374,12 @@ async fn reserved(face: HttpFace, request: Request<impl RequestBody>) -> Reply {
         .await
         .map_err(|error| unusable(&error))?;
     let answers = form.timed_all(reserved.answers);
-    let body = json!({
-        "allowed": reserved.id.is_some(),
-        "id": reserved.id,
-        "ttl_s": reserve.ttl.as_secs(),
-        "answers": listed(&keys, &answers),
-    });
+    let body = ReservedBody {
+        allowed: reserved.id.is_some(),
+        answers: listed(&keys, &answers),
+        id: reserved.id.as_deref(),
+        ttl_s: reserve.ttl.as_secs(),
+    };
     Ok(several(&body, &answers, form))
 }
 
@@ -427,7 +405,7 @@ async fn settled(face: HttpFace, request: Request<impl RequestBody>) -> Reply {
 
 async fn released(face: HttpFace, request: Request<impl RequestBody>) -> Reply {
     let caller = Caller::of(&face.decider, &request);
-    let mut fields = read(request, &["id"]).await?;
+    let mut fields = read(request, &RELEASE).await?;
     let id = id_of(&mut fields).map_err(|error| wrong(&error))?;
     fields.end().map_err(|error| wrong(&error))?;
     let parts = face
@@ -455,9 +433,9 @@ async fn looked_at(face: HttpFace, request: Request<impl RequestBody>) -> Reply 
     Ok(one(&key, &form.timed(answer), form))
 }
 
-fn openapi() -> Response<Body> {
-    let mut response = json_response(StatusCode::OK, &Value::Null);
-    *response.body_mut() = Body::from(OPENAPI);
+fn described() -> Response<Body> {
+    let mut response = json_response(StatusCode::OK, &());
+    *response.body_mut() = Body::from(openapi::description());
     response
 }
 
@@ -656,10 +634,6 @@ fn reservation(
 /// Names of reservations that are allowed.
 const ID: &str = "a text of 1 to 128 visible ASCII characters";
 
-pub(crate) fn is_id(text: &str) -> bool {
-    (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
 fn id_of(fields: &mut Fields) -> Result<String, FieldError> {
     let id = fields.text_if("id", ID, is_id)?;
     id.ok_or_else(|| fields.missing("id", ID))
@@ -668,18 +642,22 @@ fn id_of(fields: &mut Fields) -> Result<String, FieldError> {
 fn unusable(error: &ReservationError) -> Box<Response<Body>> {
     let status = match error {
         ReservationError::Unknown => StatusCode::NOT_FOUND,
-        ReservationError::Other => StatusCode::CONFLICT,
+        ReservationError::Other | ReservationError::Costs { .. } => StatusCode::CONFLICT,
         _ => StatusCode::BAD_REQUEST,
     };
     failed(status, &error.to_string())
 }
 
 fn settlement(id: &str, parts: &[SettledPart]) -> Response<Body> {
-    let parts = parts.iter().map(|part| {
-        let (restored, taken) = (exact(part.restored), exact(part.taken));
-        json!({ "key": part.key, "restored": restored, "taken": taken })
+    let parts = parts.iter().map(|part| SettledPartBody {
+        key: &part.key,
+        restored: Exact(part.restored),
+        taken: Exact(part.taken),
     });
-    let body = json!({ "id": id, "parts": parts.collect::<Vec<_>>() });
+    let body = SettledBody {
+        id,
+        parts: parts.collect(),
+    };
     json_response(StatusCode::OK, &body)
 }
 

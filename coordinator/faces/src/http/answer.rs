@@ -11,8 +11,11 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{SchemaType, Type};
+use utoipa::openapi::{Object, ObjectBuilder};
 
 /// Body of an answer.
 pub type Body = Full<Bytes>;
@@ -80,25 +83,124 @@ impl RefusalStatus {
     }
 }
 
-/// An answer as it is in JSON.
-#[derive(Debug, Serialize)]
+/// An answer as it is in JSON. Here and below, comments on fields are read by callers: they are in the description.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Answer, description = "Answer to one question.")]
+#[serde(deny_unknown_fields)]
 pub(super) struct AnswerBody<'a> {
     allowed: bool,
+    /// Of the outcome `never`: the cost, and the largest cost that is ever admitted.
+    #[schema(required)]
     excess: Option<ExcessBody>,
     key: &'a str,
+    /// Tokens per window of the whole budget.
+    #[schema(required)]
     limit: Option<Exact>,
+    #[schema(schema_with = outcomes)]
     outcome: &'static str,
+    /// Reason of a refusal, as in metrics.
+    #[schema(required)]
     reason: Option<&'static str>,
+    /// Tokens that this node or agent can take now: what is left of its share, and not of the budget. It may be far
+    /// below `limit` after one use, and more may come at once. Null if only the home of the budget knows.
+    #[schema(required)]
     remaining: Option<Exact>,
+    /// Time until nothing is used any more.
+    #[schema(minimum = 0)]
     reset_after_s: f64,
+    /// Shortest wait after which a retry may succeed, with a random part of http_jitter on top, as in Retry-After; null
+    /// if waiting does not help.
+    #[schema(required, minimum = 0)]
     retry_after_s: Option<f64>,
+    /// The window in seconds; null if no time makes the tokens.
+    #[schema(required)]
     window_s: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
+/// Describes the names of outcomes.
+fn outcomes() -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(Outcome::ALL.map(Outcome::name)))
+        .build()
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Excess, description = "A cost that can never be served.")]
+#[serde(deny_unknown_fields)]
 struct ExcessBody {
+    /// The burst of a rate, the tokens of a quota, or all permits.
     burst: Exact,
     cost: Exact,
+}
+
+/// Answers to several questions.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Answers)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnswersBody<'a> {
+    /// True if all are allowed.
+    pub(super) allowed: bool,
+    pub(super) answers: Vec<AnswerBody<'a>>,
+}
+
+/// Answer to a request for a reservation.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reserved)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReservedBody<'a> {
+    pub(super) allowed: bool,
+    /// Answers up to the first refusal.
+    pub(super) answers: Vec<AnswerBody<'a>>,
+    /// Name of the reservation; null if it was refused.
+    #[schema(required)]
+    pub(super) id: Option<&'a str>,
+    /// Time of the reservation.
+    pub(super) ttl_s: u64,
+}
+
+/// End of a reservation.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Settled)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SettledBody<'a> {
+    pub(super) id: &'a str,
+    pub(super) parts: Vec<SettledPartBody<'a>>,
+}
+
+/// Settlement of one key of a reservation.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SettledPart)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SettledPartBody<'a> {
+    pub(super) key: &'a str,
+    /// Tokens put back.
+    pub(super) restored: Exact,
+    /// Additional tokens taken.
+    pub(super) taken: Exact,
+}
+
+/// An error by RFC 9457. The fields `field`, `value` and `allowed` are there if a field is wrong.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(super) struct ProblemBody {
+    /// Values that are allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    allowed: Option<String>,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    field: Option<String>,
+    status: u16,
+    #[schema(required)]
+    title: Option<&'static str>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The value as it was read; null if the field is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = any)]
+    value: Option<Value>,
 }
 
 /// Returns an answer as it is in JSON.
@@ -132,7 +234,11 @@ pub(super) fn one(key: &str, timed: &TimedAnswer, form: Form) -> Response<Body> 
 
 /// Makes the response to several questions: its status and header fields are those of the refusal with the longest
 /// wait. If all are allowed, the fields describe the limit with the fewest tokens left.
-pub(super) fn several(body: &Value, answers: &[TimedAnswer], form: Form) -> Response<Body> {
+pub(super) fn several(
+    body: &impl Serialize,
+    answers: &[TimedAnswer],
+    form: Form,
+) -> Response<Body> {
     let refused = answers
         .iter()
         .filter(|timed| timed.answer.outcome != Outcome::Allowed);
@@ -152,30 +258,40 @@ pub(super) fn several(body: &Value, answers: &[TimedAnswer], form: Form) -> Resp
 pub(super) fn wrong(error: &FieldError) -> Box<Response<Body>> {
     let mut value = error.value.clone();
     value.iter_mut().for_each(keep_exact);
-    let body = json!({
-        "type": "about:blank",
-        "title": error.status.canonical_reason(),
-        "status": error.status.as_u16(),
-        "detail": error.to_string(),
-        "field": error.field,
-        "value": value,
-        "allowed": error.allowed,
-    });
+    let body = ProblemBody {
+        field: Some(error.field.clone()),
+        value: Some(value.unwrap_or_default()),
+        allowed: Some(error.allowed.clone()),
+        ..ProblemBody::of(error.status, error.to_string())
+    };
     problem(error.status, &body)
 }
 
 /// Makes a response with another error.
 pub(super) fn failed(status: StatusCode, detail: &str) -> Box<Response<Body>> {
-    let body = json!({
-        "type": "about:blank",
-        "title": status.canonical_reason(),
-        "status": status.as_u16(),
-        "detail": detail,
-    });
-    problem(status, &body)
+    problem(status, &ProblemBody::of(status, detail.to_owned()))
 }
 
-fn problem(status: StatusCode, body: &Value) -> Box<Response<Body>> {
+/// Describes a value of any kind.
+fn any() -> Object {
+    Object::with_type(SchemaType::AnyValue)
+}
+
+impl ProblemBody {
+    fn of(status: StatusCode, detail: String) -> Self {
+        Self {
+            allowed: None,
+            detail,
+            field: None,
+            status: status.as_u16(),
+            title: status.canonical_reason(),
+            kind: "about:blank",
+            value: None,
+        }
+    }
+}
+
+fn problem(status: StatusCode, body: &ProblemBody) -> Box<Response<Body>> {
     let mut response = json_response(status, body);
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, kind);

@@ -1,5 +1,6 @@
 //! Reading the JSON of requests. An error names the field, its value and what is allowed.
 
+use super::bounds::DIGITS_MAX;
 use aliquot_budgets::nearest;
 use http::StatusCode;
 use serde_json::{Map, Value};
@@ -229,7 +230,7 @@ fn tokens(value: &Value) -> Option<u64> {
         return whole(value);
     };
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_plain = digits && text.len() <= 19 && (text == "0" || !text.starts_with('0'));
+    let is_plain = digits && text.len() <= DIGITS_MAX && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| is_plain)
 }
 

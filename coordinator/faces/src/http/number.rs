@@ -2,6 +2,10 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use std::borrow::Cow;
+use utoipa::openapi::schema::{SchemaType, Type};
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Largest whole number that such programs keep.
 pub const EXACT_MAX: u64 = 1 << 53;
@@ -39,5 +43,25 @@ impl Serialize for Exact {
             0..=EXACT_MAX => serializer.serialize_u64(self.0),
             large => serializer.collect_str(&large),
         }
+    }
+}
+
+impl ToSchema for Exact {
+    fn name() -> Cow<'static, str> {
+        "Tokens".into()
+    }
+}
+
+impl PartialSchema for Exact {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::from_iter([Type::Integer, Type::String]))
+            .minimum(Some(0))
+            .maximum(Some(EXACT_MAX))
+            .pattern(Some("^[1-9][0-9]{15,19}$"))
+            .description(Some(
+                "A whole number. A text with the same digits if it is above 2^53, since many programs would round it.",
+            ))
+            .into()
     }
 }

@@ -2,11 +2,9 @@
 
 use super::answer::{Body, RefusalStatus, wrong};
 use super::body::FieldError;
+use super::bounds::WITHIN_MS;
 use http::{Response, StatusCode, Uri};
 use std::time::Duration;
-
-/// Deadline of a decision, unless the request names another, and the longest that it may name.
-pub(crate) const WITHIN_MS: (u64, u64) = (250, 10_000);
 
 /// Queries that every request may have.
 const STATUS: &str =
