@@ -112,7 +112,7 @@ fn keys_in_order_leave_no_room_unused_and_others_little() {
     for key in shuffled(MANY) {
         both.insert(key, key);
     }
-    assert!(both.capacity() * 3 <= both.tree.len() * 5);
+    assert!(both.capacity() * 3 <= both.tree.len() * 4);
 }
 
 #[test]
