@@ -27,6 +27,8 @@ pub(crate) enum LineUrgency {
     Urgent,
     /// In the order of arrival.
     Usual,
+    /// After all others: nothing is wanted, and the other end only lost what it knew.
+    Idle,
 }
 
 /// The lines to be sent, by budget.
@@ -86,7 +88,7 @@ impl Window {
         let room = match urgency {
             LineUrgency::Owed => most,
             LineUrgency::Urgent => limit,
-            LineUrgency::Usual => Self::usual(limit),
+            LineUrgency::Usual | LineUrgency::Idle => Self::usual(limit),
         };
         (self.in_flight.len() < room).then_some((budget, urgency))
     }
@@ -107,26 +109,6 @@ impl Window {
     pub(crate) fn forget(&mut self, budget: BudgetId) {
         self.leave_window(budget);
         self.leave_queue(budget);
-    }
-
-    /// Replaces everything by the lines of these budgets, queued in this order: the other end knows none.
-    pub(crate) fn restart(&mut self, budgets: impl Iterator<Item = BudgetId>) {
-        self.in_flight.clear();
-        let mut last = self.last;
-        let ranked: Vec<(u64, BudgetId)> = budgets
-            .map(|budget| {
-                last = last.saturating_add(1);
-                (last, budget)
-            })
-            .collect();
-        self.last = last;
-        let urgency = LineUrgency::Usual;
-        let waits = |&(rank, budget): &(u64, BudgetId)| (budget, (urgency, rank));
-        self.waiting = ranked.iter().map(waits).collect();
-        self.order = ranked
-            .into_iter()
-            .map(|(rank, budget)| (urgency, rank, budget))
-            .collect();
     }
 
     /// Returns the budgets in the window: sent, and not acknowledged.

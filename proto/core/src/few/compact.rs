@@ -90,12 +90,12 @@ impl<K: Clone + Ord, V> CompactMap<K, V> {
         self.at_mut(place)
     }
 
-    /// Returns the keys of at least `key`, in order.
-    pub(crate) fn keys_from(&self, key: &K) -> impl Iterator<Item = &K> + use<'_, K, V> {
+    /// Returns the entries with keys of at least `key`, in order.
+    pub(crate) fn entries_from(&self, key: &K) -> impl Iterator<Item = (&K, &V)> + use<'_, K, V> {
         let (Ok((index, place)) | Err((index, place))) = self.place(key);
         let chunks = self.chunks.iter().skip(index);
         let entries = chunks.flat_map(|chunk| chunk.entries.iter());
-        entries.skip(place).map(|(key, _)| key)
+        entries.skip(place).map(|(key, value)| (key, value))
     }
 
     /// Returns the value of a key, which is made if there is none.

@@ -128,11 +128,12 @@ impl<K: Clone + Ord, V> FewMap<K, V> {
         self.many.remove(key).map(|value| *value)
     }
 
-    /// Returns the keys of at least `key`, in order.
-    pub fn keys_from<'a>(&'a self, key: &'a K) -> impl Iterator<Item = &'a K> {
-        let one = self.one.iter().map(|(known, _)| known);
-        let one = one.filter(move |known| *known >= key);
-        one.chain(self.many.keys_from(key))
+    /// Returns the entries with keys of at least `key`, in order.
+    pub fn entries_from<'a>(&'a self, key: &'a K) -> impl Iterator<Item = (&'a K, &'a V)> {
+        let one = self.one.iter().map(|(known, value)| (known, value));
+        let one = one.filter(move |(known, _)| *known >= key);
+        let many = self.many.entries_from(key);
+        one.chain(many.map(|(key, value)| (key, &**value)))
     }
 
     /// Moves the entry that was alone to the others.

@@ -12,7 +12,12 @@
 //! ```
 //!
 //! A parent that lost its state, or another parent, has no basis. Then every line waits again: first the
-//! lines with demand, and of these the latest changes first.
+//! lines with demand, and of these the latest changes first. Of very many lines, each report queues some:
+//!
+//! ```text
+//!  budgets    1 ........ 8192 | 8193 ..................... 50,000
+//!             in the window   | `unqueued`: not known to the parent, whatever it acknowledges
+//! ```
 
 use crate::edge::{Counters, Vector};
 use crate::few::{Few, FewMap};
@@ -132,6 +137,9 @@ pub(super) struct ReportDelta {
     greatest: Seq,
     entries: FewMap<BudgetId, Entry>,
     window: Window,
+    /// The first of the budgets whose lines are not queued yet since the parent lost its state: this one and all later
+    /// ones. `None` if all are queued.
+    unqueued: Option<BudgetId>,
     /// Set if the last report had no room for a line that waits.
     full: bool,
     /// Lines that are out of date by a little, by the time at which they are updated.
@@ -149,6 +157,10 @@ impl ReportDelta {
     /// Interval at which a demand that is little of what is held is updated, while it falls and is
     /// not over. It is longer than a single request is remembered, so that the end of its demand comes first.
     const FADES: Span = Span::from_secs(12);
+
+    /// Maximum number of lines that one report queues after the parent lost its state. Queueing one takes half a
+    /// microsecond, and renewals of leases wait meanwhile.
+    const QUEUED_MAX: usize = 8_192;
 
     /// Returns the state of an edge without reports. A report has at most `most` lines.
     pub(super) fn with_lines(most: usize) -> Self {
@@ -227,20 +239,37 @@ impl ReportDelta {
         }
     }
 
-    /// Queues every line, because the parent knows none.
+    /// Has every line queued again, because the parent knows none.
     fn restart(&mut self) {
-        let entries = self.entries.iter();
+        self.full = false;
+        self.window = Window::default();
+        self.unqueued = Some(BudgetId::new(0));
+    }
+
+    /// Queues the next lines of those that the parent lost. Lines of which nothing is wanted come after all others, and
+    /// are not sent before all are queued: with few lines in each report, the rest is queued soon.
+    fn queue_some(&mut self) {
+        let Some(from) = self.unqueued.take() else {
+            return;
+        };
+        let mut entries = self.entries.entries_from(&from);
         let mut order: Vec<_> = entries
+            .by_ref()
+            .take(Self::QUEUED_MAX)
             .map(|(&budget, entry)| {
                 let waits = !entry.line.rare().largest_wait.is_zero();
-                let wants = waits || total(&entry.line.demand) > 0;
-                (Reverse(wants), Reverse(entry.changed), budget)
+                let urgency = match waits || total(&entry.line.demand) > 0 {
+                    true => LineUrgency::Usual,
+                    false => LineUrgency::Idle,
+                };
+                (urgency, Reverse(entry.changed), budget)
             })
             .collect();
+        self.unqueued = entries.next().map(|(&budget, _)| budget);
         order.sort_unstable();
-        let order = order.into_iter().map(|(.., budget)| budget);
-        self.full = false;
-        self.window.restart(order);
+        for (urgency, _, budget) in order {
+            self.window.wait(budget, urgency);
+        }
     }
 
     /// Sets the line of a budget from report `seq` on.
@@ -341,6 +370,7 @@ impl ReportDelta {
     /// Returns the basis and the lines of report `seq`: those in the window, and as many of the waiting ones
     /// as there is room for.
     pub(super) fn lines(&mut self, seq: Seq, now: Tick) -> (Seq, Vec<ReportLine>) {
+        self.queue_some();
         while let Some((due, budget)) = self.first_behind().filter(|(due, _)| *due <= now) {
             self.behind.remove(&(due, budget));
             self.update(budget, now);
@@ -364,14 +394,19 @@ impl ReportDelta {
             bytes = after;
             lines.push(line);
         }
+        let mut only_idle = false;
         while let Some((budget, urgency)) = self.window.next(self.limit, self.most) {
+            only_idle = urgency == LineUrgency::Idle && self.unqueued.is_some();
+            if only_idle {
+                break;
+            }
             let Some(entry) = self.entries.get_mut(&budget) else {
                 self.window.forget(budget);
                 continue;
             };
             let room = match urgency {
                 LineUrgency::Owed | LineUrgency::Urgent => ReportLine::BYTES_MAX,
-                LineUrgency::Usual => Window::usual(ReportLine::BYTES_MAX),
+                LineUrgency::Usual | LineUrgency::Idle => Window::usual(ReportLine::BYTES_MAX),
             };
             let line = entry.line.of_budget(budget);
             let after = bytes.saturating_add(line.bytes_max());
@@ -383,18 +418,19 @@ impl ReportDelta {
             self.window.send(budget);
             lines.push(line);
         }
-        self.full = self.window.has_waiting();
+        self.full = self.window.has_waiting() && !only_idle;
         (self.basis, lines)
     }
 
     /// Returns true if lines wait that the next report has room for.
     pub(super) fn has_more(&self) -> bool {
-        !self.full && self.window.has_waiting()
+        !self.full && (self.window.has_waiting() || self.unqueued.is_some())
     }
 
-    /// Returns true if the line of a budget waits for room.
+    /// Returns true if the line of a budget waits to be sent.
     pub(super) fn is_waiting(&self, budget: BudgetId) -> bool {
-        self.window.is_waiting(budget)
+        let unqueued = self.unqueued.is_some_and(|first| first <= budget);
+        self.window.is_waiting(budget) || (unqueued && self.has(budget))
     }
 
     /// Removes the line of a budget.

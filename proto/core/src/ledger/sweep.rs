@@ -61,8 +61,10 @@ impl Sweep {
     ) -> usize {
         let fenced = children.get(self.child).map(|child| &child.claims);
         let claims = self.closed.as_ref().or(fenced);
-        let claims = claims.into_iter().flat_map(|of| of.keys_from(&self.from));
-        let budgets: Vec<BudgetId> = claims.take(most).copied().collect();
+        let claims = claims
+            .into_iter()
+            .flat_map(|of| of.entries_from(&self.from));
+        let budgets: Vec<BudgetId> = claims.take(most).map(|(&budget, _)| budget).collect();
         for &budget in &budgets {
             queue.touch(budget);
             let claims = self.closed.as_mut();

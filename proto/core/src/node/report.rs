@@ -54,6 +54,7 @@ impl Node {
             self.summed = now;
         }
         let report = self.holder.report(now, wall_ms, wants)?;
+        self.report_urgent |= self.holder.has_more();
         debug_assert!(
             !all || rest
                 || planted::any()

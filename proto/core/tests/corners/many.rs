@@ -507,3 +507,105 @@ fn a_limited_report_has_the_urgent_lines_first_and_the_others_follow() {
     }
     assert_eq!(sent_lines.len(), 1_000);
 }
+
+/// Answers every report of a holder. Returns the lines of these reports until the holder has nothing more to say.
+fn all_lines(holder: &mut Holder, from: u64) -> Vec<Vec<ReportLine>> {
+    let mut reports = Vec::new();
+    for number in from.. {
+        let report = holder.report(at(number), 0, BTreeMap::new());
+        let report = report.expect("a report");
+        let known = number > from;
+        assert_eq!(report.basis > Seq::new(0), known);
+        let number = Heard {
+            term: Term::new(2),
+            number: Number::new(number),
+        };
+        reports.push(report.lines);
+        holder.handle_answer(at(number.number.get()), &taken(number, report.seq));
+        if !holder.has_more() {
+            break;
+        }
+    }
+    reports
+}
+
+fn taken(number: Heard, seq: Seq) -> Answer {
+    Answer {
+        edge: edge(0, 1),
+        number,
+        answers: seq,
+        taken: seq,
+        lease: Span::from_secs(3),
+        verdict: Verdict::Open,
+        lines: Vec::new(),
+    }
+}
+
+/// Renewals of leases wait while lines are queued. So a report queues a part of them, and the next goes on at once.
+#[test]
+fn what_another_parent_must_know_is_queued_in_parts_and_what_is_wanted_comes_first() {
+    const KEYS: u64 = 50_000;
+    const WANTED: u64 = 100;
+    let mut holder = Holder::new(edge(0, 1));
+    let wants = (1..=KEYS).map(|id| (BudgetId::new(id), wanted(9)));
+    holder.report(at(0), 0, wants.collect()).expect("a report");
+    let idle = (1..=KEYS - WANTED).map(|id| (BudgetId::new(id), wanted(0)));
+    holder.report(at(0), 0, idle.collect()).expect("a report");
+    // Another parent has received nothing.
+    let number = |number| Heard {
+        term: Term::new(2),
+        number: Number::new(number),
+    };
+    holder.handle_answer(at(1), &taken(number(1), Seq::new(2)));
+    let lost = Answer {
+        taken: Seq::new(0),
+        ..taken(number(2), Seq::new(2))
+    };
+    holder.handle_answer(at(2), &lost);
+    assert!(holder.has_more() && holder.is_waiting(BudgetId::new(KEYS)));
+    let reports = all_lines(&mut holder, 3);
+    let wanted = |line: &ReportLine| line.budget > BudgetId::new(KEYS - WANTED);
+    let first = reports.iter().position(|lines| lines.iter().any(wanted));
+    let first = first.expect("what is wanted");
+    assert!((4..=8).contains(&first), "{first}");
+    assert!(reports[..first].iter().all(Vec::is_empty));
+    let told: std::collections::BTreeSet<_> =
+        reports.iter().flatten().map(|of| of.budget).collect();
+    assert_eq!(told.len() as u64, KEYS);
+    assert!(!holder.is_waiting(BudgetId::new(1)));
+}
+
+/// A report of which nothing is sent yet is answered with the next barrier. What is queued after it does not wait for
+/// that.
+#[test]
+fn a_node_goes_on_queueing_without_an_answer() {
+    const KEYS: u64 = 20_000;
+    let mut cluster = Cluster::new(KEYS);
+    cluster.elect(at(0));
+    let mut now = 0;
+    let mut until = |cluster: &mut Cluster, done: &dyn Fn(&Cluster) -> bool| {
+        while !done(cluster) {
+            now += 20;
+            cluster.step(at(now));
+            assert!(now < 10_000, "{} known", cluster.known());
+        }
+        now
+    };
+    let then = until(&mut cluster, &|cluster| cluster.held() as u64 == KEYS);
+    for (client, first) in cluster.clients.iter_mut().zip([1, Cluster::EACH + 1]) {
+        let keys = first..=(first + Cluster::EACH - 1).min(KEYS);
+        let idle = keys.map(|id| (BudgetId::new(id), Wants::default()));
+        let report = client.report(at(then), 0, idle.collect());
+        let report = report.expect("a report");
+        cluster.node.handle_report(&report, at(then));
+    }
+    let then = until(&mut cluster, &|cluster| cluster.known() == 0);
+    cluster.elect(at(then));
+    let last = BudgetId::new(KEYS);
+    let then = until(&mut cluster, &|of| of.node.holder().is_waiting(last));
+    for more in [true, true, false] {
+        let report = cluster.node.report(at(then), DAWN).expect("a report");
+        assert_eq!(report.lines.is_empty(), more, "{}", report.lines.len());
+        assert_eq!(cluster.node.take_report_urgent(), more);
+    }
+}

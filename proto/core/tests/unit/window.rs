@@ -60,15 +60,13 @@ fn what_is_in_the_window_does_not_wait_and_what_was_unsaid_does() {
 }
 
 #[test]
-fn a_restart_says_everything_again_in_the_order_it_is_told() {
+fn idle_lines_come_after_all_others() {
     let mut window = Window::default();
-    (1..=4).for_each(|of| window.wait(id(of), LineUrgency::Urgent));
-    send_all(&mut window, 2);
-    window.restart([3, 1, 2].into_iter().map(id));
-    window.wait(id(9), LineUrgency::Urgent);
-    assert_eq!(send_all(&mut window, 8), [9, 3, 1, 2]);
-    window.restart(core::iter::empty());
-    assert!(!window.has_waiting() && !window.has(id(9)));
+    window.wait(id(1), LineUrgency::Idle);
+    window.wait(id(2), LineUrgency::Idle);
+    window.wait(id(3), LineUrgency::Usual);
+    window.wait(id(2), LineUrgency::Usual);
+    assert_eq!(send_all(&mut window, 8), [3, 2, 1]);
 }
 
 #[test]
