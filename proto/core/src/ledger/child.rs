@@ -252,7 +252,7 @@ impl Child {
             self.window.wait(budget, LineUrgency::Usual);
             Claim::default()
         });
-        queue.mark_unsummed(budget, claim);
+        queue.unsummed.insert(budget);
         if claim.rule().is_none() {
             claim.set_rule((terms.rules)(budget));
         }
@@ -260,9 +260,9 @@ impl Child {
             (terms.rules)(budget).is_none_or(|rule| claim.rule() == Some(rule)),
             "a rule changed without a call of `tell`"
         );
-        let before = (claim.period, claim.returned());
+        let before = (claim.period(), claim.returned());
         let urgency = claim.take(line, now);
-        let returns = (claim.period, claim.returned()) != before;
+        let returns = (claim.period(), claim.returned()) != before;
         if returns || planted::is(Bug::ReturnCrossesStamps) {
             queue.returned.insert(budget);
         }

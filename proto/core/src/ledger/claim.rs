@@ -107,11 +107,6 @@ pub struct Claim {
     demand: Few<BandDemand>,
     /// Counts of requests so far.
     pub tally: Tally,
-    /// The period of what was returned: the book's, once the claim was compared with the book.
-    pub period: PeriodId,
-    /// The queue's round in which the claim was last reported; zero before the first report that had a line of this
-    /// budget.
-    pub(super) unsummed: u64,
     last_line: Option<LastLine>,
     rare: Option<Box<Rare>>,
     /// Weight with which the demand of each caller counts, whatever is reported. `None` if it counts as reported.
@@ -121,9 +116,8 @@ pub struct Claim {
     source: PeriodSource,
     /// Set once something of the budget was granted to the child by this parent itself.
     given: bool,
-    /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line last sent to the child, if that
-    /// had a rest. The rest itself runs down, and is not sent again for that.
-    exhausted_sent: Option<bool>,
+    /// Set once a report had a line of this budget.
+    reported: bool,
 }
 
 /// Message or book that a claim's period is known from.
@@ -139,17 +133,44 @@ enum PeriodSource {
 }
 
 /// The line that was last sent to the child, without its target and its period.
+///
+/// Of what was given until then, it has two numbers instead of the vector of six. Within a period all six only grow, so
+/// two lines with one sum were given the same.
 #[derive(Clone, Debug, Hash)]
 struct LastLine {
     /// The first answer that had it.
     first: Number,
-    given: PackedVector,
+    /// Sum of all components of what was given.
+    sum: u64,
+    /// The component of which the child uses a part, in grains: see [`used`].
+    given: u64,
     terms: Arc<Terms>,
 }
 
-/// The parts of a claim that most claims do not have: those of which nothing was ever returned or asked back.
+/// Returns the component of a vector that limits requests: the rate of a rate, tokens of a quota, permits.
+const fn used(kind: Kind, vector: Vector) -> u64 {
+    match kind {
+        Kind::Rate => vector.rate.grains(),
+        Kind::Quota => vector.tokens.grains(),
+        Kind::Concurrency => vector.burst.grains(),
+    }
+}
+
+/// Returns the sum of all components. Each is at most [`Vector::EXHAUSTED`], and two lines differ by far less, so a sum
+/// that wraps around is as good as one that does not.
+fn sum(given: Vector) -> u64 {
+    given.to_array().into_iter().fold(0, u64::wrapping_add)
+}
+
+/// The parts of a claim that most claims do not have: those of quotas, and those of which something was returned or asked
+/// back.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 struct Rare {
+    /// The period of what was returned: the book's, once the claim was compared with the book.
+    period: PeriodId,
+    /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line last sent to the child, if that
+    /// had a rest. The rest itself runs down, and is not sent again for that.
+    exhausted_sent: Option<bool>,
     /// The greatest `returned` that was reported.
     returned: PackedVector,
     /// The value that `returned` must reach.
@@ -205,7 +226,7 @@ impl Claim {
     /// Reads some of its fields, for [`fetch`](super::children::fetch).
     pub(crate) fn read_head(&self) -> u64 {
         let given = self.last_line.as_ref().map_or(0, |of| of.first.get());
-        self.period.get() ^ given ^ self.unsummed ^ u64::from(self.rare.is_some())
+        given ^ self.tally.admitted.grains() ^ u64::from(self.rare.is_some())
     }
 
     /// Reads some of the rare parts, for [`fetch`](super::children::fetch).
@@ -269,6 +290,23 @@ impl Claim {
             self.change_passing(|passing| passing.central = central);
         }
         changed
+    }
+
+    /// Returns the period of what was returned: the book's, once the claim was compared with the book.
+    #[must_use]
+    pub fn period(&self) -> PeriodId {
+        let rare = self.rare.as_deref();
+        rare.map_or(PeriodId::default(), |rare| rare.period)
+    }
+
+    fn set_period(&mut self, period: PeriodId) {
+        if period != self.period() {
+            self.change(|rare| rare.period = period);
+        }
+    }
+
+    fn exhausted_sent(&self) -> Option<bool> {
+        self.rare.as_deref().and_then(|rare| rare.exhausted_sent)
     }
 
     /// Returns the greatest total that was reported as returned.
@@ -351,6 +389,7 @@ impl Claim {
 
     /// Takes a line of a report. Returns how urgently the budget must be planned.
     pub(super) fn take(&mut self, line: &ReportLine, now: Tick) -> Urgency {
+        self.reported = true;
         self.tally = self.tally.merge(line.tally);
         let claimed = self
             .rule()
@@ -400,12 +439,12 @@ impl Claim {
         // Only the parent's book begins periods: a child that reports a later one would get rid of its
         // targets. Before the claim was compared with the book it has no targets. The line is taken then,
         // since it may not be repeated.
-        if self.source == PeriodSource::Report && line.period > self.period {
-            self.period = line.period;
+        if self.source == PeriodSource::Report && line.period > self.period() {
+            self.set_period(line.period);
             self.set_returned(Vector::ZERO);
             before = Vector::ZERO;
         }
-        if line.period != self.period {
+        if line.period != self.period() {
             return Vector::ZERO;
         }
         let returned = before.merge(line.returned);
@@ -419,20 +458,13 @@ impl Claim {
     /// since the last one. The next part is then needed at once, since callers may wait for less time than until
     /// usual reports.
     fn runs_out(&self, used: Tokens) -> bool {
-        let left = |(kind, kept): (Kind, Vector)| kind == Kind::Quota && kept.tokens <= used;
+        let left = |(kind, kept): (Kind, u64)| kind == Kind::Quota && kept <= used.grains();
         !used.is_zero() && !planted::is(Bug::RunningOutUnsaid) && self.kept().is_some_and(left)
     }
 
     /// Returns true if the part in the line last sent to the child, less its target, is enough for a demand.
     fn serves(&self, demand: u64) -> bool {
-        self.kept().is_some_and(|(kind, kept)| {
-            let kept = match kind {
-                Kind::Rate => kept.rate.grains(),
-                Kind::Quota => kept.tokens.grains(),
-                Kind::Concurrency => kept.burst.grains(),
-            };
-            kept >= demand
-        })
+        self.kept().is_some_and(|(_, kept)| kept >= demand)
     }
 
     /// Returns true if that part is not enough for the demand.
@@ -448,21 +480,21 @@ impl Claim {
 
     /// Returns that part of a rate, and nothing of any other budget.
     fn kept_rate(&self) -> Rate {
-        let rate = |(kind, kept): (Kind, Vector)| (kind == Kind::Rate).then_some(kept.rate);
-        self.kept().and_then(rate).unwrap_or(Rate::ZERO)
+        let rate = |(kind, kept): (Kind, u64)| (kind == Kind::Rate).then_some(kept);
+        Rate::from_grains(self.kept().and_then(rate).unwrap_or(0))
     }
 
-    /// Returns the part in the line last sent to the child, less what is spent and its target, unless it is of another
-    /// period.
-    fn kept(&self) -> Option<(Kind, Vector)> {
+    /// Returns the part in the line last sent to the child, in grains of what limits requests, less what is spent and its
+    /// target, unless it is of another period.
+    fn kept(&self) -> Option<(Kind, u64)> {
         let last_line = self
             .last_line
             .as_ref()
             .filter(|_| self.source == PeriodSource::LastLine)?;
         let mut gone = self.returned();
         gone.tokens = gone.tokens.plus(gone.spent).unwrap_or(Tokens::MAX);
-        let back = gone.merge(self.target());
-        Some((last_line.terms.kind, last_line.given.get().ahead_of(back)))
+        let (kind, back) = (last_line.terms.kind, gone.merge(self.target()));
+        Some((kind, last_line.given.saturating_sub(used(kind, back))))
     }
 
     /// Counts the demand with `rule` from now on. Returns true if the demand changed by that.
@@ -496,19 +528,17 @@ impl Claim {
 
     /// Returns true if a report ever had a line of this budget. Before that, the demand is unknown.
     pub(super) const fn is_reported(&self) -> bool {
-        self.unsummed > 0
+        self.reported
     }
 
     /// Begins the book's period, if it is another one. Returns and targets of the former period are void.
     pub(super) fn begin(&mut self, period: PeriodId) {
-        if period == self.period {
+        if period == self.period() {
             self.source = self.source.max(PeriodSource::Book);
             return;
         }
-        (self.period, self.source) = (period, PeriodSource::Book);
-        if self.rare.is_none() {
-            return;
-        }
+        self.source = PeriodSource::Book;
+        self.set_period(period);
         if !planted::is(Bug::ReturnCrossesStamps) {
             self.set_returned(Vector::ZERO);
         }
@@ -559,9 +589,9 @@ impl Claim {
     fn first_with(&self, line: &AnswerLine) -> Option<Number> {
         let last_line = self.last_line.as_ref()?;
         let alike = self.source == PeriodSource::LastLine
-            && self.period == line.period
-            && self.exhausted_sent == line.rest.map(|rest| rest.exhausted)
-            && last_line.given.get() == line.given
+            && self.period() == line.period
+            && self.exhausted_sent() == line.rest.map(|rest| rest.exhausted)
+            && last_line.sum == sum(line.given)
             && self.sent_target() == line.target
             && *last_line.terms == line.terms;
         alike.then_some(last_line.first)
@@ -585,16 +615,21 @@ impl Claim {
             return heard < first;
         }
         debug_assert_eq!(
-            self.period, line.period,
+            self.period(),
+            line.period,
             "the claim begins a period before its line"
         );
         self.source = PeriodSource::LastLine;
         self.last_line = Some(LastLine {
             first: number,
-            given: line.given.into(),
+            sum: sum(line.given),
+            given: used(line.terms.kind, line.given),
             terms: terms.share(&line.terms),
         });
-        self.exhausted_sent = line.rest.map(|rest| rest.exhausted);
+        let exhausted = line.rest.map(|rest| rest.exhausted);
+        if self.exhausted_sent() != exhausted {
+            self.change(|rare| rare.exhausted_sent = exhausted);
+        }
         let target = self.target();
         if self.sent_target() != line.target {
             self.set_targets(target, line.target);
@@ -628,3 +663,7 @@ impl Recall {
         self.pending = last.filter(|(_, sent)| !meets(asked_target.merge(returned), *sent));
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/ledger/claim.rs"]
+mod tests;

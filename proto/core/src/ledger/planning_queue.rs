@@ -1,6 +1,5 @@
 //! Queue of the budgets to plan and to report.
 
-use super::claim::Claim;
 use super::plan_changes::Plan;
 use crate::few::{CompactMap, Few};
 use crate::planted::{self, Bug};
@@ -35,9 +34,6 @@ pub(super) struct PlanningQueue {
     /// Cursors of the last rotations through `wanted` and `unsummed`.
     wanted_turn: BudgetId,
     unsummed_turn: BudgetId,
-    /// Number of times that `unsummed` was taken. A claim compares it to know whether its budget is still in
-    /// the set.
-    rounds: u64,
     /// Budgets of which a child returned something that may not be booked yet.
     pub(super) returned: BTreeSet<BudgetId>,
     /// Sorted claimants of each budget. With thousands of children, a plan must not search all of them for a
@@ -97,16 +93,6 @@ impl PlanningQueue {
         self.wanted.insert(budget);
     }
 
-    /// Marks a budget of which a report had a line.
-    pub(super) fn mark_unsummed(&mut self, budget: BudgetId, claim: &mut Claim) {
-        // A new claim has round 0, and the first round is 1.
-        let round = self.rounds.saturating_add(1);
-        if claim.unsummed != round {
-            claim.unsummed = round;
-            self.unsummed.insert(budget);
-        }
-    }
-
     /// Takes budgets whose claims are to be summed, in rotation, until they have `claims_left` claims together:
     /// those in `wanted`, and in the scope of all then others.
     pub(super) fn take_unsummed(
@@ -124,7 +110,6 @@ impl PlanningQueue {
             let (unsummed, turn) = (&mut self.unsummed, &mut self.unsummed_turn);
             taken.extend(take_in_turn(unsummed, turn, &mut claims_left, claims));
         }
-        self.rounds = self.rounds.saturating_add(1);
         taken.into_iter().collect()
     }
 

@@ -55,11 +55,11 @@ impl Ledger {
                     continue;
                 }
                 open = true;
-                if claim.period == counters.period {
+                if claim.period() == counters.period {
                     unbooked.push(Returned {
                         child,
                         budget,
-                        period: claim.period,
+                        period: claim.period(),
                         total: claim.returned(),
                     });
                 }

@@ -254,7 +254,7 @@ impl World {
                 let wanted = (truth.wants.floor, truth.wants.largest_wait);
                 prop_assert_eq!((claim.floor(), wait), wanted);
             }
-            if claim.period == truth.counters.period {
+            if claim.period() == truth.counters.period {
                 prop_assert_eq!(claim.returned(), truth.counters.returned);
             }
         }
