@@ -32,6 +32,7 @@ use crate::share::{Kind, Share};
 use crate::unit::{Incarnation, PeriodId, Span, Tokens};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use edges::Edges;
 use rare::PackedRare;
 
@@ -99,14 +100,24 @@ impl Account {
     /// Adds up what all edges hold.
     fn sum(&self) -> Vector {
         let open = self.open.iter();
-        let open = open.map(|(_, slot)| slot.counters.holding(self.kind));
+        let open = open.map(|(_, counters)| counters.holding(self.kind));
         let kept = self.kept().map(|(_, kept)| kept.holding);
         open.chain(kept).fold(Vector::ZERO, slot::added)
     }
 
     /// Returns the open edges.
     pub fn open(&self) -> impl Iterator<Item = (Incarnation, Slot)> {
-        self.open.iter()
+        let linger = |child| self.linger_of_open(child).unwrap_or(self.linger);
+        let slot = move |(child, counters)| {
+            let linger = linger(child);
+            (child, Slot { counters, linger })
+        };
+        self.open.iter().map(slot)
+    }
+
+    /// Returns the time for which anything of an open edge may outlive its lease, if it is not the book's.
+    fn linger_of_open(&self, child: Incarnation) -> Option<Span> {
+        self.rare.get().linger.get(&child).copied()
     }
 
     /// Returns the time for which the booked rest of a closed edge outlives its lease, or `None` if nothing
@@ -133,7 +144,7 @@ impl Account {
     pub fn counters(&self, child: Incarnation) -> Counters {
         self.open
             .get(child)
-            .map_or(Counters::new(self.period()), |slot| slot.counters)
+            .unwrap_or_else(|| Counters::new(self.period()))
     }
 
     /// Returns the part that an open edge holds.
@@ -170,28 +181,40 @@ impl Account {
     /// Sets the whole, and the time for which anything may outlive a lease. Held parts stay held.
     pub fn set_whole(&mut self, whole: Share, linger: Span) {
         self.whole = whole;
-        if linger > self.linger {
-            self.open
-                .change_all(|slot| slot.linger = slot.linger.max(linger));
+        if linger != self.linger {
+            self.set_linger(linger);
         }
-        self.linger = linger;
         if planted::is(Bug::LoweringForgets) {
             self.count_excess_as_returned();
         }
         self.invariants();
     }
 
+    /// Sets the time for new edges. Of edges that are open, the longest counts that was in force.
+    fn set_linger(&mut self, linger: Span) {
+        let (open, before) = (&self.open, self.linger);
+        self.rare.change(|rare| {
+            for (child, _) in open.iter() {
+                let known = rare.linger.remove(&child).unwrap_or(before);
+                if known > linger {
+                    rare.linger.insert(child, known);
+                }
+            }
+        });
+        self.linger = linger;
+    }
+
     /// Used only by a planted bug.
     fn count_excess_as_returned(&mut self) {
         let (kind, whole) = (self.kind, Vector::of(self.whole));
         let mut held = self.held();
-        self.open.change_all(|slot| {
-            let before = slot.counters.holding(kind);
-            let returned = slot.counters.returned.plus(before.ahead_of(whole));
-            slot.counters.returned = returned.unwrap_or(slot.counters.returned);
-            let after = slot.counters.holding(kind);
-            held = held.ahead_of(before.ahead_of(after));
-        });
+        for (child, mut counters) in self.open.iter().collect::<Vec<_>>() {
+            let before = counters.holding(kind);
+            let returned = counters.returned.plus(before.ahead_of(whole));
+            counters.returned = returned.unwrap_or(counters.returned);
+            held = held.ahead_of(before.ahead_of(counters.holding(kind)));
+            self.open.insert(child, counters);
+        }
         self.set_held(Some(held).filter(|_| self.has_many_edges()));
     }
 
@@ -216,15 +239,14 @@ impl Account {
         if given.is_exhausted() {
             return Err(EdgeError::Exhausted.into());
         }
-        let mut slot = self.open.get(child).unwrap_or_default();
-        slot.counters.period = period;
-        slot.linger = slot.linger.max(self.linger);
-        let before = slot.counters.holding(self.kind);
-        let more = given.ahead_of(slot.counters.given);
-        slot.counters.given = slot.counters.given.merge(given);
-        let after = slot.counters.holding(self.kind);
+        let mut counters = self.open.get(child).unwrap_or_default();
+        counters.period = period;
+        let before = counters.holding(self.kind);
+        let more = given.ahead_of(counters.given);
+        counters.given = counters.given.merge(given);
+        let after = counters.holding(self.kind);
         self.check_grant(more, after)?;
-        self.open.insert(child, slot);
+        self.open.insert(child, counters);
         self.rebook(before, after);
         Ok(more.share())
     }
@@ -263,7 +285,7 @@ impl Account {
         period: PeriodId,
         returned: Vector,
     ) -> Result<Share, AccountError> {
-        let Some(mut slot) = self.open.get(child) else {
+        let Some(mut counters) = self.open.get(child) else {
             return if planted::is(Bug::LateReturnCredited) {
                 self.set_held(Some(self.held().ahead_of(returned)));
                 Ok(returned.share())
@@ -271,20 +293,20 @@ impl Account {
                 Err(AccountError::Closed)
             };
         };
-        if period != slot.counters.period && !planted::is(Bug::StaleReturnCounts) {
+        if period != counters.period && !planted::is(Bug::StaleReturnCounts) {
             return Err(AccountError::OtherPeriod);
         }
-        let known = slot.counters.returned;
+        let known = counters.returned;
         let merged = match planted::is(Bug::ReturnsAddUp) {
             true => known.plus(returned).unwrap_or(known),
             false => known.merge(returned),
         };
-        slot.counters.admits(self.kind, merged)?;
-        let back = merged.ahead_of(slot.counters.returned);
-        let before = slot.counters.holding(self.kind);
-        slot.counters.returned = merged;
-        let after = slot.counters.holding(self.kind);
-        self.open.insert(child, slot);
+        counters.admits(self.kind, merged)?;
+        let back = merged.ahead_of(counters.returned);
+        let before = counters.holding(self.kind);
+        counters.returned = merged;
+        let after = counters.holding(self.kind);
+        self.open.insert(child, counters);
         if self.kind == Kind::Quota {
             self.spend(back.spent);
         }
@@ -304,10 +326,14 @@ impl Account {
     /// stay booked until [`Account::forget`]. Tokens of a quota that it did not report count as spent.
     /// Returns the freed part, without tokens.
     pub fn close(&mut self, child: Incarnation) -> Share {
-        let Some(slot) = self.open.remove(child) else {
+        let Some(counters) = self.open.remove(child) else {
             return Share::EMPTY;
         };
-        let before = slot.counters.holding(self.kind);
+        let linger = self.linger_of_open(child);
+        if linger.is_some() {
+            self.rare.change(|rare| rare.linger.remove(&child));
+        }
+        let before = counters.holding(self.kind);
         let after = match self.kind {
             _ if planted::is(Bug::CloseFreesAll) => Vector::ZERO,
             Kind::Rate => Vector {
@@ -326,14 +352,10 @@ impl Account {
             }
         };
         if !after.is_zero() {
-            let linger = if planted::is(Bug::HoldForgotten) {
-                self.linger
-            } else {
-                slot.linger
-            };
+            let linger = linger.filter(|_| !planted::is(Bug::HoldForgotten));
             let kept = Lingering {
                 holding: after,
-                linger,
+                linger: linger.unwrap_or(self.linger),
                 released: BTreeSet::new(),
             };
             self.rare.change(|rare| rare.kept.insert(child, kept));
@@ -356,6 +378,7 @@ impl Account {
         self.rare.change(|rare| {
             rare.period = period;
             rare.spent = Tokens::ZERO;
+            rare.linger.clear();
             rare.held = None;
         });
         self.invariants();

@@ -1,7 +1,6 @@
 //! The open edges of a book.
 
-use super::Slot;
-use super::slot::PackedSlot;
+use crate::edge::{Counters, PackedCounters};
 use crate::few::CompactMap;
 use crate::unit::Incarnation;
 use alloc::boxed::Box;
@@ -15,8 +14,8 @@ use core::mem;
 /// State invariant: up to [`Edges::FEW`] edges are `Few`, and more are `Many`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Edges {
-    Few(Vec<(Incarnation, PackedSlot)>),
-    Many(Box<CompactMap<Incarnation, PackedSlot>>),
+    Few(Vec<(Incarnation, PackedCounters)>),
+    Many(Box<CompactMap<Incarnation, PackedCounters>>),
 }
 
 impl Edges {
@@ -33,29 +32,29 @@ impl Edges {
         }
     }
 
-    pub(super) fn get(&self, child: Incarnation) -> Option<Slot> {
-        let slot = match self {
+    pub(super) fn get(&self, child: Incarnation) -> Option<Counters> {
+        let counters = match self {
             Self::Few(few) => few
                 .iter()
-                .find_map(|(name, slot)| (*name == child).then_some(slot)),
+                .find_map(|(name, counters)| (*name == child).then_some(counters)),
             Self::Many(many) => many.get(&child),
         };
-        slot.map(PackedSlot::get)
+        counters.map(PackedCounters::get)
     }
 
-    fn get_mut(&mut self, child: Incarnation) -> Option<&mut PackedSlot> {
+    fn get_mut(&mut self, child: Incarnation) -> Option<&mut PackedCounters> {
         match self {
             Self::Few(few) => few
                 .iter_mut()
-                .find_map(|(name, slot)| (*name == child).then_some(slot)),
+                .find_map(|(name, counters)| (*name == child).then_some(counters)),
             Self::Many(many) => many.get_mut(&child),
         }
     }
 
-    pub(super) fn insert(&mut self, child: Incarnation, slot: Slot) {
-        let slot = PackedSlot::from(slot);
+    pub(super) fn insert(&mut self, child: Incarnation, counters: Counters) {
+        let counters = PackedCounters::from(counters);
         if let Some(known) = self.get_mut(child) {
-            *known = slot;
+            *known = counters;
             return;
         }
         match self {
@@ -66,27 +65,27 @@ impl Edges {
                 if few.len() == few.capacity() {
                     few.reserve_exact(more.min(Self::FEW.saturating_sub(few.len())));
                 }
-                few.insert(place, (child, slot));
+                few.insert(place, (child, counters));
             }
             Self::Few(few) => {
                 let mut many: CompactMap<_, _> = mem::take(few).into_iter().collect();
-                many.insert(child, slot);
+                many.insert(child, counters);
                 *self = Self::Many(Box::new(many));
             }
             Self::Many(many) => {
-                many.insert(child, slot);
+                many.insert(child, counters);
             }
         }
     }
 
-    pub(super) fn remove(&mut self, child: Incarnation) -> Option<Slot> {
+    pub(super) fn remove(&mut self, child: Incarnation) -> Option<Counters> {
         match self {
             Self::Few(few) => {
                 let place = few.iter().position(|(name, _)| *name == child)?;
                 Some(few.remove(place).1.get())
             }
             Self::Many(many) => {
-                let removed = many.remove(&child).map(|slot| slot.get());
+                let removed = many.remove(&child).map(|counters| counters.get());
                 if many.len() <= Self::FEW {
                     *self = Self::Few(mem::take(&mut **many).into_entries().collect());
                 }
@@ -99,37 +98,23 @@ impl Edges {
         *self = Self::new();
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Incarnation, Slot)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Incarnation, Counters)> {
         let (few, many) = match self {
             Self::Few(few) => (Some(few), None),
             Self::Many(many) => (None, Some(many)),
         };
-        let few = few.into_iter().flatten().map(|(child, slot)| (child, slot));
+        let few = few.into_iter().flatten();
+        let few = few.map(|(child, counters)| (child, counters));
         few.chain(many.into_iter().flat_map(|many| many.iter()))
-            .map(|(child, slot)| (*child, slot.get()))
-    }
-
-    /// Changes the slot of every edge.
-    pub(super) fn change_all(&mut self, mut change: impl FnMut(&mut Slot)) {
-        let (few, many) = match self {
-            Self::Few(few) => (Some(few), None),
-            Self::Many(many) => (None, Some(many)),
-        };
-        let few = few.into_iter().flatten().map(|(_, slot)| slot);
-        let many = many.into_iter().flat_map(|many| many.iter_mut());
-        for packed in few.chain(many.map(|(_, slot)| slot)) {
-            let mut slot = packed.get();
-            change(&mut slot);
-            *packed = slot.into();
-        }
+            .map(|(child, counters)| (*child, counters.get()))
     }
 }
 
-impl FromIterator<(Incarnation, Slot)> for Edges {
-    fn from_iter<I: IntoIterator<Item = (Incarnation, Slot)>>(edges: I) -> Self {
+impl FromIterator<(Incarnation, Counters)> for Edges {
+    fn from_iter<I: IntoIterator<Item = (Incarnation, Counters)>>(edges: I) -> Self {
         let mut open = Self::new();
-        for (child, slot) in edges {
-            open.insert(child, slot);
+        for (child, counters) in edges {
+            open.insert(child, counters);
         }
         open
     }

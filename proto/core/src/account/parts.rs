@@ -1,7 +1,7 @@
 //! A book as it is serialized.
 
 use super::rare::Rare;
-use super::{Account, Lingering, Slot};
+use super::{Account, Lingering, Slot, slot};
 use crate::edge::Vector;
 use crate::share::{Kind, Share};
 use crate::unit::{Incarnation, PeriodId, Span, Tokens};
@@ -42,11 +42,12 @@ impl From<Parts> for Account {
         let rare = Rare {
             period: parts.period,
             spent: parts.spent,
+            linger: slot::longer(&parts.open, parts.linger),
             kept: parts.kept,
             held: None,
         };
         let mut account = Self {
-            open: parts.open.into_iter().collect(),
+            open: slot::counters(parts.open).collect(),
             rare: rare.into(),
             ..Self::new(parts.kind, parts.whole, parts.linger)
         };

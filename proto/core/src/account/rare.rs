@@ -2,7 +2,7 @@
 
 use super::Lingering;
 use crate::edge::Vector;
-use crate::unit::{Incarnation, PeriodId, Tokens};
+use crate::unit::{Incarnation, PeriodId, Span, Tokens};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
@@ -13,6 +13,9 @@ pub(super) struct Rare {
     pub(super) period: PeriodId,
     /// The spent tokens of a quota in this period.
     pub(super) spent: Tokens,
+    /// Maximum time for which anything of an open edge may outlive its lease, where it is not the book's: of edges that
+    /// were open when the book's became shorter.
+    pub(super) linger: BTreeMap<Incarnation, Span>,
     /// Booked rests of closed edges.
     pub(super) kept: BTreeMap<Incarnation, Lingering>,
     /// The sum that all edges hold, of a book that stores it.
@@ -22,6 +25,7 @@ pub(super) struct Rare {
 static NONE: Rare = Rare {
     period: PeriodId::new(0),
     spent: Tokens::ZERO,
+    linger: BTreeMap::new(),
     kept: BTreeMap::new(),
     held: None,
 };

@@ -1,7 +1,7 @@
 //! Restores a book from its edges.
 
 use super::rare::Rare;
-use super::{Account, Lingering, Slot};
+use super::{Account, Lingering, Slot, slot};
 use crate::edge::Vector;
 use crate::share::Kind;
 use crate::unit::{Incarnation, PeriodId, Span, Tokens};
@@ -18,9 +18,8 @@ impl Account {
     /// greatest maximum hold that was in force while the edge existed.
     #[must_use]
     pub fn hold_of(&self, child: Incarnation) -> Span {
-        let slot = self.open.get(child);
         match self.kind {
-            Kind::Concurrency => slot.map_or(self.linger, |slot| slot.linger),
+            Kind::Concurrency => self.linger_of_open(child).unwrap_or(self.linger),
             Kind::Rate | Kind::Quota => Span::ZERO,
         }
     }
@@ -29,9 +28,8 @@ impl Account {
     /// was in force while the edge existed.
     #[must_use]
     pub fn floor_linger_of(&self, child: Incarnation) -> Span {
-        let slot = self.open.get(child);
         match self.kind {
-            Kind::Rate => slot.map_or(self.linger, |slot| slot.linger),
+            Kind::Rate => self.linger_of_open(child).unwrap_or(self.linger),
             Kind::Concurrency | Kind::Quota => Span::ZERO,
         }
     }
@@ -60,11 +58,12 @@ impl Account {
         let rare = Rare {
             period,
             spent,
+            linger: slot::longer(&open, self.linger),
             kept,
             held: None,
         };
         let mut restored = Self {
-            open: open.into_iter().collect(),
+            open: slot::counters(open).collect(),
             rare: rare.into(),
             ..self
         };

@@ -1,8 +1,8 @@
 //! The book's state of one edge.
 
-use crate::edge::{Counters, PackedCounters, Vector};
+use crate::edge::{Counters, Vector};
 use crate::unit::{Incarnation, Span};
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 /// One open edge in the book.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -15,32 +15,6 @@ pub struct Slot {
     pub linger: Span,
 }
 
-/// A slot in less memory: a book is kept for every key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PackedSlot {
-    counters: PackedCounters,
-    linger: Span,
-}
-
-impl PackedSlot {
-    /// Returns the slot.
-    pub(super) fn get(&self) -> Slot {
-        Slot {
-            counters: self.counters.get(),
-            linger: self.linger,
-        }
-    }
-}
-
-impl From<Slot> for PackedSlot {
-    fn from(slot: Slot) -> Self {
-        Self {
-            counters: slot.counters.into(),
-            linger: slot.linger,
-        }
-    }
-}
-
 /// The booked rest of a closed edge: floors, and permits that may be in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -51,6 +25,22 @@ pub struct Lingering {
     pub linger: Span,
     /// The clients of the closed edge whose floors were already released.
     pub released: BTreeSet<Incarnation>,
+}
+
+/// Returns the counters of some edges.
+pub(super) fn counters(
+    open: BTreeMap<Incarnation, Slot>,
+) -> impl Iterator<Item = (Incarnation, Counters)> {
+    open.into_iter().map(|(child, slot)| (child, slot.counters))
+}
+
+/// Returns the maximum times of those edges of which anything may outlive the lease by more than `linger`.
+pub(super) fn longer(
+    open: &BTreeMap<Incarnation, Slot>,
+    linger: Span,
+) -> BTreeMap<Incarnation, Span> {
+    let times = open.iter().map(|(&child, slot)| (child, slot.linger));
+    times.filter(|(_, time)| *time > linger).collect()
 }
 
 /// Returns the component-wise sum. Holdings add up to at most a whole, which is far below the maximum. A sum
