@@ -14,6 +14,7 @@ mod central;
 mod deadlines;
 mod distribute;
 mod fair_queue;
+mod lapse;
 mod leave;
 mod pace;
 mod report;
@@ -74,6 +75,15 @@ struct Session {
     was_given_permits: bool,
     /// Number of budgets of which this session was ever granted a part. The ledger knows them: see [`Ledger::given`].
     given: usize,
+}
+
+/// A walk through all budgets that gives back what is not granted to a client.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Returning {
+    /// Time until which the parts made tokens.
+    until: Tick,
+    /// First budget that the walk has not come to.
+    next: BudgetId,
 }
 
 /// Actions that the shell must carry out for a node.
@@ -144,6 +154,8 @@ pub struct Node {
     deadlines: Deadlines,
     /// Closed sessions whose claims are being dropped, each with the end of its last lease. See [`Node::free_closed`].
     closing: BTreeMap<Incarnation, Tick>,
+    /// Set while the node goes through all budgets to return what is not granted.
+    returning: Option<Returning>,
     /// Time until which something of a closed session must stay booked.
     kept_until: BTreeMap<(BudgetId, Incarnation), Tick>,
     next_client: Incarnation,
@@ -192,6 +204,7 @@ impl Node {
             sessions: BTreeMap::new(),
             deadlines: Deadlines::default(),
             closing: BTreeMap::new(),
+            returning: None,
             kept_until: BTreeMap::new(),
             next_client: Incarnation::new(1),
             outputs: Vec::new(),
@@ -489,29 +502,6 @@ impl Node {
         // Other nodes wait for what was asked back, so the next report is urgent.
         self.report_urgent = true;
         self.refit(budget, now);
-    }
-
-    /// Closes all sessions and returns everything but floors and permits in flight.
-    fn lapse(&mut self, now: Tick) {
-        let until = self.holder.lease().until().min(now);
-        let sessions: Vec<Incarnation> = self.sessions.keys().copied().collect();
-        for client in sessions {
-            self.close_session(client);
-        }
-        // `return_ungranted` gives back only what is free.
-        self.free_closed(usize::MAX, until);
-        self.return_ungranted(now);
-    }
-
-    /// Returns all ungranted parts, with the tokens that they made until the lease ended.
-    fn return_ungranted(&mut self, now: Tick) {
-        let until = self.holder.lease().until().min(now);
-        let budgets: Vec<BudgetId> = self.budgets.keys().copied().collect();
-        for budget in budgets {
-            self.report_spent(budget);
-            let all = self.holder.holding(budget);
-            self.give_back(budget, all, until);
-        }
     }
 
     /// Returns true if the next report should be sent at once: a client waits for what the report asks for,

@@ -14,6 +14,8 @@ mod crowds;
 mod floors;
 #[path = "corners/haste.rs"]
 mod haste;
+#[path = "corners/lapses.rs"]
+mod lapses;
 #[path = "corners/leader_host.rs"]
 mod leader_host;
 #[path = "corners/leaving.rs"]

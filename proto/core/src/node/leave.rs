@@ -25,7 +25,9 @@ impl Node {
         if !self.holder.is_leaving() {
             return;
         }
-        self.return_ungranted(now);
+        if self.returning.is_none() {
+            self.return_ungranted(now);
+        }
         let closed = self.sessions.is_empty() && self.closing.is_empty();
         if self.left.is_none() && closed && self.holds_only_lingering() {
             self.left = self.holder.lease().last_sent().next();

@@ -34,7 +34,7 @@ impl Node {
         if all_heard {
             self.expire_sessions(now);
         }
-        self.free_closed(Self::FREED_AT_ONCE, now);
+        self.free_some(now);
         self.expire_kept(now);
         self.expire_central(now);
         if self.holder.lease().holds(now) {
@@ -45,11 +45,11 @@ impl Node {
         self.push_answers(now);
     }
 
-    /// Frees more of what closed sessions held, plans urgent budgets within the node's work budget, and makes answers.
-    /// Other budgets wait for the next
-    /// [`Node::tick`]. Call it after inputs.
+    /// Frees more of what closed sessions held, returns more of what is not granted if the lease is over, plans urgent
+    /// budgets within the node's work budget, and makes answers. Other budgets wait for the next [`Node::tick`]. Call it
+    /// after inputs.
     pub fn flush_urgent(&mut self, now: Tick) {
-        self.free_closed(Self::FREED_AT_ONCE, now);
+        self.free_some(now);
         if self.ledger.is_urgent() && self.is_leased(now) {
             let left = self.planning.left_at(now);
             let mut claimants_left = left.min(Self::CLAIMANTS_AT_ONCE);
@@ -62,13 +62,13 @@ impl Node {
     /// Returns the time at which the node must be called at the latest if no input arrives:
     ///
     /// - `now` if reports were not answered yet, because long answers are made a few at a time, or if something of closed
-    ///   sessions is to be freed: [`Node::flush_urgent`] goes on with both;
+    ///   sessions is to be freed or something is to be returned: [`Node::flush_urgent`] goes on with all;
     /// - [`Node::TICK`] after `now` if [`Node::tick`] may have something to do;
     /// - `None` if time alone changes nothing soon: nothing is to be planned or answered, no client waits, and
     ///   nothing of closed sessions is kept. Then it is enough to call `tick` every [`Node::TICK_AT_REST`].
     #[must_use]
     pub fn poll_timeout(&self, now: Tick) -> Option<Tick> {
-        if !self.reply_set.is_empty() || self.ledger.has_to_sweep() {
+        if !self.reply_set.is_empty() || self.has_to_free() {
             return Some(now);
         }
         (!self.is_at_rest(now)).then(|| now.after(Self::TICK))
