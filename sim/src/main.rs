@@ -3,12 +3,12 @@
 #[cfg(feature = "network")]
 mod entropy;
 
-use mimalloc::MiMalloc;
 use std::process::ExitCode;
+use tikv_jemallocator::Jemalloc;
 
 /// Each message takes an allocation or two, and a seed has tens of thousands of messages.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     aliquot_sim::cli::run(std::env::args_os())

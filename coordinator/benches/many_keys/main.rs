@@ -52,15 +52,15 @@ mod table;
 #[expect(dead_code, reason = "`main_job` needs more of it")]
 mod test_bed;
 
-use mimalloc::MiMalloc;
 use options::Options;
 use rows::{Rows, median};
+use tikv_jemallocator::Jemalloc;
 use tokio::time::timeout;
 
 /// Hundreds of clients, each with thousands of keys, share this process and its memory. The program `aliquot`, whose
 /// agents run clients as well, uses the same allocator.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// An error ends the measurement.
 type Failed = Box<dyn std::error::Error + Send + Sync>;

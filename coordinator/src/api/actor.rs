@@ -297,7 +297,7 @@ impl Clients for ServiceView<'_> {
                 session: incarnation.get(),
                 address: session.remote().address.clone(),
                 labels: session.labels().clone(),
-                keys: session.keys().count() as u64,
+                keys: session.key_count() as u64,
                 opened: session.opened(),
                 heard: heard(self.0, incarnation).unwrap_or(session.opened()),
             })

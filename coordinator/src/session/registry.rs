@@ -7,6 +7,7 @@ use aliquot_core::budget::{Key, Labels};
 use aliquot_core::rebalance::{OwnSessions, Rebalancer};
 use aliquot_core::unit::{BudgetId, Edge, Incarnation, Span, Tick};
 use aliquot_wire::session::{Interned, KeyRefusal, NodeMessage};
+use slab::Slab;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -33,12 +34,17 @@ pub struct Registry {
     connected: usize,
     /// The session at which the last sweep for closed ones ended.
     swept: Incarnation,
-    names: BTreeMap<Key, Named>,
-    /// The key of each generation whose name a session knows.
-    keys: BTreeMap<BudgetId, Key>,
-    /// Removed sessions, with the keys whose names still list them.
-    removed: Vec<(Incarnation, Vec<Key>)>,
+    names: Slab<Named>,
+    /// The place of each key in `names`.
+    places: BTreeMap<Key, Place>,
+    /// The place of each generation whose name a session knows.
+    budgets: BTreeMap<BudgetId, Place>,
+    /// Removed sessions, with the places of the names that still list them.
+    removed: Vec<(Incarnation, Vec<Place>)>,
 }
+
+/// Place of a name in the table. Sessions list these, since a key would take four times the memory.
+type Place = u32;
 
 /// One session.
 #[derive(Debug)]
@@ -52,12 +58,13 @@ pub struct Session {
     asked_to_move: Option<Tick>,
     /// True if the members of the cluster are sent to it.
     wants_members: bool,
-    /// In the order in which the client asked for them. [`Named::sessions`] tells if a key is among them.
-    keys: Vec<Key>,
+    /// The keys that the client asked for. [`Named::sessions`] tells if a key is among them.
+    keys: Vec<Place>,
 }
 
 #[derive(Debug)]
 struct Named {
+    key: Key,
     name: Name,
     /// Sorted. Most keys have one session, for which a tree takes twelve times the memory.
     sessions: Vec<Incarnation>,
@@ -120,11 +127,6 @@ impl Session {
         self.keys.len()
     }
 
-    /// Returns the keys that the session asked for, in that order.
-    pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.keys.iter()
-    }
-
     /// Returns true if the session is connected and was not asked to move within `span`.
     fn stays(&self, now: Tick, span: Span) -> bool {
         let asked = self.asked_to_move;
@@ -159,8 +161,9 @@ impl Registry {
             sessions: BTreeMap::new(),
             connected: 0,
             swept: Incarnation::new(0),
-            names: BTreeMap::new(),
-            keys: BTreeMap::new(),
+            names: Slab::new(),
+            places: BTreeMap::new(),
+            budgets: BTreeMap::new(),
             removed: Vec::new(),
         }
     }
@@ -240,33 +243,38 @@ impl Registry {
         name: impl FnOnce(&Key) -> Name,
     ) -> Result<Interned, StreamEnd> {
         let session = self.sessions.get_mut(&client).ok_or(StreamEnd::Lapsed)?;
-        let known = self.names.get(&key).is_some_and(|named| named.has(client));
+        let place = self.places.get(&key).copied();
+        let known = place.and_then(|place| self.names.get(place as usize));
+        let known = known.is_some_and(|named| named.has(client));
         if session.keys.len() >= self.keys_max && !known {
             let budget = Err(KeyRefusal::SessionFull);
             return Ok(Interned { key, budget });
         }
-        let key = match self.names.get_key_value(&key) {
-            Some((shared, _)) => shared.clone(),
-            None => key,
-        };
-        if !known {
-            session.keys.push(key.clone());
-        }
-        let named = self.names.entry(key.clone());
-        let named = named.or_insert_with(|| Named {
-            name: Err(KeyRefusal::NotYet),
-            sessions: Vec::new(),
+        let place = place.unwrap_or_else(|| {
+            let place = self.names.insert(Named {
+                key: key.clone(),
+                name: Err(KeyRefusal::NotYet),
+                sessions: Vec::new(),
+            });
+            let place = Place::try_from(place).expect("fewer than 2³² names fit in memory");
+            self.places.insert(key.clone(), place);
+            place
         });
+        if !known {
+            session.keys.push(place);
+        }
+        let named = &mut self.names[place as usize];
         named.add(client);
         let budget = match named.name {
             Ok(budget) => Ok(budget),
-            Err(_) => name(&key),
+            Err(_) => name(&named.key),
         };
         // Sessions that asked before, and were refused, learn of the budget too.
         let mut changes = NameChanges::default();
-        changes.look(&key, named, budget, &mut self.keys);
+        changes.look(place, named, budget, &mut self.budgets);
         changes.0.remove(&client);
         changes.send(&self.sessions);
+        let key = named.key.clone();
         Ok(Interned { key, budget })
     }
 
@@ -282,9 +290,10 @@ impl Registry {
         let mut changes = NameChanges::default();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut last = None;
-        let range = self.names.range_mut::<Key, _>((from, Bound::Unbounded));
-        for (count, (key, named)) in (1..=most).zip(range) {
-            changes.look(key, named, name(key), &mut self.keys);
+        let range = self.places.range::<Key, _>((from, Bound::Unbounded));
+        for (count, (key, &place)) in (1..=most).zip(range) {
+            let named = &mut self.names[place as usize];
+            changes.look(place, named, name(key), &mut self.budgets);
             last = (count == most).then(|| key.clone());
         }
         (changes.send(&self.sessions), last)
@@ -298,12 +307,9 @@ impl Registry {
     ) -> usize {
         let mut changes = NameChanges::default();
         for key in keys {
-            let shared = self.names.get_key_value(key);
-            let Some(key) = shared.map(|(shared, _)| shared.clone()) else {
-                continue;
-            };
-            if let Some(named) = self.names.get_mut(&key) {
-                changes.look(&key, named, name(&key), &mut self.keys);
+            if let Some(&place) = self.places.get(key) {
+                let named = &mut self.names[place as usize];
+                changes.look(place, named, name(key), &mut self.budgets);
             }
         }
         changes.send(&self.sessions)
@@ -312,7 +318,8 @@ impl Registry {
     /// Returns the key that sessions know by a generation's id.
     #[must_use]
     pub fn key_of(&self, budget: BudgetId) -> Option<&Key> {
-        self.keys.get(&budget)
+        let place = self.budgets.get(&budget)?;
+        self.names.get(*place as usize).map(|named| &named.key)
     }
 
     /// Returns the number of sessions, connected or not.
@@ -330,8 +337,9 @@ impl Registry {
     /// Returns the keys whose budgets do not exist yet, and which sessions wait for.
     pub fn waiting(&self) -> impl Iterator<Item = &Key> {
         let waiting = |named: &Named| named.name == Err(KeyRefusal::NotYet);
-        let names = self.names.iter().filter(move |(_, named)| waiting(named));
-        names.map(|(key, _)| key)
+        let names = self.names.iter().map(|(_, named)| named);
+        let names = names.filter(move |named| waiting(named));
+        names.map(|named| &named.key)
     }
 
     /// Sends a message to a session, if it exists and is connected.
@@ -383,27 +391,28 @@ impl Registry {
         let mut left = most;
         while let Some((client, keys)) = self.removed.last_mut().filter(|_| left > 0) {
             let client = *client;
-            let some: Vec<Key> = keys.drain(keys.len().saturating_sub(left)..).collect();
+            let some: Vec<Place> = keys.drain(keys.len().saturating_sub(left)..).collect();
             if keys.is_empty() {
                 self.removed.pop();
             }
             left -= some.len();
-            for key in some {
-                self.forget_key(client, &key);
+            for place in some {
+                self.forget_key(client, place);
             }
         }
     }
 
-    fn forget_key(&mut self, client: Incarnation, key: &Key) {
-        let Some(named) = self.names.get_mut(key) else {
+    fn forget_key(&mut self, client: Incarnation, place: Place) {
+        let Some(named) = self.names.get_mut(place as usize) else {
             return;
         };
         named.remove(client);
         if named.sessions.is_empty() {
+            let named = self.names.remove(place as usize);
             if let Ok(budget) = named.name {
-                self.keys.remove(&budget);
+                self.budgets.remove(&budget);
             }
-            self.names.remove(key);
+            self.places.remove(&named.key);
         }
     }
 
@@ -428,7 +437,8 @@ impl Registry {
         }
         self.connected = 0;
         self.names.clear();
-        self.keys.clear();
+        self.places.clear();
+        self.budgets.clear();
         self.removed.clear();
     }
 
@@ -519,24 +529,24 @@ impl NameChanges {
     /// Records the current name of a key, and notes the sessions to notify if it has changed.
     fn look(
         &mut self,
-        key: &Key,
+        place: Place,
         named: &mut Named,
         now: Name,
-        keys: &mut BTreeMap<BudgetId, Key>,
+        budgets: &mut BTreeMap<BudgetId, Place>,
     ) {
         if now == named.name {
             return;
         }
         if let Ok(former) = named.name {
-            keys.remove(&former);
+            budgets.remove(&former);
         }
         if let Ok(budget) = now {
-            keys.insert(budget, key.clone());
+            budgets.insert(budget, place);
         }
         named.name = now;
         for &client in &named.sessions {
             self.0.entry(client).or_default().push(Interned {
-                key: key.clone(),
+                key: named.key.clone(),
                 budget: now,
             });
         }
