@@ -1,7 +1,9 @@
 //! Leases of nodes that end while the nodes hold parts of thousands of keys.
 
 use super::haste::whole;
+use super::many::wanted;
 use super::setup::*;
+use aliquot_core::holder::Holder;
 
 const KEYS: u64 = 3_000;
 
@@ -69,6 +71,32 @@ fn a_node_without_a_lease_returns_some_parts_at_a_time_and_in_the_end_all() {
         Some(at(5_000)),
         "all is returned"
     );
+}
+
+/// Parts that clients held are returned as well. They come back bit by bit, and are returned after that.
+#[test]
+fn a_node_without_a_lease_returns_in_the_end_what_its_clients_held() {
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    let session = node.open_session(at(0)).expect("a session");
+    let wants = keys().map(|key| (key, wanted(7))).collect();
+    let report = Holder::new(session).report(at(0), 0, wants);
+    node.handle_report(&report.expect("a report"), at(0));
+    let report = node.report(at(0), DAWN).expect("a report");
+    node.handle_answer(&renewal(&report, 1, keys()), at(0));
+    for turn in 0..20 {
+        node.flush_urgent(at(turn));
+    }
+    let holds = |node: &Node, key: BudgetId| {
+        let account = node.account(key);
+        account.is_some_and(|account| !account.holding(session.child).is_zero())
+    };
+    let granted = keys().filter(|&key| holds(&node, key)).count();
+    assert!(granted > AT_ONCE, "{granted}");
+    node.tick(at(5_000));
+    while node.poll_timeout(at(5_000)) == Some(at(5_000)) {
+        node.flush_urgent(at(5_000));
+    }
+    assert_eq!(held(&node), 0);
 }
 
 /// A node that has a lease again may use the parts that it has not returned.

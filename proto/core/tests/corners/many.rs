@@ -165,7 +165,7 @@ impl Cluster {
     }
 }
 
-fn wanted(units: u64) -> Wants {
+pub(crate) fn wanted(units: u64) -> Wants {
     let band = BandDemand {
         band: Band::default(),
         curve: aliquot_core::demand::DemandCurve::of(units, Weight::ONE),
