@@ -25,6 +25,7 @@ pub mod actor;
 pub mod admin;
 pub mod central;
 pub mod connections;
+mod framing;
 pub mod gossip;
 pub mod health;
 pub mod metrics;

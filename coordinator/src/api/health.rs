@@ -7,7 +7,6 @@ use super::admin::AdminService;
 use super::auth::Guard;
 use super::session::SessionApi;
 use aliquot_wire::pb::admin_server::AdminServer;
-use aliquot_wire::pb::session_server::SessionServer;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::sync::watch;
 use tonic::server::NamedService;
@@ -20,7 +19,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 /// The names of which the health is known: the whole node, and its services for clients and operators.
 const NAMES: [&str; 3] = [
     "",
-    <SessionServer<SessionApi> as NamedService>::NAME,
+    <SessionApi as NamedService>::NAME,
     <AdminServer<AdminService> as NamedService>::NAME,
 ];
 

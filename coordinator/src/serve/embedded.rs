@@ -24,7 +24,7 @@ const BUFFER_BYTES: usize = 1 << 18;
 
 /// Creates the client of a node whose sessions are accepted by `gate`.
 pub(super) fn client(gate: &Gate, config: &Config) -> Result<Client, ServeError> {
-    let routes = Routes::new(SessionApi::new(gate.clone()).into_service()).prepare();
+    let routes = Routes::new(SessionApi::new(gate.clone())).prepare();
     let own = config.advertise.to_string();
     let client = Client::builder()
         .addresses([own.clone()])

@@ -181,7 +181,7 @@ impl Services {
 
     /// Returns the services of the port for clients and operators.
     fn of_clients(&self) -> Result<Routes, ListenError> {
-        let sessions = SessionApi::new(self.gate.clone()).into_service();
+        let sessions = SessionApi::new(self.gate.clone());
         let removed = self.removed.clone();
         let sessions = InterceptedService::new(sessions, move |request| match *removed.borrow() {
             true => Err(Status::unavailable(format!("{REMOVED}; try another"))),

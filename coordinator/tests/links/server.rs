@@ -86,7 +86,7 @@ impl Node {
         let (events, inbox) = mpsc::channel(64);
         let (tell, heard) = mpsc::unbounded_channel();
         let gate = Gate::new(events, limits);
-        let service = SessionApi::new(gate.clone()).into_service();
+        let service = SessionApi::new(gate.clone());
         let serving = Serving::start(Server::builder().add_service(service), None).await;
         tokio::spawn(
             Actor {

@@ -106,7 +106,7 @@ async fn what_must_not_be_said_ends_the_stream_and_names_the_field() {
         &["kind"],
     )
     .await;
-    check(&[open, huge], wrong, &["too large", "4194304"]).await;
+    check(&[open, huge], wrong, &["length of a message", "4194304"]).await;
 }
 
 #[tokio::test]

@@ -8,12 +8,11 @@ use tonic_prost::ProstCodec;
 
 /// Encodes and decodes as [`ProstCodec`] does, but in buffers that start small and grow.
 ///
-/// A stream keeps two buffers while it is open, and a node has a stream for each session. With
-/// thousands of sessions that send little, buffers of 8 KiB were the greater part of a session's memory.
+/// A stream keeps two buffers while it is open, of 8 KiB each if nothing else is said. Most messages are far smaller.
 pub(crate) struct SmallCodec<T, U>(PhantomData<(T, U)>);
 
 impl<T, U> SmallCodec<T, U> {
-    /// Initial size of a buffer: most reports and answers of a few keys fit.
+    /// Initial size of a buffer: reports and answers of a few keys fit.
     const BEGINS_WITH: usize = 1_024;
 
     /// Number of bytes after which a stream yields to others.

@@ -251,7 +251,7 @@ impl NodeHost {
         tokio::spawn(router.serve_with_incoming(self.accepted(peers)));
         let gate = Gate::new(handle.sessions(), GateLimits::default());
         let mut server = raft::server().max_concurrent_streams(STREAMS_PER_CONNECTION_MAX);
-        let router = server.add_service(SessionApi::new(gate).into_service());
+        let router = server.add_service(SessionApi::new(gate));
         tokio::spawn(router.serve_with_incoming(self.accepted(clients)));
     }
 
