@@ -26,7 +26,7 @@ const HEAD_BYTES: usize = 5;
 pub(super) struct Messages<B, M> {
     /// `None` after the end.
     body: Option<B>,
-    /// What has arrived of the next message, and of those after it.
+    /// Bytes of the next message that have arrived, and of those after it.
     arrived: BytesMut,
     /// Maximum number of bytes of a message.
     most: usize,
