@@ -73,8 +73,10 @@ struct Named {
 impl Named {
     fn add(&mut self, client: Incarnation) {
         if let Err(place) = self.sessions.binary_search(&client) {
-            self.sessions
-                .reserve_exact(usize::from(self.sessions.is_empty()));
+            if self.sessions.len() == self.sessions.capacity() {
+                let more = self.sessions.len() / 4;
+                self.sessions.reserve_exact(more.max(1));
+            }
             self.sessions.insert(place, client);
         }
     }

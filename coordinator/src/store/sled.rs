@@ -62,8 +62,9 @@ const LOCKED_NAP: Duration = Duration::from_millis(20);
 /// The work of a thread, and the call that lets it end.
 type OnShared = fn(&Shared);
 
-/// Bytes of pages that sled keeps in memory. Reads are mostly of the end of the log.
-const CACHE_BYTES: u64 = 64 << 20;
+/// Bytes of pages that sled keeps in memory. Reads are of the end of the log, and after a start of all of it; the
+/// system's cache has the rest.
+const CACHE_BYTES: u64 = 4 << 20;
 
 impl SledDisk {
     /// Opens the store in a directory, and creates the directory if it is missing. Reads all of the

@@ -15,8 +15,10 @@ use core::mem;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Edges {
     Few(Vec<(Incarnation, PackedCounters)>),
-    Many(Box<CompactMap<Incarnation, PackedCounters>>),
+    Many(Box<ManyEdges>),
 }
+
+type ManyEdges = CompactMap<Incarnation, PackedCounters, 512>;
 
 impl Edges {
     const FEW: usize = 8;
@@ -68,7 +70,7 @@ impl Edges {
                 few.insert(place, (child, counters));
             }
             Self::Few(few) => {
-                let mut many: CompactMap<_, _> = mem::take(few).into_iter().collect();
+                let mut many: ManyEdges = mem::take(few).into_iter().collect();
                 many.insert(child, counters);
                 *self = Self::Many(Box::new(many));
             }

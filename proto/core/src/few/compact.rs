@@ -10,16 +10,19 @@ use core::hash::{Hash, Hasher};
 /// are full in the first case, and a fifth is empty in the others. A chunk is short, so that an entry in the middle shifts few others, and grows by doubling: in smaller
 /// steps, maps that grow together would leave behind many times the memory in blocks that nothing else uses.
 ///
+/// `BYTES` is the maximum size of a chunk. Maps of dozens of entries have less unused room in shorter ones. In maps of
+/// millions, a new chunk moves the headers of all later ones, so there must not be too many.
+///
 /// State invariants: no chunk is empty, and all keys rise from the first chunk to the last.
 #[derive(Clone)]
-pub(crate) struct CompactMap<K, V> {
-    chunks: Vec<Chunk<K, V>>,
+pub(crate) struct CompactMap<K, V, const BYTES: usize = 1_024> {
+    chunks: Vec<Chunk<K, V, BYTES>>,
     len: usize,
 }
 
 /// Neighbours of a map.
 #[derive(Clone)]
-struct Chunk<K, V> {
+struct Chunk<K, V, const BYTES: usize> {
     /// Key of the first entry. Beside those of the other chunks, so that a search reads no entries of these.
     first: K,
     entries: Vec<(K, V)>,
@@ -28,9 +31,9 @@ struct Chunk<K, V> {
 /// Place of an entry: its chunk, and its index there.
 type Place = (usize, usize);
 
-impl<K, V> CompactMap<K, V> {
-    /// Maximum number of entries of a chunk: about a kilobyte of them.
-    const SIZE: usize = match 1_024_usize.checked_div(size_of::<(K, V)>()) {
+impl<K, V, const BYTES: usize> CompactMap<K, V, BYTES> {
+    /// Maximum number of entries of a chunk.
+    const SIZE: usize = match BYTES.checked_div(size_of::<(K, V)>()) {
         Some(fit) if fit <= 8 => 8,
         Some(fit) if fit <= 64 => fit,
         _ => 64,
@@ -78,7 +81,7 @@ impl<K, V> CompactMap<K, V> {
     }
 }
 
-impl<K: Clone + Ord, V> CompactMap<K, V> {
+impl<K: Clone + Ord, V, const BYTES: usize> CompactMap<K, V, BYTES> {
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let (chunk, place) = self.place(key).ok()?;
         let (_, value) = self.chunks.get(chunk)?.entries.get(place)?;
@@ -91,7 +94,10 @@ impl<K: Clone + Ord, V> CompactMap<K, V> {
     }
 
     /// Returns the entries with keys of at least `key`, in order.
-    pub(crate) fn entries_from(&self, key: &K) -> impl Iterator<Item = (&K, &V)> + use<'_, K, V> {
+    pub(crate) fn entries_from(
+        &self,
+        key: &K,
+    ) -> impl Iterator<Item = (&K, &V)> + use<'_, K, V, BYTES> {
         let (Ok((index, place)) | Err((index, place))) = self.place(key);
         let chunks = self.chunks.iter().skip(index);
         let entries = chunks.flat_map(|chunk| chunk.entries.iter());
@@ -254,14 +260,14 @@ impl<K: Clone + Ord, V> CompactMap<K, V> {
     }
 }
 
-impl<K: Clone, V> Chunk<K, V> {
-    fn is_full(&self) -> bool {
-        self.entries.len() >= CompactMap::<K, V>::SIZE
+impl<K: Clone, V, const BYTES: usize> Chunk<K, V, BYTES> {
+    const fn is_full(&self) -> bool {
+        self.entries.len() >= CompactMap::<K, V, BYTES>::SIZE
     }
 
     /// Returns half of the number of entries that still fit, at least one if any does.
-    fn half_of_room(&self) -> usize {
-        let room = CompactMap::<K, V>::SIZE.saturating_sub(self.entries.len());
+    const fn half_of_room(&self) -> usize {
+        let room = CompactMap::<K, V, BYTES>::SIZE.saturating_sub(self.entries.len());
         room.div_ceil(2)
     }
 
@@ -269,7 +275,7 @@ impl<K: Clone, V> Chunk<K, V> {
     fn take_room(&mut self, more: usize) {
         let len = self.entries.len();
         if self.entries.capacity().saturating_sub(len) < more {
-            let doubled = len.min(CompactMap::<K, V>::SIZE.saturating_sub(len));
+            let doubled = len.min(CompactMap::<K, V, BYTES>::SIZE.saturating_sub(len));
             self.entries.reserve_exact(doubled.max(more));
         }
     }
@@ -282,13 +288,13 @@ impl<K: Clone, V> Chunk<K, V> {
     }
 }
 
-impl<K, V> Default for CompactMap<K, V> {
+impl<K, V, const BYTES: usize> Default for CompactMap<K, V, BYTES> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Clone + Ord, V> Extend<(K, V)> for CompactMap<K, V> {
+impl<K: Clone + Ord, V, const BYTES: usize> Extend<(K, V)> for CompactMap<K, V, BYTES> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             self.insert(key, value);
@@ -296,7 +302,7 @@ impl<K: Clone + Ord, V> Extend<(K, V)> for CompactMap<K, V> {
     }
 }
 
-impl<K: Clone + Ord, V> FromIterator<(K, V)> for CompactMap<K, V> {
+impl<K: Clone + Ord, V, const BYTES: usize> FromIterator<(K, V)> for CompactMap<K, V, BYTES> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut map = Self::new();
         map.extend(entries);
@@ -304,23 +310,23 @@ impl<K: Clone + Ord, V> FromIterator<(K, V)> for CompactMap<K, V> {
     }
 }
 
-impl<K: PartialEq, V: PartialEq> PartialEq for CompactMap<K, V> {
+impl<K: PartialEq, V: PartialEq, const BYTES: usize> PartialEq for CompactMap<K, V, BYTES> {
     fn eq(&self, other: &Self) -> bool {
         self.len == other.len && self.iter().eq(other.iter())
     }
 }
 
-impl<K: Eq, V: Eq> Eq for CompactMap<K, V> {}
+impl<K: Eq, V: Eq, const BYTES: usize> Eq for CompactMap<K, V, BYTES> {}
 
 /// Hashes like a [`BTreeMap`](alloc::collections::BTreeMap) with these entries.
-impl<K: Hash, V: Hash> Hash for CompactMap<K, V> {
+impl<K: Hash, V: Hash, const BYTES: usize> Hash for CompactMap<K, V, BYTES> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_usize(self.len);
         self.iter().for_each(|entry| entry.hash(state));
     }
 }
 
-impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for CompactMap<K, V> {
+impl<K: fmt::Debug, V: fmt::Debug, const BYTES: usize> fmt::Debug for CompactMap<K, V, BYTES> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }

@@ -115,6 +115,25 @@ fn keys_in_order_leave_no_room_unused_and_others_little() {
 }
 
 #[test]
+fn shorter_chunks_leave_less_room_in_a_map_of_dozens_of_entries() {
+    fn room<const BYTES: usize>(entries: u64) -> usize {
+        let mut map: CompactMap<u64, [u64; 7], BYTES> = CompactMap::new();
+        map.extend(shuffled(entries).map(|key| (key, [key; 7])));
+        assert_eq!(map.len() as u64, entries);
+        assert!(map.keys().is_sorted());
+        let chunks = map.chunks.iter();
+        chunks.map(|chunk| chunk.entries.capacity()).sum()
+    }
+    let (short, long): (usize, usize) = (9..100)
+        .map(|entries| (room::<512>(entries), room::<1_024>(entries)))
+        .fold((0, 0), |sum, rooms| (sum.0 + rooms.0, sum.1 + rooms.1));
+    assert!(
+        short * 100 < long * 95,
+        "{short} in short chunks, {long} in long ones"
+    );
+}
+
+#[test]
 fn a_map_that_lost_its_entries_has_few_chunks() {
     const MANY: u64 = 10_000;
     let mut both = Both::default();
