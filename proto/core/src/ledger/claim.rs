@@ -162,15 +162,13 @@ fn sum(given: Vector) -> u64 {
     given.to_array().into_iter().fold(0, u64::wrapping_add)
 }
 
-/// The parts of a claim that most claims do not have: those of quotas, and those of which something was returned or asked
-/// back.
+/// The parts of a claim that most claims do not have: those of which something was returned or asked back, and some
+/// that are boxed once more.
+///
+/// These boxes come and go while claims stay. They are of another size than a [`Claim`], so that they leave no holes
+/// among the claims, which an allocator has in blocks of their size.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
 struct Rare {
-    /// The period of what was returned: the book's, once the claim was compared with the book.
-    period: PeriodId,
-    /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line last sent to the child, if that
-    /// had a rest. The rest itself runs down, and is not sent again for that.
-    exhausted_sent: Option<bool>,
     /// The greatest `returned` that was reported.
     returned: PackedVector,
     /// The value that `returned` must reach.
@@ -179,17 +177,22 @@ struct Rare {
     recall: Option<Box<Recall>>,
 }
 
-/// The parts of a claim that are there for a short time, or if its budget has floors.
+/// The parts of a claim that are there for a short time, or if its budget is a quota or has floors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Hash)]
 struct Passing {
     /// The requested floors.
     floor: Share,
     /// The largest cost of a waiting request, and the time since which one waits.
     waiting: Option<(Tick, Tokens)>,
-    /// Time since which the held part differs from the planned one.
-    differs: Option<Tick>,
-    /// Time at which the child last asked for a central decision.
-    asked: Option<Tick>,
+    /// Time since which the held part differs from the planned one, or [`Tick::ZERO`].
+    differs: Tick,
+    /// Time at which the child last asked for a central decision, or [`Tick::ZERO`].
+    asked: Tick,
+    /// The period of what was returned: the book's, once the claim was compared with the book.
+    period: PeriodId,
+    /// [`PeriodRest::exhausted`](crate::message::PeriodRest::exhausted) in the line last sent to the child, if that
+    /// had a rest. The rest itself runs down, and is not sent again for that.
+    exhausted_sent: Option<bool>,
     /// Set if the child's part stays at the parent, which decides for it.
     central: bool,
 }
@@ -208,10 +211,17 @@ impl Passing {
     const NONE: Self = Self {
         floor: Share::EMPTY,
         waiting: None,
-        differs: None,
-        asked: None,
+        differs: Tick::ZERO,
+        asked: Tick::ZERO,
+        period: PeriodId::new(0),
+        exhausted_sent: None,
         central: false,
     };
+}
+
+/// Returns a time unless it is [`Tick::ZERO`].
+fn known(time: Tick) -> Option<Tick> {
+    (time > Tick::ZERO).then_some(time)
 }
 
 impl Recall {
@@ -256,25 +266,25 @@ impl Claim {
 
     /// Returns the time since which the held part differs from the planned one.
     pub(super) fn differs(&self) -> Option<Tick> {
-        self.passing().differs
+        known(self.passing().differs)
     }
 
     /// Sets the time since which the held part differs from the planned one.
     pub(super) fn set_differs(&mut self, since: Option<Tick>) {
         if self.differs() != since {
-            self.change_passing(|passing| passing.differs = since);
+            self.change_passing(|passing| passing.differs = since.unwrap_or_default());
         }
     }
 
     /// Returns the time at which the child last asked for a central decision.
     pub(super) fn asked(&self) -> Option<Tick> {
-        self.passing().asked
+        known(self.passing().asked)
     }
 
     /// Records that the child asked for a central decision, or with `None` that it has not asked lately.
     pub(super) fn set_asked(&mut self, asked: Option<Tick>) {
         if self.asked() != asked {
-            self.change_passing(|passing| passing.asked = asked);
+            self.change_passing(|passing| passing.asked = asked.unwrap_or_default());
         }
     }
 
@@ -295,18 +305,17 @@ impl Claim {
     /// Returns the period of what was returned: the book's, once the claim was compared with the book.
     #[must_use]
     pub fn period(&self) -> PeriodId {
-        let rare = self.rare.as_deref();
-        rare.map_or(PeriodId::default(), |rare| rare.period)
+        self.passing().period
     }
 
     fn set_period(&mut self, period: PeriodId) {
         if period != self.period() {
-            self.change(|rare| rare.period = period);
+            self.change_passing(|passing| passing.period = period);
         }
     }
 
     fn exhausted_sent(&self) -> Option<bool> {
-        self.rare.as_deref().and_then(|rare| rare.exhausted_sent)
+        self.passing().exhausted_sent
     }
 
     /// Returns the greatest total that was reported as returned.
@@ -628,7 +637,7 @@ impl Claim {
         });
         let exhausted = line.rest.map(|rest| rest.exhausted);
         if self.exhausted_sent() != exhausted {
-            self.change(|rare| rare.exhausted_sent = exhausted);
+            self.change_passing(|passing| passing.exhausted_sent = exhausted);
         }
         let target = self.target();
         if self.sent_target() != line.target {

@@ -8,6 +8,11 @@ fn a_claim_is_small() {
     assert!(size_of::<Claim>() <= 96, "{}", size_of::<Claim>());
 }
 
+#[test]
+fn boxes_that_come_and_go_are_smaller_than_a_claim() {
+    assert_eq!((size_of::<Rare>(), size_of::<Passing>()), (80, 80));
+}
+
 proptest! {
     /// Within a period, the given amounts only grow. So their sum tells if a line has more than the one before.
     #[test]
