@@ -135,6 +135,8 @@ fn no_memory_is_kept_between_messages() {
     let (ready, kept) = poll();
     assert!(!ready && kept >= 300, "{kept} bytes for the first part");
     assert_eq!(poll(), (true, 0), "the message is read");
+    let kept = messages.arrived.try_reclaim(1);
+    assert!(!kept, "the memory of the message is kept");
 }
 
 #[test]
