@@ -99,12 +99,7 @@ impl Backend for ActorBackend {
             if status.leads && raft.barrier(status.term).await.is_ok() {
                 return Ok(());
             }
-            let nothing = Command::Apply {
-                request: RequestId::new(rand::rng().random()),
-                deletes: Vec::new(),
-                puts: Vec::new(),
-                creator: None,
-            };
+            let nothing = Command::nothing(RequestId::new(rand::rng().random()));
             handle.write(nothing).await.map(drop).map_err(not_written)
         })
     }

@@ -1,8 +1,19 @@
 //! Joining the cluster: the request for an incarnation.
+//!
+//! ```text
+//!  CatchUp ──the fence is applied here──► Join ──effect `Joined`──► Joined
+//!                                          ▲  │ effect `Repeated`
+//!                                          └──┘ with another request
+//! ```
+//!
+//! The leader reclaims an incarnation that is silent for too long, counted from the entry that issued it. A
+//! node that starts with a long log to apply would learn of its incarnation seconds later, and have little
+//! time left for its first report. So it asks only when it has caught up: when it has applied an empty entry
+//! that it proposed after its start.
 
 use super::context::Context;
 use aliquot_core::command::Command;
-use aliquot_core::state::Effect;
+use aliquot_core::state::{Effect, State};
 use aliquot_core::unit::{Incarnation, RequestId, Span, Tick};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -10,20 +21,32 @@ use rand::rngs::StdRng;
 /// The request for an incarnation.
 #[derive(Debug)]
 pub(super) struct Joining {
+    step: Step,
+    /// Id of the empty entry in `CatchUp`, and of the request in `Join`.
     request: RequestId,
-    wanted: bool,
-    asked: Option<Tick>,
+    proposed: Option<Tick>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    CatchUp,
+    Join,
+    Joined,
 }
 
 impl Joining {
-    /// Time after which the request to join is repeated.
+    /// Time after which a proposal that is not applied here is repeated.
     const AGAIN: Span = Span::from_millis(500);
 
     pub(super) fn new(rng: &mut StdRng) -> Self {
+        Self::at(Step::CatchUp, rng)
+    }
+
+    fn at(step: Step, rng: &mut StdRng) -> Self {
         Self {
+            step,
             request: RequestId::new(rng.random()),
-            wanted: true,
-            asked: None,
+            proposed: None,
         }
     }
 
@@ -39,35 +62,52 @@ impl Joining {
                 request,
                 ..
             } if self.is_mine(*request) => {
-                self.wanted = false;
+                self.step = Step::Joined;
                 Some(*incarnation)
             }
             Effect::Repeated(request) if self.is_mine(*request) => {
-                *self = Self::new(rng);
+                *self = Self::at(Step::Join, rng);
                 None
             }
             _ => None,
         }
     }
 
-    /// Requests an incarnation until this node gets one.
-    pub(super) fn keep(&mut self, context: &Context) {
-        let waits = self
-            .asked
-            .is_some_and(|asked| context.now.since(asked) < Self::AGAIN);
-        let formed = context.status.formed && context.status.failed.is_none();
-        if !self.wanted || waits || !formed {
-            return;
+    /// Proposes the next command until it is applied here.
+    pub(super) fn keep(&mut self, state: &State, context: &mut Context) {
+        if let Some(command) = self.next(state, context) {
+            context.propose_anywhere(command);
         }
-        self.asked = Some(context.now);
-        context.propose_anywhere(Command::Join {
-            node: context.options.node,
-            request: self.request,
-        });
+    }
+
+    /// Returns the command to propose now, if any.
+    fn next(&mut self, state: &State, context: &mut Context) -> Option<Command> {
+        if self.step == Step::CatchUp && state.has_carried_out(self.request) {
+            tracing::debug!("the log is applied up to an entry of after the start");
+            *self = Self::at(Step::Join, &mut context.rng);
+        }
+        let waits = self
+            .proposed
+            .is_some_and(|then| context.now.since(then) < Self::AGAIN);
+        let formed = context.status.formed && context.status.failed.is_none();
+        if waits || !formed {
+            return None;
+        }
+        let request = self.request;
+        let command = match self.step {
+            Step::CatchUp => Command::nothing(request),
+            Step::Join => Command::Join {
+                node: context.options.node,
+                request,
+            },
+            Step::Joined => return None,
+        };
+        self.proposed = Some(context.now);
+        Some(command)
     }
 
     fn is_mine(&self, request: RequestId) -> bool {
-        self.wanted && request == self.request
+        self.step == Step::Join && request == self.request
     }
 }
 
