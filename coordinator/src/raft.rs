@@ -61,6 +61,7 @@ use peer::{PeerError, PeerService, address_in};
 use service::RaftService;
 use shared::Shared;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, watch};
@@ -139,6 +140,7 @@ impl Raft {
             store,
             links,
             earlier_calls,
+            committed_at_leader: AtomicU64::new(0),
             status: receivers.status,
             coarse_status: receivers.coarse_status,
             waiting: watch::Sender::new(None),
@@ -163,10 +165,7 @@ impl Raft {
     /// Returns the routes to mount on the peer port, on a [`server`].
     #[must_use]
     pub fn service(&self) -> Routes {
-        let options = &self.shared.options;
-        let core = self.shared.core.clone();
-        let calls = Arc::clone(&self.shared.earlier_calls);
-        let raft = RaftService::new(options.cluster.clone(), options.node, core, calls);
+        let raft = RaftService::new(Arc::clone(&self.shared));
         let peer = PeerService {
             shared: Arc::clone(&self.shared),
         };
@@ -288,6 +287,13 @@ impl Raft {
     #[must_use]
     pub fn quiet_before(&self, term: u64) -> Option<Span> {
         self.shared.quiet_before(term)
+    }
+
+    /// Returns the index up to which the log is committed, as far as leaders told this node since its start; 0
+    /// before. The entries up to it may not have arrived here, unlike those of [`Status::committed`].
+    #[must_use]
+    pub fn committed_at_leader(&self) -> u64 {
+        self.shared.committed_at_leader.load(Ordering::Relaxed)
     }
 
     /// Initializes a cluster of these nodes, given with their addresses. On return, the first entry of

@@ -99,7 +99,12 @@ impl Backend for ActorBackend {
             if status.leads && raft.barrier(status.term).await.is_ok() {
                 return Ok(());
             }
-            let nothing = Command::nothing(RequestId::new(rand::rng().random()));
+            let nothing = Command::Apply {
+                request: RequestId::new(rand::rng().random()),
+                deletes: Vec::new(),
+                puts: Vec::new(),
+                creator: None,
+            };
             handle.write(nothing).await.map(drop).map_err(not_written)
         })
     }

@@ -500,7 +500,7 @@ impl Actor {
             self.initial_contents.propose(creator, state, context);
         }
         if !leaving {
-            self.own.keep_joining(state, context);
+            self.own.keep_joining(context);
         }
         let (node, book) = (self.own.machine(), self.peers.book());
         self.sessions.keep(node, leaving, book, state, context);

@@ -1,19 +1,13 @@
 //! Joining the cluster: the request for an incarnation.
 //!
-//! ```text
-//!  CatchUp ──the fence is applied here──► Join ──effect `Joined`──► Joined
-//!                                          ▲  │ effect `Repeated`
-//!                                          └──┘ with another request
-//! ```
-//!
 //! The leader reclaims an incarnation that is silent for too long, counted from the entry that issued it. A
 //! node that starts with a long log to apply would learn of its incarnation seconds later, and have little
-//! time left for its first report. So it asks only when it has caught up: when it has applied an empty entry
-//! that it proposed after its start.
+//! time left for its first report. So it asks only when it has applied what was committed when it first heard
+//! from a leader.
 
 use super::context::Context;
 use aliquot_core::command::Command;
-use aliquot_core::state::{Effect, State};
+use aliquot_core::state::Effect;
 use aliquot_core::unit::{Incarnation, RequestId, Span, Tick};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -21,32 +15,23 @@ use rand::rngs::StdRng;
 /// The request for an incarnation.
 #[derive(Debug)]
 pub(super) struct Joining {
-    step: Step,
-    /// Id of the empty entry in `CatchUp`, and of the request in `Join`.
     request: RequestId,
-    proposed: Option<Tick>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    CatchUp,
-    Join,
-    Joined,
+    wanted: bool,
+    /// Index up to which the log must be applied before the request; 0 until a leader was heard.
+    after: u64,
+    asked: Option<Tick>,
 }
 
 impl Joining {
-    /// Time after which a proposal that is not applied here is repeated.
+    /// Time after which the request to join is repeated.
     const AGAIN: Span = Span::from_millis(500);
 
     pub(super) fn new(rng: &mut StdRng) -> Self {
-        Self::at(Step::CatchUp, rng)
-    }
-
-    fn at(step: Step, rng: &mut StdRng) -> Self {
         Self {
-            step,
             request: RequestId::new(rng.random()),
-            proposed: None,
+            wanted: true,
+            after: 0,
+            asked: None,
         }
     }
 
@@ -62,52 +47,63 @@ impl Joining {
                 request,
                 ..
             } if self.is_mine(*request) => {
-                self.step = Step::Joined;
+                self.wanted = false;
                 Some(*incarnation)
             }
             Effect::Repeated(request) if self.is_mine(*request) => {
-                *self = Self::at(Step::Join, rng);
+                *self = Self::new(rng);
                 None
             }
             _ => None,
         }
     }
 
-    /// Proposes the next command until it is applied here.
-    pub(super) fn keep(&mut self, state: &State, context: &mut Context) {
-        if let Some(command) = self.next(state, context) {
+    /// Requests an incarnation until this node gets one.
+    pub(super) fn keep(&mut self, context: &Context) {
+        let Some(raft) = context.raft.as_ref().filter(|_| self.wanted) else {
+            return;
+        };
+        let status = raft.status();
+        let (applied, leads) = {
+            let status = status.borrow();
+            (status.applied, status.leads)
+        };
+        // A leader judges silences by the entries that it has applied itself.
+        let committed = match leads {
+            true => applied,
+            false => raft.committed_at_leader(),
+        };
+        if let Some(command) = self.next(applied, committed, context) {
             context.propose_anywhere(command);
         }
     }
 
-    /// Returns the command to propose now, if any.
-    fn next(&mut self, state: &State, context: &mut Context) -> Option<Command> {
-        if self.step == Step::CatchUp && state.has_carried_out(self.request) {
-            tracing::debug!("the log is applied up to an entry of after the start");
-            *self = Self::at(Step::Join, &mut context.rng);
-        }
-        let waits = self
-            .proposed
-            .is_some_and(|then| context.now.since(then) < Self::AGAIN);
+    /// Returns the request, if it is due. The log is applied and committed up to these indices, as far as this node was
+    /// told; 0 if it was told nothing.
+    fn next(&mut self, applied: u64, committed: u64, context: &Context) -> Option<Command> {
         let formed = context.status.formed && context.status.failed.is_none();
-        if waits || !formed {
+        if !self.wanted || !formed {
             return None;
         }
-        let request = self.request;
-        let command = match self.step {
-            Step::CatchUp => Command::nothing(request),
-            Step::Join => Command::Join {
-                node: context.options.node,
-                request,
-            },
-            Step::Joined => return None,
-        };
-        self.proposed = Some(context.now);
-        Some(command)
+        if self.after == 0 {
+            self.after = committed;
+        }
+        let lags = self.after == 0 || applied < self.after;
+        let waits = self
+            .asked
+            .is_some_and(|asked| context.now.since(asked) < Self::AGAIN);
+        if lags || waits {
+            return None;
+        }
+        self.asked = Some(context.now);
+        Some(Command::Join {
+            node: context.options.node,
+            request: self.request,
+        })
     }
 
     fn is_mine(&self, request: RequestId) -> bool {
-        self.step == Step::Join && request == self.request
+        self.wanted && request == self.request
     }
 }
 

@@ -42,8 +42,8 @@ impl OwnNode {
     }
 
     /// Requests an incarnation until this node gets one.
-    pub(super) fn keep_joining(&mut self, state: &State, context: &mut Context) {
-        self.joining.keep(state, context);
+    pub(super) fn keep_joining(&mut self, context: &Context) {
+        self.joining.keep(context);
     }
 
     /// Requests another incarnation, because this one has ended.

@@ -1,7 +1,7 @@
 //! Server for the Raft calls of other nodes.
 
-use super::earlier_calls::EarlierCalls;
 use super::machine::Core;
+use super::shared::Shared;
 use super::snapshot::{Inbox, Taken, higher, install, progress};
 use super::types::{Types, entry_in, log_id_in, log_id_out, vote_in, vote_out};
 use aliquot_wire::raft as wire;
@@ -11,30 +11,29 @@ use openraft::raft::{
     VoteRequest, VoteResponse,
 };
 use std::fmt::Display;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tonic::{Request, Response, Status};
 
 /// The service that is mounted on the peer port.
 #[derive(Debug)]
 pub(super) struct RaftService {
-    cluster: String,
-    node: u64,
-    core: Core,
-    calls: Arc<EarlierCalls>,
+    shared: Arc<Shared>,
     inbox: Mutex<Inbox>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl RaftService {
-    pub(super) fn new(cluster: String, node: u64, core: Core, calls: Arc<EarlierCalls>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
-            cluster,
-            node,
-            core,
-            calls,
+            shared,
             inbox: Mutex::default(),
         }
+    }
+
+    fn core(&self) -> &Core {
+        &self.shared.core
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
@@ -44,11 +43,12 @@ impl RaftService {
     /// Refuses a call that is meant for another node, which once had this address, or for another
     /// cluster.
     fn addressed(&self, header: &wire::Header) -> Result<(), Status> {
-        check_cluster(&self.cluster, &header.cluster)?;
-        if header.target == self.node {
+        let options = &self.shared.options;
+        check_cluster(&options.cluster, &header.cluster)?;
+        if header.target == options.node {
             return Ok(());
         }
-        let (node, target) = (self.node, header.target);
+        let (node, target) = (options.node, header.target);
         let what = format!("this is node {node}, not node {target}, which may be gone");
         Err(Status::failed_precondition(what))
     }
@@ -109,17 +109,23 @@ impl pb::raft_server::Raft for RaftService {
     async fn append(&self, request: Request<pb::AppendRequest>) -> Answer<pb::AppendResponse> {
         let append: wire::Append = read(request)?;
         self.addressed(&append.header)?;
-        let term = append.vote.term;
-        self.calls.called(term);
+        let (term, committed) = (append.vote.term, append.committed);
+        self.shared.earlier_calls.called(term);
         let entries = append.entries.into_iter().map(entry_in);
         let entries: Result<Vec<_>, _> = entries.collect();
         let request = AppendEntriesRequest {
             vote: vote_in(append.vote),
             prev_log_id: append.previous.map(log_id_in),
-            leader_commit: append.committed.map(log_id_in),
+            leader_commit: committed.map(log_id_in),
             entries: entries.map_err(invalid)?,
         };
-        let answer = self.core.append_entries(request).await.map_err(stopped)?;
+        let answer = self.core().append_entries(request).await.map_err(stopped)?;
+        // A former leader may know less than this node.
+        let is_current = !matches!(answer, AppendEntriesResponse::HigherVote(_));
+        if let Some(committed) = committed.filter(|_| is_current) {
+            let known = &self.shared.committed_at_leader;
+            known.fetch_max(committed.index, Ordering::Relaxed);
+        }
         let outcome = match answer {
             AppendEntriesResponse::Success => wire::AppendOutcome::Accepted,
             AppendEntriesResponse::PartialSuccess(upto) => {
@@ -128,7 +134,7 @@ impl pb::raft_server::Raft for RaftService {
             AppendEntriesResponse::Conflict => wire::AppendOutcome::Conflict,
             AppendEntriesResponse::HigherVote(vote) => wire::AppendOutcome::Higher(vote_out(&vote)),
         };
-        let quiet = self.calls.quiet(term);
+        let quiet = self.shared.earlier_calls.quiet(term);
         let answer = wire::AppendAnswer { outcome, quiet };
         Ok(Response::new(answer.to_message()))
     }
@@ -136,14 +142,18 @@ impl pb::raft_server::Raft for RaftService {
     async fn vote(&self, request: Request<pb::VoteRequest>) -> Answer<pb::VoteResponse> {
         let asked: wire::Ballot = read(request)?;
         self.addressed(&asked.header)?;
-        let answer = self.core.vote(ballot(&asked)).await.map_err(stopped)?;
+        let answer = self.core().vote(ballot(&asked)).await.map_err(stopped)?;
         Ok(ballot_answer(&answer))
     }
 
     async fn pre_vote(&self, request: Request<pb::VoteRequest>) -> Answer<pb::VoteResponse> {
         let asked: wire::Ballot = read(request)?;
         self.addressed(&asked.header)?;
-        let answer = self.core.pre_vote(ballot(&asked)).await.map_err(stopped)?;
+        let answer = self
+            .core()
+            .pre_vote(ballot(&asked))
+            .await
+            .map_err(stopped)?;
         Ok(ballot_answer(&answer))
     }
 
@@ -153,8 +163,8 @@ impl pb::raft_server::Raft for RaftService {
     ) -> Answer<pb::SnapshotProgress> {
         let offer: wire::SnapshotOffer = read(request)?;
         self.addressed(&offer.header)?;
-        self.calls.called(offer.vote.term);
-        if let Some(vote) = higher(&self.core, offer.vote) {
+        self.shared.earlier_calls.called(offer.vote.term);
+        if let Some(vote) = higher(self.core(), offer.vote) {
             return Ok(Response::new(progress(vote, 0).to_message()));
         }
         let (vote, offset) = (offer.vote, self.inbox().offer(offer));
@@ -167,15 +177,15 @@ impl pb::raft_server::Raft for RaftService {
     ) -> Answer<pb::SnapshotProgress> {
         let chunk: wire::SnapshotChunk = read(request)?;
         self.addressed(&chunk.header)?;
-        self.calls.called(chunk.vote.term);
-        if let Some(vote) = higher(&self.core, chunk.vote) {
+        self.shared.earlier_calls.called(chunk.vote.term);
+        if let Some(vote) = higher(self.core(), chunk.vote) {
             return Ok(Response::new(progress(vote, 0).to_message()));
         }
         let taken = self.inbox().take(&chunk);
         let progress = match taken {
             Taken::Partly(offset) => progress(chunk.vote, offset),
             Taken::Whole(whole) => {
-                let installed = install(&self.core, chunk.vote, whole).await;
+                let installed = install(self.core(), chunk.vote, whole).await;
                 installed.map_err(|error| Status::aborted(error.to_string()))?
             }
             Taken::Unannounced => {
@@ -198,7 +208,7 @@ impl pb::raft_server::Raft for RaftService {
         self.addressed(&transfer.header)?;
         let (vote, last) = (vote_in(transfer.vote), transfer.last.map(log_id_in));
         let request = TransferLeaderRequest::new(vote, transfer.heir, last);
-        let answer = self.core.handle_transfer_leader(request).await;
+        let answer = self.core().handle_transfer_leader(request).await;
         let outcome = match answer.map_err(stopped)? {
             Ok(()) => wire::TransferOutcome::Accepted,
             Err(TransferLeaderError::VoteChanged { actual, .. }) => {

@@ -20,6 +20,7 @@ use openraft::errors::{
 };
 use openraft::impls::OneshotResponder;
 use openraft::vote::leader_id_std::CommittedLeaderId;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{Mutex, watch};
 
@@ -32,6 +33,8 @@ pub(super) struct Shared {
     pub(super) store: LogStore,
     pub(super) links: Arc<Links>,
     pub(super) earlier_calls: Arc<EarlierCalls>,
+    /// Index up to which the log is committed, as far as leaders told this node since its start; 0 before.
+    pub(super) committed_at_leader: AtomicU64,
     pub(super) status: watch::Receiver<Status>,
     pub(super) coarse_status: watch::Receiver<Status>,
     /// Condition that the bootstrap waits for, while it does.

@@ -71,20 +71,6 @@ pub enum Command {
     Round(Changes),
 }
 
-impl Command {
-    /// Returns a command that changes nothing. A replica that has carried out the request has applied all
-    /// entries that were committed before it was proposed.
-    #[must_use]
-    pub const fn nothing(request: RequestId) -> Self {
-        Self::Apply {
-            request,
-            deletes: Vec::new(),
-            puts: Vec::new(),
-            creator: None,
-        }
-    }
-}
-
 /// A round: releases, then reclaims, then grants, so that returned parts can be granted again in the same
 /// entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
