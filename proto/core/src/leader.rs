@@ -144,6 +144,8 @@ pub struct Leader {
     lingering: Due<(BudgetId, Incarnation)>,
     /// Waits of this leader until clear budgets may end.
     clear: Due<BudgetId>,
+    /// Instances of templates that clients have asked for, and that no node has reported a claim on since.
+    unclaimed: BTreeSet<BudgetId>,
     /// Time at which this leader first saw a template cold.
     cold: BTreeMap<RuleId, Tick>,
     notify_set: BTreeSet<Incarnation>,
@@ -181,6 +183,13 @@ impl Leader {
     /// and examining them must not delay leases.
     const LOOKS_MAX: usize = 1_024;
 
+    /// Minimum time for which an instance that a client has asked for is kept although no node reports a claim on it.
+    ///
+    /// A client with 10,000 keys on a busy machine names them to its node a few hundred at a time, over a minute.
+    /// Instances that ended meanwhile would be asked for and created again, and so on: such a client would never have
+    /// all of them.
+    const CLAIMED_WITHIN: Span = Span::from_secs(120);
+
     /// Returns a machine that does not lead, and that knows no time zones.
     #[must_use]
     pub fn new(pace: Pace) -> Self {
@@ -200,6 +209,7 @@ impl Leader {
             changed: BTreeSet::new(),
             lingering: Due::default(),
             clear: Due::default(),
+            unclaimed: BTreeSet::new(),
             cold: BTreeMap::new(),
             notify_set: BTreeSet::new(),
             periods: RunningPeriods::default(),
@@ -276,6 +286,7 @@ impl Leader {
         self.changed.clear();
         self.lingering = Due::default();
         self.clear = Due::default();
+        self.unclaimed.clear();
         self.periods = RunningPeriods::default();
         self.to_begin = None;
         if !planted::is(Bug::OldPoolKept) {
@@ -319,6 +330,11 @@ impl Leader {
         }
         if planted::is(Bug::CreditedBeforeBooked) {
             self.credit_early(report, state, now);
+        }
+        if !self.unclaimed.is_empty() {
+            for line in report.lines.iter().filter(|line| !line.asks_nothing()) {
+                self.unclaimed.remove(&line.budget);
+            }
         }
         for &floor in &report.floors {
             let heard = self.heard(floor.former.parent);

@@ -170,6 +170,9 @@ bugs! {
     FarRootTrusted,
     /// An idle instance of a template is forgotten as soon as it is clear, full or not.
     IdleEndedBeforeFull,
+    /// An instance of a template that a client has asked for ends as soon as an idle one, although no report could have a
+    /// claim on it yet.
+    UnclaimedEndedSoon,
     /// A lapse is carried out after the answer that renews the lease, on the new counters.
     AnswerBeforeLapse,
     /// A jump of the node's clock frees what its clients still hold under leases.

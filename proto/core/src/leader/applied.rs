@@ -84,6 +84,10 @@ impl Leader {
                 let keys = keys.filter_map(|key| Key::try_from(key).ok());
                 for budget in keys.filter_map(|key| state.budget_of(&key)) {
                     self.begin_anew(budget);
+                    let mut claims = self.ledger.claims_on(budget);
+                    if claims.all(|(_, claim)| claim.demand().is_empty()) {
+                        self.unclaimed.insert(budget);
+                    }
                 }
             }
             _ => {}
@@ -217,6 +221,7 @@ impl Leader {
             }
             Effect::Ended(budget) => {
                 self.pools.remove(budget);
+                self.unclaimed.remove(budget);
                 self.forget_exhaustion(*budget);
                 self.ledger.forget(*budget);
             }

@@ -324,8 +324,12 @@ impl Leader {
             return;
         };
         // An instance that is only idle may be requested again, so it waits one lease longer.
+        let is_unclaimed = self.unclaimed.contains(&budget);
         let idle = match generation.winding {
             true => Span::ZERO,
+            false if is_unclaimed && !planted::is(Bug::UnclaimedEndedSoon) => {
+                state.patience().max(Self::CLAIMED_WITHIN)
+            }
             false => state.patience(),
         };
         let early = match generation.winding {

@@ -37,6 +37,7 @@ impl Instance {
         instance.appears();
         instance.goes_on(2, 0);
         let budget = instance.living().expect("it was made");
+        instance.is_claimed(budget);
         let movement = |tokens: u64, spent: u64| Movement {
             child: Incarnation::new(1),
             budget,
@@ -73,6 +74,18 @@ impl Instance {
             creator: None,
         };
         self.host.apply(Some(&instantiate), at(0));
+    }
+
+    /// Node 1 reports a claim of which nothing is wanted.
+    fn is_claimed(&mut self, budget: BudgetId) {
+        self.reports += 1;
+        let mut report = wants(1, self.reports, 0);
+        report.lines[0].budget = budget;
+        let LeaderHost { state, leader, .. } = &mut self.host;
+        assert_eq!(
+            leader.handle_report(&report, state, at(self.reports * self.every)),
+            None
+        );
     }
 
     fn living(&self) -> Option<BudgetId> {

@@ -2,6 +2,7 @@
 
 use super::leader_host::LeaderHost;
 use super::setup::*;
+use aliquot_core::budget::Key;
 use aliquot_core::node::Node;
 use aliquot_core::state::Snapshot;
 use std::collections::BTreeMap;
@@ -153,8 +154,16 @@ fn rated(draft: &mut BudgetDraft) {
 }
 
 /// A leader becomes ready and finds all instances idle.
-fn idle() -> (Vec<Changes>, Fleet) {
+fn inherited() -> Fleet {
     let mut fleet = Fleet::new(KEYS, |draft| draft.concurrency = Some("5".into()));
+    let host = &mut fleet.host;
+    host.leader.elected(Term::new(1), &host.state, at(0));
+    host.apply(None, at(0));
+    fleet
+}
+
+fn idle() -> (Vec<Changes>, Fleet) {
+    let mut fleet = inherited();
     let rounds = fleet.run(6_000);
     (rounds, fleet)
 }
@@ -227,7 +236,7 @@ fn what_comes_back_of_many_keys_is_booked_in_as_many_rounds_as_it_takes() {
 /// A round that cannot be encoded is made again, half as large, until one can be.
 #[test]
 fn a_round_that_is_not_appended_is_halved_and_loses_nothing() {
-    let mut fleet = Fleet::new(KEYS, |draft| draft.concurrency = Some("5".into()));
+    let mut fleet = inherited();
     fleet.run(3_000);
     let mut tried = Vec::new();
     while fleet.budgets() > 0 && fleet.now < 8_000 {
@@ -247,4 +256,46 @@ fn a_round_that_is_not_appended_is_halved_and_loses_nothing() {
         tried.iter().any(|&items| items > Changes::ITEMS_MAX / 4),
         "{tried:?}"
     );
+}
+
+/// Two new instances, of which the first node claims one for a moment. Returns the keys that remain after `millis`.
+fn remaining(millis: u64) -> Vec<String> {
+    let mut fleet = Fleet::new(0, |draft| draft.concurrency = Some("5".into()));
+    fleet.run(1_000);
+    let keys = ["k/claimed", "k/unclaimed"].map(String::from).to_vec();
+    let creator = Some(Incarnation::new(1));
+    fleet
+        .host
+        .apply(Some(&Command::Instantiate { keys, creator }), at(fleet.now));
+    let key = Key::try_from("k/claimed").expect("a key");
+    let budget = fleet.host.state.budget_of(&key).expect("an instance");
+    let line = |fleet: &Fleet, demand| {
+        let generation = fleet.host.state.budget(budget).expect("an instance");
+        let given = generation.account.counters(Incarnation::new(1)).given;
+        ReportLine {
+            budget,
+            returned: if demand > 0 { Vector::ZERO } else { given },
+            ..wants(1, 1, demand).lines.remove(0)
+        }
+    };
+    fleet.lines = vec![line(&fleet, 1)];
+    fleet.run(1_000);
+    fleet.lines = vec![ReportLine {
+        demand: Vec::new(),
+        ..line(&fleet, 0)
+    }];
+    fleet.run(millis);
+    let left = fleet.host.state.budgets();
+    left.map(|(_, generation)| generation.key.to_string())
+        .collect()
+}
+
+#[test]
+fn an_instance_that_a_client_asked_for_is_kept_until_a_report_can_have_a_claim_on_it() {
+    assert_eq!(remaining(1_000), ["k/claimed", "k/unclaimed"]);
+    assert_eq!(remaining(10_000), ["k/unclaimed"]);
+    assert_eq!(remaining(110_000), ["k/unclaimed"]);
+    assert_eq!(remaining(130_000), [""; 0]);
+    let soon = planted::with(Some(Bug::UnclaimedEndedSoon), || remaining(10_000));
+    assert_eq!(soon, [""; 0]);
 }
