@@ -297,6 +297,8 @@ bugs! {
     ClientsUncounted,
     /// Each newcomer takes a little from all of many clients that lack nothing.
     CrowdDividedAnew,
+    /// What no child of many lacks stays free for ever.
+    FreeNeverDivided,
     /// A node plans what its leader wants back only after all that its clients ask for.
     RecallPlannedLast,
     /// A child that was left out of a plan because it was silent, and lacks something, waits for all urgent plans.

@@ -7,17 +7,31 @@
 //! most: each of these keeps what it wants, and at least half of its fair part. So a child is recalled from again
 //! only when there are about twice as many, and the messages that a newcomer costs do not grow with their number.
 //!
-//! If someone lacks something, or much would stay free, everything is divided anew.
+//! If someone lacks something, everything is divided anew. So it is if much has stayed free for a second. While clients
+//! come, their node's own part grows again and again. Divided each time, it would cost a grant for each child, and what
+//! the next newcomers get would have to be recalled.
+//!
+//! ```text
+//!              much is free           for a second
+//!  divided ───────────────────► free ──────────────► divided anew
+//!     ▲                          │
+//!     └──────────────────────────┘
+//!       newcomers took most of it
+//! ```
 
 use super::candidate::{Candidate, Room, WholeView};
+use super::plan_changes::Plan;
 use crate::allocate::{Headroom, Policy, distribute_burst};
 use crate::planted::{self, Bug};
-use crate::unit::mul_div_floor;
+use crate::unit::{Span, Tick, mul_div_floor};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 /// Minimum number of children that are many. Fewer get equal parts, at the cost of a few messages.
 const MANY: usize = 8;
+
+/// Time for which much stays free before it is divided among all.
+const FREE_FOR: Span = Span::from_secs(1);
 
 /// Minimum number of whole tokens of burst for each child, so that half a part still has several.
 const TOKENS_LEAST: u64 = 4;
@@ -25,15 +39,39 @@ const TOKENS_LEAST: u64 = 4;
 /// A rate to hold, and the burst that comes with it.
 pub(super) type Part = (u64, u64);
 
+/// Parts to hold if all demand fits and only headroom would move.
+pub(super) struct Stay {
+    pub(super) parts: Vec<Part>,
+    /// Set if more than an eighth stays free.
+    pub(super) leaves_much: bool,
+}
+
+impl Stay {
+    /// Returns true if what stays free is to be divided. `free_since` is kept between plans of a budget: the time since
+    /// which much has been free.
+    pub(super) fn ends(&self, free_since: &mut Option<Tick>, plan: &mut Plan, now: Tick) -> bool {
+        if !self.leaves_much {
+            *free_since = None;
+            return false;
+        }
+        let until = free_since.get_or_insert(now).after(FREE_FOR);
+        let is_over = now >= until && !planted::is(Bug::FreeNeverDivided);
+        match is_over {
+            true => *free_since = None,
+            false => plan.look_again(until),
+        }
+        is_over
+    }
+}
+
 /// Returns the parts to hold if all demand fits and only headroom would move; `fair` has the equal rates, and `needed` the
-/// least bursts. Returns
-/// `None` if everything is to be divided by `fair`.
+/// least bursts. Returns `None` if everything is to be divided by `fair`.
 pub(super) fn stays(
     (candidates, needed): (&[Candidate<'_>], &[u64]),
     fair: &[u64],
     room: &Room,
     view: &WholeView,
-) -> Option<Vec<Part>> {
+) -> Option<Stay> {
     let number = u64::try_from(candidates.len()).ok()?;
     let by_demand =
         view.terms.policy == Policy::MaxMin && view.terms.headroom == Headroom::ByWeight;
@@ -59,10 +97,12 @@ pub(super) fn stays(
         fair > 0 && has_both && candidate.is_at_ease(ceiling)
     };
     let keep: Vec<bool> = candidates.iter().zip(fair).zip(needed).map(keeps).collect();
-    let mut rates = rates(candidates, fair, &keep);
-    take_from_few(candidates, fair, &keep, room.rate, &mut rates)?;
-    let bursts = bursts(candidates, &keep, &rates, room, view)?;
-    Some(rates.into_iter().zip(bursts).collect())
+    let (rates, free) = rates(candidates, fair, &keep, room.rate)?;
+    let (bursts, free_burst) = bursts(candidates, &keep, &rates, room, view)?;
+    Some(Stay {
+        parts: rates.into_iter().zip(bursts).collect(),
+        leaves_much: free > room.rate / 8 || free_burst > room.burst / 8,
+    })
 }
 
 /// Returns true if a child has a usual claim that its fair part covers.
@@ -73,15 +113,35 @@ fn fits(candidate: &Candidate<'_>, fair: u64) -> bool {
     candidate.leaving || (usual && divided && covered)
 }
 
-/// Returns the rates before anything is taken from anyone: what is kept, or a part for who lacks one.
-fn rates(candidates: &[Candidate<'_>], fair: &[u64], keep: &[bool]) -> Vec<u64> {
-    let parts = candidates.iter().zip(fair).zip(keep);
-    let part = |((candidate, &fair), &keep): ((&Candidate<'_>, &u64), &bool)| match keep {
-        true => candidate.kept.rate.grains(),
-        false if candidate.leaving => 0,
-        false => least(candidate, fair, 2).max(candidate.kept.rate.grains().min(fair)),
+/// Returns the rates and what they leave free: what is kept, and for who lacks a part an equal one, or half of it if that
+/// must be taken from others. Returns `None` if they cannot spare enough.
+fn rates(
+    candidates: &[Candidate<'_>],
+    fair: &[u64],
+    keep: &[bool],
+    whole: u64,
+) -> Option<(Vec<u64>, u64)> {
+    let parts = |of_lacking: &dyn Fn(&Candidate<'_>, u64) -> u64| -> Vec<u64> {
+        let parts = candidates.iter().zip(fair).zip(keep);
+        let part = |((candidate, &fair), &keep): ((&Candidate<'_>, &u64), &bool)| match keep {
+            true => candidate.kept.rate.grains(),
+            false if candidate.leaving => 0,
+            false => of_lacking(candidate, fair).max(candidate.kept.rate.grains().min(fair)),
+        };
+        parts.map(part).collect()
     };
-    parts.map(part).collect()
+    let left = |rates: &[u64]| {
+        let mut rates = rates.iter();
+        let sum = rates.try_fold(0_u64, |sum, &rate| sum.checked_add(rate));
+        sum.and_then(|sum| whole.checked_sub(sum))
+    };
+    let equal = parts(&|_, fair| fair);
+    if let Some(left) = left(&equal) {
+        return Some((equal, left));
+    }
+    let mut rates = parts(&|candidate, fair| least(candidate, fair, 2));
+    take_from_few(candidates, fair, keep, whole, &mut rates)?;
+    left(&rates).map(|left| (rates, left))
 }
 
 /// Returns `times` what a child wants, or half of its fair part if that is more, within the fair part.
@@ -90,8 +150,7 @@ fn least(candidate: &Candidate<'_>, fair: u64, times: u64) -> u64 {
     wants.max(fair / 2).min(fair)
 }
 
-/// Takes what is missing from the children that can spare most. Returns `None` if they cannot spare enough, or if
-/// much would stay free.
+/// Takes what is missing from the children that can spare most. Returns `None` if they cannot spare enough.
 fn take_from_few(
     candidates: &[Candidate<'_>],
     fair: &[u64],
@@ -119,17 +178,18 @@ fn take_from_few(
             (*rate, sum) = (rate.saturating_sub(spare), sum.saturating_sub(spare));
         }
     }
-    (sum <= whole && whole.saturating_sub(sum) <= whole / 8).then_some(())
+    (sum <= whole).then_some(())
 }
 
-/// Returns the bursts: in proportion for a child that is recalled from, and for the others of what is left.
+/// Returns the bursts and what they leave free: in proportion for a child that is recalled from, and for the others of
+/// what is left.
 fn bursts(
     candidates: &[Candidate<'_>],
     keep: &[bool],
     rates: &[u64],
     room: &Room,
     view: &WholeView,
-) -> Option<Vec<u64>> {
+) -> Option<(Vec<u64>, u64)> {
     let per_token = view.scale.grains_per_token();
     let mut open = Vec::with_capacity(rates.len());
     let mut parts = Vec::with_capacity(rates.len());
@@ -161,7 +221,7 @@ fn bursts(
             (*part > 0).then_some(())?;
         }
     }
-    (left <= room.burst / 8).then_some(parts)
+    Some((parts, left))
 }
 
 /// Rounds down to whole tokens.

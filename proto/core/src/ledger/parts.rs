@@ -87,7 +87,7 @@ pub(super) fn rate_parts(
     candidates: &mut [Candidate<'_>],
     room: &Room,
     view: &WholeView,
-    warm: &mut Warm,
+    (warm, free_since): (&mut Warm, &mut Option<Tick>),
     now: Tick,
     plan: &mut Plan,
 ) -> Vec<Vector> {
@@ -107,11 +107,12 @@ pub(super) fn rate_parts(
         true => candidates.iter().map(|of| of.kept.rate.grains()).collect(),
         false => allocate::allocate(room.rate, &claimants, view.terms, warm),
     };
-    if let Some(parts) = headroom::stays((candidates, &needed), &targets, room, view) {
+    let stay = headroom::stays((candidates, &needed), &targets, room, view);
+    if let Some(stay) = stay.filter(|stay| !stay.ends(free_since, plan, now)) {
         for candidate in candidates.iter_mut() {
             candidate.set_differs(None);
         }
-        return vectors(candidates, parts.into_iter(), plan);
+        return vectors(candidates, stay.parts.into_iter(), plan);
     }
     let changes: Vec<Change> = candidates
         .iter_mut()

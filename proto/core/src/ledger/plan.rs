@@ -20,6 +20,8 @@ pub(super) struct PlanMemory {
     /// more.
     levels: Levels,
     pub(super) central_mode: CentralMode,
+    /// Time since which much of a rate has been free that no child lacks.
+    free_since: Option<Tick>,
 }
 
 impl PlanMemory {
@@ -28,7 +30,9 @@ impl PlanMemory {
 
     /// Returns true if nothing needs to be kept.
     pub(super) fn is_empty(&self) -> bool {
-        self.levels.is_empty() && self.central_mode == CentralMode::default()
+        self.levels.is_empty()
+            && self.central_mode == CentralMode::default()
+            && self.free_since.is_none()
     }
 }
 
@@ -57,7 +61,17 @@ pub(super) fn plan(
     warm.exchange(core::mem::take(&mut memory.levels));
     let wanted = match account.kind() {
         _ if is_central => undivided_parts(&mut candidates, &room, view.placement, account.kind()),
-        Kind::Rate => rate_parts(&mut candidates, &room, view, warm, now, &mut plan),
+        Kind::Rate => {
+            let free_since = &mut memory.free_since;
+            rate_parts(
+                &mut candidates,
+                &room,
+                view,
+                (warm, free_since),
+                now,
+                &mut plan,
+            )
+        }
         Kind::Quota => quota_parts(&candidates, &room, view, warm),
         Kind::Concurrency => permit_parts(&candidates, &room, view, warm),
     };

@@ -288,3 +288,59 @@ fn clients_that_share_keys_cost_few_lines_and_keep_their_leases_on_a_busy_machin
         "{later} ms, {more} lines"
     );
 }
+
+/// Returns the rates, in tokens per second, that ten clients hold together at the end of each tenth of a second after
+/// their node's part has grown from 100 to 300.
+fn held_after_growth() -> Vec<u64> {
+    let budget = budget(|draft| {
+        draft.rate = Some("1000/s".into());
+        draft.burst = Some("1000".into());
+    });
+    let mut node = Node::new(Incarnation::new(1), Drift::default());
+    let mut clients: Vec<Client> = (0..10)
+        .map(|_| {
+            let mut client = Client::new(Drift::default());
+            client.claim(B, Claim::default(), at(0));
+            client.open(node.open_session(at(0)).expect("a session"), at(0));
+            client
+        })
+        .collect();
+    let mut held = Vec::new();
+    for turn in 1..=50 {
+        let now = at(turn * 100);
+        let tokens = if turn <= 20 { 100 } else { 300 };
+        assert!(node.report(now, 0).is_some());
+        let whole = given(&budget, [tokens, tokens, tokens, 0]);
+        let mut all = answer(edge(0, 1), turn, &budget, 0, whole);
+        all.lease = LEASE;
+        node.handle_answer(&all, now);
+        for client in &mut clients {
+            // Each wants a quarter of its part at most.
+            if turn % 8 == 0 {
+                let _ = client.try_acquire_at(B, token(&budget), now);
+            }
+            node.handle_report(&client.report(now, 0).expect("a report"), now);
+        }
+        node.tick(now);
+        for output in node.poll_outputs() {
+            if let NodeOutput::Answer(answer) = output {
+                let client = &mut clients[answer.edge.child.get() as usize - 1];
+                client.handle_answer(&answer, now);
+            }
+        }
+        let rate = |client: &Client| client.allotment(B).expect("claimed").share_at(now).rate;
+        let sum: u64 = clients.iter().map(|client| rate(client).grains()).sum();
+        held.push(sum / budget.scale().grains_per_token());
+    }
+    held.split_off(20)
+}
+
+/// While clients come, the part of their node grows again and again. Newcomers get theirs from what is free.
+#[test]
+fn what_no_child_of_many_lacks_stays_free_for_a_second() {
+    let held = held_after_growth();
+    assert!(held[..9].iter().all(|&rate| rate <= 100), "{held:?}");
+    assert!(held[12..].iter().all(|&rate| rate >= 260), "{held:?}");
+    let held = planted::with(Some(Bug::FreeNeverDivided), held_after_growth);
+    assert!(held.iter().all(|&rate| rate <= 100), "{held:?}");
+}
