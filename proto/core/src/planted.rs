@@ -297,7 +297,7 @@ bugs! {
     ClientsUncounted,
     /// Each newcomer takes a little from all of many clients that lack nothing.
     CrowdDividedAnew,
-    /// What no child of many lacks stays free for ever.
+    /// Capacity that no child of many lacks is never divided once it is free.
     FreeNeverDivided,
     /// A node plans what its leader wants back only after all that its clients ask for.
     RecallPlannedLast,
