@@ -47,8 +47,8 @@ pub(super) struct Stay {
 }
 
 impl Stay {
-    /// Returns true if what stays free is to be divided. `free_since` is kept between plans of a budget: the time since
-    /// which much has been free.
+    /// Returns true if what stays free is to be divided now. `free_since` is kept between plans of a budget: the time
+    /// since which much has been free.
     pub(super) fn ends(&self, free_since: &mut Option<Tick>, plan: &mut Plan, now: Tick) -> bool {
         if !self.leaves_much {
             *free_since = None;
@@ -56,9 +56,8 @@ impl Stay {
         }
         let until = free_since.get_or_insert(now).after(FREE_FOR);
         let is_over = now >= until && !planted::is(Bug::FreeNeverDivided);
-        match is_over {
-            true => *free_since = None,
-            false => plan.look_again(until),
+        if !is_over {
+            plan.look_again(until);
         }
         is_over
     }

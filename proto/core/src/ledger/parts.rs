@@ -114,6 +114,7 @@ pub(super) fn rate_parts(
         }
         return vectors(candidates, stay.parts.into_iter(), plan);
     }
+    *free_since = None;
     let changes: Vec<Change> = candidates
         .iter_mut()
         .zip(&targets)
