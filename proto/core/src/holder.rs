@@ -124,6 +124,11 @@ impl Entry {
         }
     }
 
+    /// Returns true if nothing is held of a rate.
+    fn lacks_rate(&self) -> bool {
+        self.terms.kind == Kind::Rate && self.counters.get().holding(Kind::Rate).rate.is_zero()
+    }
+
     fn raise_target(&mut self, target: Vector) {
         if !target.is_zero() {
             let known = self.target.get_or_insert_default();

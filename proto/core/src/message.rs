@@ -377,6 +377,10 @@ impl From<&Budget> for Terms {
 }
 
 impl Terms {
+    /// Number of tokens up to which a demand is sparse, in fewer than one of the ticks of an estimate: eight a second of
+    /// a rate, eight of a quota. A child that does not know the terms counts whole tokens.
+    pub(crate) const SPARSE: u64 = 8;
+
     /// Returns the time for which anything held under these terms may outlive its lease, as a parent counts
     /// it: permits in flight, or a floor.
     #[must_use]
@@ -387,6 +391,14 @@ impl Terms {
             Kind::Concurrency if self.floor.is_empty() => self.max_hold,
             Kind::Concurrency => self.forget_after.plus_or_max(self.max_hold),
             Kind::Quota => Span::ZERO,
+        }
+    }
+
+    /// Returns the demand up to which requests are sparse. Permits are never sparse: each is held.
+    pub(crate) const fn sparse(&self) -> u64 {
+        match self.kind {
+            Kind::Rate | Kind::Quota => self.scale.grains_per_token().saturating_mul(Self::SPARSE),
+            Kind::Concurrency => 0,
         }
     }
 }

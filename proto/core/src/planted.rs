@@ -194,6 +194,8 @@ bugs! {
     MovesUnseen,
     /// A demand that falls by less than half is not reported, even when its line is due.
     SmallFallUnsaid,
+    /// However many lines of reports are out of date by a little, all are updated once a second.
+    UpdatesUnbounded,
     /// A floor that no session claims any more is not requested from the leader, and is recalled in vain.
     LastFloorUnasked,
     /// The estimate of a stream that ended falls as slowly as after a small change.

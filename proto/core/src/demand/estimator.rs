@@ -181,6 +181,18 @@ impl Estimator {
         if now < over { then.min(over) } else { then }
     }
 
+    /// Does the same for a sparse demand, which may be known later: at the end of this tick, and then after a second, and
+    /// whenever the time without demand has doubled.
+    pub(crate) fn fades_until(&self, now: Tick) -> Tick {
+        let (first, over) = (self.cools_until(now), self.over());
+        if self.sample() > 0 || now >= over {
+            return first;
+        }
+        let silence = now.since(self.asked.unwrap_or(self.began));
+        let least = self.tick.times_or_max(Self::COOLS_TICKS);
+        now.after(silence.max(least)).min(over)
+    }
+
     /// Returns the time at which the estimate may have risen, or nothing is wanted any more, if nothing is observed
     /// after `now`. It may rise at the end of this tick, and no later.
     pub(crate) fn over_at(&self, now: Tick) -> Tick {
@@ -284,15 +296,12 @@ impl Estimator {
     fn close(&mut self, ticks: u64, first: u64, others: u64) {
         self.began = self.began.after(self.tick.times_or_max(ticks));
         self.regime.fold(first, self.unit);
-        let most = match others {
-            0 => ticks,
-            _ => ticks.min(Self::SILENT_TICKS.saturating_add(1)),
-        };
-        for _ in 1..most {
-            if others == 0 && self.regime.is_silent() {
-                break;
+        if others == 0 {
+            self.regime.fold_silent(ticks.saturating_sub(1), self.unit);
+        } else {
+            for _ in 1..ticks.min(Self::SILENT_TICKS.saturating_add(1)) {
+                self.regime.fold(others, self.unit);
             }
-            self.regime.fold(others, self.unit);
         }
         self.wanted = 0;
         // Requests that still wait are observed again. A tick without an observation counts as silent.

@@ -139,6 +139,50 @@ impl Regime {
         }
     }
 
+    /// Adds `ticks` silent ticks that are over, as [`Regime::fold`] does for each. Most of them need less work than other
+    /// ticks, and most ticks of a key that is asked for now and then are silent.
+    pub(super) fn fold_silent(&mut self, ticks: u64, unit: u64) {
+        let mut rest = ticks;
+        // In the first silent ticks a dense stream may end. A sparse one stays sparse while nothing comes.
+        while rest > 0 && !(self.silent > 2 && self.is_sparse(unit)) {
+            if self.is_silent() {
+                return;
+            }
+            self.fold(0, unit);
+            rest = rest.saturating_sub(1);
+        }
+        self.fade(rest);
+    }
+
+    /// Adds silent ticks to a sparse stream that has been silent.
+    fn fade(&mut self, ticks: u64) {
+        let window = u32::try_from(Self::WINDOW).unwrap_or(u32::MAX);
+        let count = usize::try_from(ticks).unwrap_or(usize::MAX);
+        let count = count.min(Self::WINDOW);
+        self.recent.rotate_right(count);
+        self.recent
+            .iter_mut()
+            .take(count)
+            .for_each(|tick| *tick = 0);
+        for _ in 0..ticks {
+            if self.is_silent() {
+                return;
+            }
+            self.swing = toward(self.swing, 0, 16);
+            self.silent = self.silent.saturating_add(1);
+            if self.silent >= Self::SILENT {
+                (self.slow, self.mean) = ((0, 0), 0);
+                continue;
+            }
+            let age = self.slow.1.saturating_add(1).min(Self::SLOW_TICKS);
+            self.slow = (toward(self.slow.0, 0, age), age);
+            if self.mean > 0 || self.silent <= window {
+                self.age = self.age.saturating_add(1).min(Self::TICKS);
+                self.mean = toward(self.mean, 0, self.age);
+            }
+        }
+    }
+
     /// Returns true if a stream that came in every tick has ended.
     ///
     /// That is after one silent tick if the mean was at least [`Regime::MANY`] requests a tick and no tick

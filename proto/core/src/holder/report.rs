@@ -4,7 +4,6 @@ use super::report_delta::Known;
 use super::{Holder, Wants};
 use crate::lease::LeaseState;
 use crate::message::{BandDemand, FloorRelease, Intent, Report, ReportLine, Terms};
-use crate::share::Kind;
 use crate::unit::{BudgetId, Rate, Seq, Tick};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -64,7 +63,7 @@ impl Holder {
         self.delta.line(budget)
     }
 
-    /// Returns the latest demand for a budget. Its line may still have a slightly greater one.
+    /// Returns the latest demand for a budget. Its line may still have one that differs a little.
     #[must_use]
     pub fn demand_of(&self, budget: BudgetId) -> &[BandDemand] {
         self.delta.demand(budget)
@@ -100,7 +99,8 @@ impl Holder {
             let known = Known {
                 given: entry.is_some(),
                 urgent,
-                sparse: entry.map_or(0, |entry| sparse(&entry.terms)),
+                sparse: entry.map_or(Terms::SPARSE, |entry| entry.terms.sparse()),
+                empty: entry.is_none_or(|entry| entry.lacks_rate()),
                 held: entry.map_or(Rate::ZERO, |entry| entry.held_rate()),
             };
             let line = self.line_of(budget, wants);
@@ -143,14 +143,5 @@ impl Holder {
             largest_wait: wants.largest_wait,
             tally: wants.tally,
         }
-    }
-}
-
-/// Returns the demand up to which requests are sparse, fewer than one in each tick of an estimate: eight a
-/// second of a rate, eight of a quota. Permits are never sparse: each is held.
-const fn sparse(terms: &Terms) -> u64 {
-    match terms.kind {
-        Kind::Rate | Kind::Quota => terms.scale.grains_per_token().saturating_mul(8),
-        Kind::Concurrency => 0,
     }
 }

@@ -39,8 +39,8 @@ struct Entry {
     line: Line,
     /// The latest tally. The line's own tally may be older.
     tally: Tally,
-    /// The latest demand, if it is a little less than the line's.
-    fallen: Option<Box<Few<BandDemand>>>,
+    /// The latest demand, if it is not the line's and may wait.
+    latest: Option<Box<Few<BandDemand>>>,
     /// Time at which the line was updated.
     counted: Tick,
     /// The first report that has the line as it is, while the line is in the window.
@@ -56,9 +56,11 @@ pub(super) struct Known {
     pub(super) given: bool,
     /// Set if another holder lacks what the line returns.
     pub(super) urgent: bool,
-    /// Maximum demand of which a small fall may wait.
+    /// Maximum demand that is sparse. A small change of it may wait.
     pub(super) sparse: u64,
-    /// The rate that is held of it. Any fall of a demand that is little of this may wait.
+    /// Set if nothing is held of a rate. Any change of a sparse demand may then wait unless it begins or is over.
+    pub(super) empty: bool,
+    /// The rate that is held of it. Any change of a demand that is little of this may wait unless it is over.
     pub(super) held: Rate,
 }
 
@@ -144,15 +146,21 @@ pub(super) struct ReportDelta {
     full: bool,
     /// Lines that are out of date by a little, by the time at which they are updated.
     behind: BTreeSet<(Tick, BudgetId)>,
+    /// Time until which the updates that were made use up [`ReportDelta::UPDATES_PER_SECOND`].
+    updated: Tick,
     changes: u64,
 }
 
 impl ReportDelta {
-    /// Interval at which a line is updated that changes by a little: its tally, which is for display alone, or
-    /// a sparse demand that falls by less than half. The estimate of a single request falls with each tick for
-    /// ten seconds. If each fall were reported, a key that is asked for now and then would cost fifty lines
-    /// for each request, at each level.
+    /// Minimum interval at which a line is updated that changes by a little: its tally, which is for display alone, or
+    /// its demand, as [`changes_little`] says. The estimate of a single request falls with each tick for ten seconds. If
+    /// each fall were reported, a key that is asked for now and then would cost fifty lines for each request, at each
+    /// level.
     const UPDATE_EVERY: Span = Span::from_secs(1);
+
+    /// Maximum number of such updates a second, in the order in which they are due. A hundred clients with ten thousand
+    /// keys each would otherwise send their nodes a million lines a second, and new keys would wait behind these.
+    const UPDATES_PER_SECOND: u64 = 100;
 
     /// Interval at which a demand that is little of what is held is updated, while it falls and is
     /// not over. It is longer than a single request is remembered, so that the end of its demand comes first.
@@ -283,7 +291,7 @@ impl ReportDelta {
             let entry = Entry {
                 line: Line::of(line),
                 tally,
-                fallen: None,
+                latest: None,
                 counted: now,
                 since: seq,
                 changed: 0,
@@ -298,15 +306,17 @@ impl ReportDelta {
         let before = &entry.line;
         entry.tally = entry.tally.merge(tally);
         line.tally = before.tally;
-        if falls_by_a_little(before, &line, known) {
-            let fell = line.demand != before.demand && !planted::is(Bug::SmallFallUnsaid);
+        if changes_little(before, &line, known) {
+            let differs = line.demand != before.demand && !planted::is(Bug::SmallFallUnsaid);
             let counts = entry.tally != entry.line.tally;
-            let after = match counts || !is_little(total(&before.demand), known.held) {
-                true => Self::UPDATE_EVERY,
-                false => Self::FADES,
+            let was = total(&before.demand);
+            let fades = was > 0 && is_little(was, known.held);
+            let after = match fades && !counts {
+                true => Self::FADES,
+                false => Self::UPDATE_EVERY,
             };
-            entry.fallen = fell.then(|| Box::new(line.demand));
-            if fell || counts {
+            entry.latest = differs.then(|| Box::new(line.demand));
+            if differs || counts {
                 self.behind.insert((entry.counted.after(after), budget));
             }
             return;
@@ -316,7 +326,7 @@ impl ReportDelta {
             || matches!(moved(before, &line, known), DemandChange::Up)
             || line.rare().largest_wait > before.rare().largest_wait
             || before.rare().floor.is_empty() && !line.rare().floor.is_empty();
-        (entry.line, entry.fallen) = (line, None);
+        (entry.line, entry.latest) = (line, None);
         self.update(budget, now);
         self.change(budget, urgency(known.urgent, urgent), seq);
     }
@@ -340,6 +350,7 @@ impl ReportDelta {
             given: true,
             urgent,
             sparse: 0,
+            empty: false,
             held: Rate::ZERO,
         };
         self.follow(line, known, seq, now);
@@ -352,7 +363,7 @@ impl ReportDelta {
                 self.behind.remove(&(entry.counted.after(after), budget));
             }
             (entry.line.tally, entry.counted) = (entry.tally, now);
-            if let Some(demand) = entry.fallen.take() {
+            if let Some(demand) = entry.latest.take() {
                 entry.line.demand = *demand;
             }
         }
@@ -367,15 +378,28 @@ impl ReportDelta {
         }
     }
 
-    /// Returns the basis and the lines of report `seq`: those in the window, and as many of the waiting ones
-    /// as there is room for.
-    pub(super) fn lines(&mut self, seq: Seq, now: Tick) -> (Seq, Vec<ReportLine>) {
-        self.queue_some();
+    /// Updates the lines that are due at `now`, as many as [`ReportDelta::UPDATES_PER_SECOND`] allows.
+    fn update_some(&mut self, seq: Seq, now: Tick) {
+        let second = Span::from_secs(1);
+        let each = second.nanos().checked_div(Self::UPDATES_PER_SECOND);
+        let each = Span::from_nanos(each.unwrap_or(0));
         while let Some((due, budget)) = self.first_behind().filter(|(due, _)| *due <= now) {
+            let updated = self.updated.max(now.before(second)).after(each);
+            if updated > now && !planted::is(Bug::UpdatesUnbounded) {
+                break;
+            }
+            self.updated = updated;
             self.behind.remove(&(due, budget));
             self.update(budget, now);
             self.change(budget, LineUrgency::Usual, seq);
         }
+    }
+
+    /// Returns the basis and the lines of report `seq`: those in the window, and as many of the waiting ones
+    /// as there is room for.
+    pub(super) fn lines(&mut self, seq: Seq, now: Tick) -> (Seq, Vec<ReportLine>) {
+        self.queue_some();
+        self.update_some(seq, now);
         let (mut lines, mut bytes) = (Vec::new(), 0_usize);
         for budget in self.window.in_flight() {
             let Some(entry) = self.entries.get(&budget) else {
@@ -443,12 +467,12 @@ impl ReportDelta {
         }
     }
 
-    /// Returns the latest demand for a budget. Its line may still have a slightly greater one.
+    /// Returns the latest demand for a budget. Its line may still have one that differs a little.
     pub(super) fn demand(&self, budget: BudgetId) -> &[BandDemand] {
         let entry = self.entries.get(&budget);
         entry.map_or(&[], |entry| {
-            let fallen = entry.fallen.as_deref();
-            fallen.unwrap_or(&entry.line.demand)
+            let latest = entry.latest.as_deref();
+            latest.unwrap_or(&entry.line.demand)
         })
     }
 
@@ -465,13 +489,13 @@ impl ReportDelta {
     }
 }
 
-/// Returns true if two lines are equal, or differ only by a fall of demand that may wait:
+/// Returns true if two lines are equal, or differ only by a change of demand that may wait. The demand is not over, did
+/// not move among callers, and
 ///
-/// - The former demand is little of what is held, and the new one is not zero.
-/// - Or the demand is sparse, and more than half of it remains.
-///
-/// It must not have moved among callers either.
-fn falls_by_a_little(before: &Line, line: &Line, known: Known) -> bool {
+/// - was and is little of what is held,
+/// - or it was and is sparse, and nothing is held: the parent knows that something is wanted,
+/// - or it was and is sparse, and did not fall to half or double.
+fn changes_little(before: &Line, line: &Line, known: Known) -> bool {
     if (before.tally, &before.rare) != (line.tally, &line.rare) {
         return false;
     }
@@ -485,9 +509,12 @@ fn falls_by_a_little(before: &Line, line: &Line, known: Known) -> bool {
         .map(weight)
         .eq(line.demand.iter().map(weight));
     let (was, is) = (total(&before.demand), total(&line.demand));
-    let small = was <= known.sparse && matches!(DemandChange::of(was, is), DemandChange::None);
-    let moved = !matches!(moved(before, line, known), DemandChange::None);
-    same && !moved && is <= was && (small || is > 0 && is_little(was, known.held))
+    if !same || is == 0 || !matches!(moved(before, line, known), DemandChange::None) {
+        return false;
+    }
+    let most = was.max(is);
+    let small = known.empty || matches!(DemandChange::of(was, is), DemandChange::None);
+    is_little(most, known.held) || (was > 0 && most <= known.sparse && small)
 }
 
 /// Compares the callers of two lines.

@@ -398,8 +398,8 @@ impl Comparison {
             let little =
                 [lazy_sent, eager_sent].map(|sent_totals| is_little(id, sent_totals)) == [true; 2];
             let little = little && (lazy_sent > 0) == (eager_sent > 0);
-            // A line may keep a sparse demand that fell by less than half since, or a little one that is not over, and
-            // each machine keeps its own.
+            // A line may keep a demand that is sparse, or little of what is held, while it is not over and does not
+            // double, and each machine keeps its own.
             prop_assert!(
                 little || lazy_sent * 2 >= eager_sent,
                 "b{} at {}: {} told, not {}",

@@ -6,7 +6,7 @@ use crate::client::decider::Decider;
 use crate::demand::{CALLER_SEGMENTS_MAX, DemandCurve, ESCROW, Observed};
 use crate::holder::Wants;
 use crate::ledger::{DemandChange, is_little};
-use crate::message::{BandDemand, Tally};
+use crate::message::{BandDemand, Tally, Terms};
 use crate::planted::{self, Bug};
 use crate::share::{Kind, Share};
 use crate::unit::{Tick, Tokens, mul_div_floor};
@@ -206,10 +206,11 @@ impl<D: Decider> Allotment<D> {
 
     /// Returns the time at which the budget must be examined even if nothing is requested or granted before:
     /// when its demand may have fallen by much, or when the decider must be. If the reported demand is little of what
-    /// is held, no fall matters before the last one.
+    /// is held, no fall matters before the last one. While nothing is held, falls of a sparse one matter little.
     pub(in crate::client) fn next_look(&self, now: Tick) -> Option<Tick> {
         let cooled = (!self.rests()).then(|| match self.holds_much(now) {
             true => self.demand.over_at(now),
+            false if self.lacks_rate(now) => self.demand.fades_until(now),
             false => self.demand.cools_until(now),
         });
         let needed = self.decider.rests_until(now);
@@ -222,6 +223,17 @@ impl<D: Decider> Allotment<D> {
             && self.last_report.largest_wait.is_zero()
             && self.demand.is_at_rest()
             && self.decider.in_flight() == 0
+    }
+
+    /// Returns true if the reported demand is sparse, and nothing is held of a rate. The parent knows that something is
+    /// wanted.
+    fn lacks_rate(&self, now: Tick) -> bool {
+        let sparse = match self.terms {
+            Some(terms) if terms.kind == Kind::Rate => terms.sparse(),
+            Some(_) => 0,
+            None => Terms::SPARSE,
+        };
+        self.last_report.demand <= sparse && self.capacity_at(now) == 0
     }
 
     /// Returns true if the reported demand is little of the rate that is held.

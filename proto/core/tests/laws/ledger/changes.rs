@@ -199,13 +199,19 @@ impl World {
             let truth = Truth {
                 wants: self.wants.get(&budget).cloned().unwrap_or_default(),
                 counters: self.holder.counters_of(budget).unwrap_or_default(),
-                waits: self.holder.is_waiting(budget),
+                waits: self.holder.is_waiting(budget) || self.is_behind(budget),
             };
             (budget, truth)
         });
         self.truth.insert(report.seq, truth.collect());
         self.up.push(report);
         Ok(())
+    }
+
+    /// Returns true if a line has a demand that differs a little from the latest one.
+    fn is_behind(&self, budget: BudgetId) -> bool {
+        let line = self.holder.line(budget);
+        line.is_some_and(|line| line.demand != self.holder.demand_of(budget))
     }
 
     /// Delivers a report: unless it is refused, the parent then knows every line that does not wait.

@@ -1,4 +1,5 @@
 use super::*;
+use alloc::format;
 use alloc::vec::Vec;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -34,6 +35,23 @@ proptest! {
             }
         }
         prop_assume!(sparse > 0);
+    }
+
+    /// Silent ticks that are added together are as many that are added one by one.
+    #[test]
+    fn silent_ticks_can_be_added_together(
+        (unit, ticks) in (1..2_000_u64).prop_flat_map(|unit| (Just(unit), ticks(unit))),
+        silence in 0..250_u64,
+    ) {
+        let mut together = Regime::default();
+        let mut one_by_one = Regime::default();
+        for tick in ticks {
+            together.fold(tick, unit);
+            one_by_one.fold(tick, unit);
+        }
+        together.fold_silent(silence, unit);
+        (0..silence).for_each(|_| one_by_one.fold(0, unit));
+        prop_assert_eq!(format!("{together:?}"), format!("{one_by_one:?}"));
     }
 }
 
