@@ -458,11 +458,11 @@ fn small_updates() -> Vec<usize> {
         let report = holder.report(now, 0, all.collect()).expect("a report");
         lines.push(report.lines.len());
         let mut known = answer(edge(1, 1), report.seq.get(), &budget, 0, Vector::ZERO);
-        let first = known.lines[0].clone();
+        let first = known.lines[0];
         known.lines = (1..=150)
             .map(|id| AnswerLine {
                 budget: BudgetId::new(id),
-                ..first.clone()
+                ..first
             })
             .collect();
         holder.handle_answer(now, &known);
