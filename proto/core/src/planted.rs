@@ -301,6 +301,8 @@ bugs! {
     CrowdDividedAnew,
     /// Capacity that no child of many lacks is never divided once it is free.
     FreeNeverDivided,
+    /// A plan grants more to a child whose floors exceed its part, as long as their return is on its way.
+    FloorsOutlastParts,
     /// A node plans what its leader wants back only after all that its clients ask for.
     RecallPlannedLast,
     /// A child that was left out of a plan because it was silent, and lacks something, waits for all urgent plans.

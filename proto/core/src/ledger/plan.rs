@@ -9,6 +9,7 @@ use super::plan_changes::{GrantRequest, Plan};
 use crate::account::Account;
 use crate::allocate::{Levels, Warm};
 use crate::edge::{Counters, Vector};
+use crate::planted::{self, Bug};
 use crate::share::{Kind, apportion};
 use crate::unit::{BudgetId, Incarnation, Rate, Tick, Tokens};
 use alloc::vec::Vec;
@@ -190,17 +191,20 @@ fn settle(
         ..Vector::of(account.free())
     };
     plan.starved = cut(&mut lacking, free);
-    let grant_requests = lacking
-        .into_iter()
-        .zip(candidates)
-        .filter_map(|(more, candidate)| {
-            let more = accompanied(candidate, more);
-            (!more.is_zero()).then_some(GrantRequest {
-                child: candidate.child,
-                more,
-            })
+    for (more, candidate) in lacking.into_iter().zip(candidates) {
+        let more = accompanied(candidate, more);
+        if more.is_zero() {
+            continue;
+        }
+        if outlasted_by_floors(candidate, more) && !planted::is(Bug::FloorsOutlastParts) {
+            plan.starved = true;
+            continue;
+        }
+        plan.grant_requests.push(GrantRequest {
+            child: candidate.child,
+            more,
         });
-    plan.grant_requests = grant_requests.collect();
+    }
 }
 
 /// Returns true if any component changes by an eighth or more.
@@ -247,4 +251,13 @@ fn accompanied(candidate: &Candidate<'_>, mut more: Vector) -> Vector {
         more.floor_burst = more.floor_burst.min(burst.minus_or_zero(held.floor_burst));
     }
     more
+}
+
+/// Returns true if the book would refuse a grant: a part was returned before the floor that it carried, whose return is
+/// still wanted.
+fn outlasted_by_floors(candidate: &Candidate<'_>, more: Vector) -> bool {
+    let held = candidate.booked;
+    let rate = held.rate.plus(more.rate).unwrap_or(held.rate);
+    let burst = held.burst.plus(more.burst).unwrap_or(held.burst);
+    held.floor_rate > rate || held.floor_burst > burst
 }

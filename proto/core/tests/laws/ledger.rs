@@ -14,7 +14,7 @@ use aliquot_core::demand::DemandCurve;
 use aliquot_core::edge::Vector;
 use aliquot_core::ledger::{Ledger, ReportError};
 use aliquot_core::message::{BandDemand, Heard, Intent, Report, ReportLine};
-use aliquot_core::planted::Bug;
+use aliquot_core::planted::{self, Bug};
 use aliquot_core::share::Share;
 use aliquot_core::unit::{
     Band, BudgetId, Edge, Incarnation, Number, PeriodId, Rate, Seq, Span, Term, Tick, Tokens,
@@ -214,6 +214,15 @@ proptest! {
     fn once_nothing_changes_plans_come_to_rest(case in plan::any_case()) {
         plan::plans_come_to_rest(&case)?;
     }
+}
+
+#[test]
+fn no_plan_grants_to_a_child_whose_floor_comes_back_later_than_its_part() {
+    let case = plan::a_floor_that_comes_back_later();
+    plan::every_plan_fits(&case).unwrap();
+    plan::plans_come_to_rest(&case).unwrap();
+    let planted = Some(Bug::FloorsOutlastParts);
+    assert!(planted::with(planted, || plan::every_plan_fits(&case)).is_err());
 }
 
 #[test]

@@ -470,3 +470,30 @@ pub(super) fn plans_come_to_rest(case: &Case) -> TestCaseResult {
     );
     Ok(())
 }
+
+/// A case in which a part is returned and booked before the floor that it carried, and then lacked again.
+pub(super) fn a_floor_that_comes_back_later() -> Case {
+    let ops = vec![
+        Op::Fence(1),
+        Op::Plan,
+        Op::Say(3, 42, 0, 0),
+        Op::Say(2, 0, 5, 0),
+        Op::Plan,
+        Op::Return(2, 1, false),
+        Op::Say(2, 0, 0, 0),
+        Op::Whole(43, 6),
+        Op::Plan,
+        Op::Say(2, 0, 1, 0),
+        Op::Plan,
+        Op::Return(2, 0, true),
+        Op::Whole(47, 3),
+    ];
+    Case {
+        kind: Kind::Rate,
+        placement: CentralPlacement::Here,
+        scale: 1,
+        whole: (27, 16),
+        owed: 0,
+        ops,
+    }
+}
