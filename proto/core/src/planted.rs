@@ -200,6 +200,8 @@ bugs! {
     LastFloorUnasked,
     /// The estimate of a stream that ended falls as slowly as after a small change.
     EndedStreamLingers,
+    /// The estimate rises more than a second after the last demand, for a tick.
+    SilenceRaises,
     /// A request that waits for at most a moment counts in each tick in which it waits, and again when it is
     /// decided: clients whose callers ask once want more than they can use.
     WaitsCountedAgain,

@@ -10,7 +10,8 @@ use crate::planted::{self, Bug};
 /// [`Regime::DEVIATIONS`] standard deviations, the stream has changed, and the mean starts again with that
 /// window.
 ///
-/// So a great change counts at once, and a small one as soon as it is statistically significant, up or down.
+/// So a great change counts at once, and a small one as soon as it is statistically significant, up or down. A silent tick
+/// never raises the mean.
 /// Chance itself moves the estimate neither up nor down in the long run. A stream that came in each of the
 /// last ticks, and then not at all, has ended.
 ///
@@ -237,6 +238,10 @@ impl Regime {
             from = to;
             let expected = self.expected(ticks);
             if seen < expected && planted::is(Bug::EndedStreamLingers) {
+                continue;
+            }
+            // A stream that ended may be older than the mean. No silence shows that there is more of it.
+            if seen > expected && self.silent > 0 && !planted::is(Bug::SilenceRaises) {
                 continue;
             }
             if !self.is_chance(expected, seen, ticks, unit) {

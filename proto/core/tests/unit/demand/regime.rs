@@ -37,6 +37,19 @@ proptest! {
         prop_assume!(sparse > 0);
     }
 
+    /// A client need not look whether an estimate rose while nothing came.
+    #[test]
+    fn a_silent_tick_never_raises_the_mean(
+        (unit, ticks) in (1..2_000_u64).prop_flat_map(|unit| (Just(unit), ticks(unit))),
+    ) {
+        let mut regime = Regime::default();
+        for tick in ticks {
+            let before = regime.mean;
+            regime.fold(tick, unit);
+            prop_assert!(tick > 0 || regime.mean <= before);
+        }
+    }
+
     /// Silent ticks that are added together are as many that are added one by one.
     #[test]
     fn silent_ticks_can_be_added_together(
@@ -75,4 +88,19 @@ fn what_is_expected_counts_as_well_as_what_was_seen() {
     regime.age = 16;
     assert!(!regime.is_sparse(10), "96 are expected");
     assert!(regime.is_sparse(11));
+}
+
+#[test]
+fn a_burst_before_the_mean_began_does_not_raise_it_later() {
+    let rises = || {
+        let mut regime = Regime::default();
+        [28, 0, 5].into_iter().for_each(|tick| regime.fold(tick, 1));
+        (0..20).any(|_| {
+            let before = regime.mean;
+            regime.fold(0, 1);
+            regime.mean > before
+        })
+    };
+    assert!(!rises());
+    assert!(planted::with(Some(Bug::SilenceRaises), rises));
 }
