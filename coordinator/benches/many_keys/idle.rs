@@ -8,6 +8,7 @@ use crate::options::Options;
 use crate::rows::Rows;
 use crate::test_bed::{TestBed, now, pass};
 use aliquot_coordinator::demo::cluster::NODES;
+use std::ops::Range;
 use std::process::Command;
 
 const FULL: [u64; 6] = [0, 1_000, 10_000, 40_000, 100_000, 1_000_000];
@@ -31,6 +32,7 @@ pub(crate) fn rows() -> Rows {
             ("then % of a core a node", 2),
             ("then kB/s", 1),
             ("then memory a node beyond none, MB", 1),
+            ("after as many other keys, MB", 1),
         ],
     )
 }
@@ -42,52 +44,84 @@ pub(crate) async fn run(options: &Options, rows: &mut Rows) -> Result<(), Failed
         pass(2_000).await;
         let empty = resident(&bed)?;
         let watch = NodeWatch::begin(&bed);
-        let mut fleet = Fleet::default();
-        let clients = usize::try_from(size / KEYS_A_CLIENT)?.max(3);
-        fleet.grow(&bed, clients).await?;
-        let within = options.pick(30, 600);
-        let used = use_first(&fleet, 0..size, AT_ONCE, within).await?;
-        pass(options.pick(2_000, 10_000)).await;
-        let live = at_rest(&bed, options).await;
-        let missing = used.missing as f64;
-        let (count, lost) = (held(&used.limiters), fleet.lost() + watch.lost());
-        drop(used);
-        fleet.close().await;
-        print_progress("all sessions are closed");
-        let begun = now();
-        // Every node has what the log has.
-        let deadline = options.pick(30, 300) as f64;
-        let mut after = f64::NAN;
-        while after.is_nan() && secs_since(begun) < deadline {
-            pass(200).await;
-            let mut none = true;
-            for index in 0..NODES {
-                none &= bed.figure(index, "aliquot_budgets").await == Some(0.0);
-            }
-            if none {
-                after = secs_since(begun);
-            }
-        }
+        let first = hold_and_forget(&bed, 0..size, options).await?;
         pass(options.pick(2_000, 10_000)).await;
         let forgotten = at_rest(&bed, options).await;
         let beyond = (resident(&bed)? - empty) / 1e6;
+        // Memory that is lost, instead of kept for the next keys, is lost once more by as many other keys.
+        let again = size..size.saturating_mul(2);
+        let second = hold_and_forget(&bed, again, options).await?;
+        pass(options.pick(6_000, 30_000)).await;
+        let beyond_again = (resident(&bed)? - empty) / 1e6;
         rows.row(
             size.to_string(),
             [
-                count,
-                missing,
-                live.mean,
-                live.busiest,
-                live.bytes,
-                lost,
-                after,
+                first.held,
+                first.missing + second.missing,
+                first.live.mean,
+                first.live.busiest,
+                first.live.bytes,
+                first.lost + second.lost + watch.lost(),
+                first.after,
                 forgotten.mean,
                 forgotten.bytes,
                 beyond,
+                beyond_again,
             ],
         );
     }
     Ok(())
+}
+
+/// Figures of keys that were held, and then forgotten.
+struct Round {
+    held: f64,
+    missing: f64,
+    lost: f64,
+    live: Rest,
+    /// Seconds after which no node had any of them.
+    after: f64,
+}
+
+/// Has new sessions use each of these keys once and hold it, and closes them.
+async fn hold_and_forget(
+    bed: &TestBed,
+    keys: Range<u64>,
+    options: &Options,
+) -> Result<Round, Failed> {
+    let mut fleet = Fleet::default();
+    let count = keys.end.saturating_sub(keys.start);
+    let clients = usize::try_from(count / KEYS_A_CLIENT)?.max(3);
+    fleet.grow(bed, clients).await?;
+    let within = options.pick(30, 600);
+    let used = use_first(&fleet, keys, AT_ONCE, within).await?;
+    pass(options.pick(2_000, 10_000)).await;
+    let live = at_rest(bed, options).await;
+    let (missing, held, lost) = (used.missing as f64, held(&used.limiters), fleet.lost());
+    drop(used);
+    fleet.close().await;
+    print_progress("all sessions are closed");
+    let begun = now();
+    // Every node has what the log has.
+    let deadline = options.pick(30, 300) as f64;
+    let mut after = f64::NAN;
+    while after.is_nan() && secs_since(begun) < deadline {
+        pass(200).await;
+        let mut none = true;
+        for index in 0..NODES {
+            none &= bed.figure(index, "aliquot_budgets").await == Some(0.0);
+        }
+        if none {
+            after = secs_since(begun);
+        }
+    }
+    Ok(Round {
+        held,
+        missing,
+        lost,
+        live,
+        after,
+    })
 }
 
 struct Rest {
