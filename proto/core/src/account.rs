@@ -257,8 +257,7 @@ impl Account {
             Kind::Quota => more.rate.is_zero() && more.burst.is_zero(),
             Kind::Concurrency => more.rate.is_zero() && more.tokens.is_zero(),
         };
-        let floored = after.floor_rate <= after.rate && after.floor_burst <= after.burst;
-        if !carried || !floored || !more.spent.is_zero() {
+        if !carried || !after.carries_floors() || !more.spent.is_zero() {
             return Err(AccountError::Unaccompanied);
         }
         let free = self.free();

@@ -168,6 +168,11 @@ impl Vector {
         self == Self::ZERO
     }
 
+    /// Returns true if the rate and the burst carry the floors: each floor is at most its share.
+    pub(crate) fn carries_floors(self) -> bool {
+        self.floor_rate <= self.rate && self.floor_burst <= self.burst
+    }
+
     /// Returns true if a counter is so high that the edge must end.
     #[must_use]
     pub fn is_exhausted(self) -> bool {

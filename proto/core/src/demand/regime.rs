@@ -10,10 +10,9 @@ use crate::planted::{self, Bug};
 /// [`Regime::DEVIATIONS`] standard deviations, the stream has changed, and the mean starts again with that
 /// window.
 ///
-/// So a great change counts at once, and a small one as soon as it is statistically significant, up or down. A silent tick
-/// never raises the mean.
-/// Chance itself moves the estimate neither up nor down in the long run. A stream that came in each of the
-/// last ticks, and then not at all, has ended.
+/// So a great change counts at once, and a small one as soon as it is statistically significant, up or down. A
+/// silent tick never raises the mean. Chance itself moves the estimate neither up nor down in the long run. A
+/// stream that came in each of the last ticks, and then not at all, has ended.
 ///
 /// The variance is that of independent requests (Poisson), `unit · count` with a request's `unit`, or the
 /// recent differences of consecutive ticks, if that is more: requests may be larger than the unit, or come in

@@ -256,8 +256,6 @@ fn accompanied(candidate: &Candidate<'_>, mut more: Vector) -> Vector {
 /// Returns true if the book would refuse a grant: a part was returned before the floor that it carried, whose return is
 /// still wanted.
 fn outlasted_by_floors(candidate: &Candidate<'_>, more: Vector) -> bool {
-    let held = candidate.booked;
-    let rate = held.rate.plus(more.rate).unwrap_or(held.rate);
-    let burst = held.burst.plus(more.burst).unwrap_or(held.burst);
-    held.floor_rate > rate || held.floor_burst > burst
+    let after = candidate.booked.plus(more);
+    after.is_some_and(|after| !after.carries_floors())
 }
